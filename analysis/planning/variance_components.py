@@ -38,7 +38,7 @@ class Components:
 
 
 # Weighted score and fraction of criteria of published results (spec/statistics.md, section 3,
-# regime A; the fraction and its correlation as in benchmarks/statistics/simulate_process.py)
+# regime A; the fraction and its correlation from the same simulated rubrics)
 ARTICLE = Components(sd=(0.267, 0.215), seed_share=0.04, shared=0.6, correlation=0.79)
 
 

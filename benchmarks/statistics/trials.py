@@ -1,194 +1,280 @@
-"""What benchmarks/statistics/run.py counts: the tests of spec/statistics.md, section 3, on
-simulated studies of one model. Each function returns hits by name, of so many replications."""
+"""What benchmarks/statistics/run.py counts: what the plan says of simulated studies whose truth is
+known, and what other analyses of the same scores say. Each function returns hits by name, of so
+many studies.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from analysis.stats.adjustment import fit_slope
-from analysis.stats.permutation import TOLERANCE, max_t, p_values, permute_gaps
-from benchmarks.statistics.alternative_tests import (
-    Tested,
-    arms_of,
-    article_interval,
-    bayes_mixed,
-    cluster_robust,
-    degrees,
-    logit_gee,
-    pooled_criteria,
-    runs_as_independent,
-    satterthwaite,
-    welch_pooled,
+from analysis.plan.standard import run_standard
+from analysis.planning import (
+    PowerDesign,
+    PowerSetting,
+    SimulationSize,
+    estimate_components,
+    power_at,
 )
-from benchmarks.statistics.simulate_process import Design, Effect, Regime, Simulated, simulate
+from analysis.planning.power import first_rejections
+from analysis.stats import fit_slope
+from benchmarks.statistics.mixed_strata import (
+    CONTROL_RUNS,
+    CONTROLS,
+    CRITERIA,
+    KINDS,
+    TOP,
+    Floats,
+    Model,
+    Panel,
+    Runs,
+    draw_panel,
+    run_model,
+    true_difficulty,
+)
+from benchmarks.statistics.planned_studies import (
+    ModelRuns,
+    as_table,
+    controls_at,
+    decide_look,
+    draw_controls,
+    make_plan,
+    pool_controls,
+)
+from registry.ledger import Plan
 
-Floats = NDArray[np.float64]
 Hits = Counter[str]
+Stream = np.random.Generator
 
-PERMUTATIONS = 999
-BATCH = 100  # replications that share a draw of permutations
-ALPHA = 0.05  # two-sided; power counts public above private only, at half of it
-MARGIN = 0.05  # of P5
+ALPHA, Z = 0.025, 1.959964
+BATCH = 25  # studies that share a draw of permutations
+LOOKS = (6, 1, 6, 1, 3, 2, 3, 2)  # models of each look: 24 in eight looks of unequal size
+LOOK_PERMUTATIONS = 1599  # 5 of 1600 is the alpha of one of eight looks
+LOST = 0.049  # the share of runs lost, just below what the first plan looked at
 
 
-def count_alternatives(
-    design: Design, regime: Regime, count: int, stream: np.random.Generator
+def sizes(count: int, batch: int = BATCH) -> Iterator[int]:
+    """Batches of so many studies."""
+    for start in range(0, count, batch):
+        yield min(batch, count - start)
+
+
+def seed_of(stream: Stream) -> int:
+    """A seed of permutations."""
+    return int(stream.integers(1 << 62))
+
+
+# One model at one look
+
+
+def count_one_model(
+    per_arm: int, gap: float, lost: tuple[float, float], count: int, stream: Stream
 ) -> Hits:
-    """Two-sided rejections of all tests without effect, and how often P2's interval holds 0."""
+    """One model at full alpha, with shares of the public and private runs lost at random: claims of
+    the plan, without calibration, and with the true difficulty taken off; and intervals that hold
+    the gap."""
     hits: Hits = Counter()
-    for data, seed in _batches(design, regime, Effect(), count, stream):
-        scores = arms_of(data)
-        tests: dict[str, Tested] = {
-            "pooled criteria": pooled_criteria(data),
-            "article": article_interval(data),
-            "cr1": cluster_robust(scores),
-            "welch": welch_pooled(scores),
-            "satterthwaite": satterthwaite(scores),
-            "gee": logit_gee(data, bias_reduced=False),
-            "gee, bias-reduced": logit_gee(data, bias_reduced=True),
+    plan, model = make_plan(per_arm), Model("new", gap=gap)
+    for size in sizes(count):
+        panel = draw_panel(per_arm, size, stream)
+        control, seed = pool_controls(draw_controls(panel, stream)), seed_of(stream)
+        values = run_model(panel, model, stream).means
+        share = np.where(panel.public, *lost)
+        values[stream.random(values.shape[:2]) < share[:, None]] = np.nan
+        truth = np.repeat(true_difficulty(panel, model)[:, :, None], 2, axis=2)
+        claims = {
+            name: decide_look(plan, panel, values[:, :, None], x, seed)
+            for name, x in (("plan", control), ("uncalibrated", None), ("oracle", truth))
         }
-        if design.runs > 1:
-            tests["runs"] = runs_as_independent(scores)
-        hits.update({name: _count(test.p <= ALPHA) for name, test in tests.items()})
-        hits["coverage"] += _count(tests["satterthwaite"].p > ALPHA)
-        hits["permutation"] += _count(_two_sided(_score(data), data, seed) <= ALPHA)
-        if data.covariate is not None:
-            adjusted = _adjusted(data)
-            hits["permutation, ANCOVA"] += _count(_two_sided(adjusted, data, seed) <= ALPHA)
+        hits.update({name: int(decided.claimed.sum()) for name, decided in claims.items()})
+        calibrated = claims["plan"]
+        hits["contaminated"] += int(calibrated.contaminated.sum())
+        hits["coverage"] += int(((calibrated.low <= gap) & (gap <= calibrated.high)).sum())
     return hits
 
 
-def count_mixed(design: Design, regime: Regime, count: int, stream: np.random.Generator) -> Hits:
-    """Two-sided rejections of a linear mixed model of runs with a random intercept by seed."""
-    from analysis.stats.mixed_models import mixed_gap
+# Eight looks
 
-    seeds = 2 * design.seeds
-    place = np.arange(design.tasks * seeds).repeat(design.runs)
-    task, public = place // seeds, place // design.seeds % 2 == 0
+
+def count_looks(per_arm: int, fault: float, kind: str, count: int, stream: Stream) -> Hits:
+    """Studies of clean models with a false claim of a model, and of the study (P4), in eight looks;
+    the harness adds ``fault`` to all public scores, those of the controls included. ``kind`` is
+    "plan", or "uncalibrated" or "fitted slope" for other uses of the controls."""
     hits: Hits = Counter()
-    for data, _ in _batches(design, regime, Effect(), count, stream):
-        for scores in arms_of(data):
-            p = mixed_gap(scores.ravel(), place, task, public).p
-            hits["mixed"] += int(p is not None and min(p, 1 - p) <= ALPHA / 2)
+    plan = make_plan(per_arm, looks=len(LOOKS), permutations=LOOK_PERMUTATIONS)
+    for size in sizes(count):
+        panel = draw_panel(per_arm, size, stream)
+        control = pool_controls(draw_controls(panel, stream, fault))
+        named, average = np.zeros(size, dtype=bool), []
+        for models in LOOKS:
+            values = _clean_models(panel, models, fault, stream)
+            if kind == "fitted slope":
+                values = _fit(values, control, panel)
+            used = control if kind == "plan" else None
+            decisions = decide_look(plan, panel, values, used, seed_of(stream))
+            named |= decisions.contaminated.any(axis=1)
+            average.append(_average(values, used))
+        scores, seed = np.stack(average, axis=2), seed_of(stream)
+        rejected = first_rejections(
+            scores,
+            panel.stratum,
+            panel.public,
+            alpha=ALPHA,
+            permutations=LOOK_PERMUTATIONS,
+            seed=seed,
+        )
+        hits["models"] += int(named.sum())
+        hits["study"] += int((rejected > 0).sum())
+        z = np.stack([stratified_z(panel, scores[:, :, k, None]) for k in range(len(LOOKS))])
+        total = z.cumsum(axis=0) / np.sqrt(np.arange(1, len(LOOKS) + 1))[:, None]
+        hits["each look at .025"] += int((z >= Z).any(axis=0).sum())
+        hits["sum of looks as independent"] += int((total[-1] >= Z).sum())
     return hits
 
 
-def count_bayes(design: Design, regime: Regime, count: int, stream: np.random.Generator) -> Hits:
-    """Two-sided rejections of a Bayesian logistic mixed model of criteria, by variational Bayes."""
+def _fit(values: Floats, control: Floats, panel: Panel) -> Floats:
+    """Scores (n, B, models, 2) minus a fitted multiple of the controls' mean."""
+    flat, wide = values.reshape(len(values), -1, 2), np.repeat(control, values.shape[2], axis=1)
+    return fit_slope(flat, wide, panel.stratum).residuals.reshape(values.shape)
+
+
+def _average(values: Floats, control: Floats | None) -> Floats:
+    """The mean score (n, B) of a look's models, calibrated where there is a control."""
+    mean = values[..., 0].mean(axis=2)
+    return np.asarray(mean if control is None else mean - control[..., 0])
+
+
+def _clean_models(panel: Panel, models: int, fault: float, stream: Stream) -> Floats:
+    """Scores (n, B, models, 2) of clean models of different skill."""
+    skills = stream.uniform(0.7, 1.6, models)
+    runs = [run_model(panel, Model("new", skill), stream, fault=fault) for skill in skills]
+    return np.stack([r.means for r in runs], axis=2)
+
+
+# Verdicts of one look
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look of a plan: instances an arm and stratum, the plan's looks, and the gaps of the
+    look's models, of which the first is counted."""
+
+    per_arm: int
+    looks: int
+    gaps: tuple[float, ...]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with as many permutations as reach its alpha exactly."""
+        permutations = LOOK_PERMUTATIONS if self.looks > 1 else 799
+        return make_plan(self.per_arm, looks=self.looks, permutations=permutations)
+
+
+def count_verdicts(look: Look, count: int, stream: Stream) -> Hits:
+    """Verdicts on the first model of a look, and looks that call any of its models clean."""
     hits: Hits = Counter()
-    for data, _ in _batches(design, regime, Effect(), count, stream):
-        hits["bayes"] += _count(bayes_mixed(data).p <= ALPHA)
+    for size in sizes(count):
+        panel = draw_panel(look.per_arm, size, stream)
+        control = pool_controls(draw_controls(panel, stream))
+        runs = [run_model(panel, Model("new", gap=gap), stream).means for gap in look.gaps]
+        decided = decide_look(look.plan, panel, np.stack(runs, axis=2), control, seed_of(stream))
+        hits["contaminated"] += int(decided.contaminated[:, 0].sum())
+        hits["cleared"] += int(decided.cleared[:, 0].sum())
+        hits["any cleared"] += int(decided.cleared.any(axis=1).sum())
+    hits["inconclusive"] = count - hits["contaminated"] - hits["cleared"]
     return hits
 
 
-def count_power(
-    design: Design, regime: Regime, effect: Effect, count: int, stream: np.random.Generator
-) -> Hits:
-    """One-sided rejections of the permutation test: on the weighted score, the fraction, the
-    larger of the two (max-T), and, with a covariate, adjusted and as difference in differences;
-    claims of no inflation (P5); and how often P2's interval holds the effect."""
-    hits: Hits = Counter()
-    for data, seed in _batches(design, regime, effect, count, stream):
-        values = np.moveaxis(data.means, 0, 1)
-        hits["score"] += _count(_one_sided(values[:, :, :1], data, seed) <= ALPHA / 2)
-        hits["fraction"] += _count(_one_sided(values[:, :, 1:], data, seed) <= ALPHA / 2)
-        hits["max-T"] += _count(_one_sided(values, data, seed) <= ALPHA / 2)
-        if data.covariate is not None:
-            x = np.moveaxis(data.covariate, 0, 1)[:, :, :1]
-            hits["ANCOVA"] += _count(_one_sided(_adjusted(data), data, seed) <= ALPHA / 2)
-            hits["difference"] += _count(_one_sided(values[:, :, :1] - x, data, seed) <= ALPHA / 2)
-        estimate = satterthwaite(arms_of(data))
-        low, high, upper = _bounds(data, estimate)
-        hits["coverage"] += _count((low <= effect.size) & (effect.size <= high))
-        hits["no inflation"] += _count(upper < MARGIN)
-    return hits
-
-
-def count_equivalence(
-    design: Design, regime: Regime, effect: Effect, count: int, stream: np.random.Generator
-) -> Hits:
-    """Claims of P5: no inflation above the margin, and equivalence within it (TOST)."""
-    from scipy.special import stdtrit
-
-    hits: Hits = Counter()
-    for data, _ in _batches(design, regime, effect, count, stream):
-        estimate = satterthwaite(arms_of(data))
-        half = stdtrit(degrees(arms_of(data).mean(axis=4)), 0.95) * estimate.se
-        below = estimate.gap + half < MARGIN
-        hits["no inflation"] += _count(below)
-        hits["equivalent"] += _count(below & (estimate.gap - half > -MARGIN))
-    return hits
-
-
-def measure_saved(
-    design: Design, regime: Regime, count: int, stream: np.random.Generator
-) -> tuple[float, float]:
-    """The share of variance that the covariate takes off, and its Monte-Carlo error."""
-    shares = []
-    for data, _ in _batches(design, regime, Effect(), count, stream):
-        assert data.covariate is not None
-        x = np.moveaxis(data.covariate, 0, 1)[:, :, :1]
-        shares.append(fit_slope(_score(data), x, data.stratum).rho2[:, 0])
-    saved = np.concatenate(shares)
-    return float(saved.mean()), float(saved.std(ddof=1) / np.sqrt(len(saved)))
-
-
-def _batches(
-    design: Design, regime: Regime, effect: Effect, count: int, stream: np.random.Generator
-) -> Iterator[tuple[Simulated, int]]:
-    for start in range(0, count, BATCH):
-        data = simulate(design, regime, effect, min(BATCH, count - start), stream)
-        yield data, int(stream.integers(1 << 62))
-
-
-def _count(mask: NDArray[np.bool_]) -> int:
-    return int(mask.sum())
-
-
-def _score(data: Simulated) -> Floats:
-    """(n, B, 1): replications stand where models would, and share the permutations."""
-    return np.moveaxis(data.means, 0, 1)[:, :, :1]
-
-
-def _adjusted(data: Simulated) -> Floats:
-    assert data.covariate is not None
-    x = np.moveaxis(data.covariate, 0, 1)[:, :, :1]
-    return fit_slope(_score(data), x, data.stratum).residuals
-
-
-def _one_sided(values: Floats, data: Simulated, seed: int) -> Floats:
-    gaps = permute_gaps(
-        values,
-        data.stratum,
-        data.public,
-        permutations=PERMUTATIONS,
-        enumerate_up_to=0,
-        seed=seed,
+def forecast_verdicts(look: Look, count: int, stream: Stream) -> Hits:
+    """What ``power`` forecasts of the same look, from the control models' runs on 4 × 64 instances
+    an arm as its pilot, blind to the arms."""
+    pilot = draw_panel(64, 1, stream)
+    table = as_table(pilot, 0, controls_at(0, draw_controls(pilot, stream)))
+    components = estimate_components(table, look.plan.outcomes, KINDS).components
+    setting = PowerSetting(
+        len(look.gaps), control_models=len(CONTROLS), control_runs=CONTROL_RUNS, gap=look.gaps[0]
     )
-    return p_values(max_t(gaps))
+    effort = SimulationSize(count, look.plan.permutations, seed_of(stream))
+    point = power_at(PowerDesign(look.plan, components, setting), effort, study=False)
+    return Counter({"contaminated": round(point.power * count)})
 
 
-def _two_sided(values: Floats, data: Simulated, seed: int) -> Floats:
-    gaps = permute_gaps(
-        values,
-        data.stratum,
-        data.public,
-        permutations=PERMUTATIONS,
-        enumerate_up_to=0,
-        seed=seed,
-    )
-    hits = (np.abs(gaps.permuted) >= np.abs(gaps.observed) - TOLERANCE).sum(axis=0)[:, 0]
-    return np.asarray((1 + hits) / (PERMUTATIONS + 1))
+def count_selective_loss(per_arm: int, count: int, stream: Stream) -> Hits:
+    """Claims on a clean model of which the worst public runs and the best private ones were lost;
+    "at random" takes the runs that are left for all there were."""
+    hits: Hits = Counter()
+    for size in sizes(count):
+        panel = draw_panel(per_arm, size, stream)
+        control = pool_controls(draw_controls(panel, stream))
+        values = run_model(panel, Model("new"), stream).means
+        for arm, sign in ((panel.public, 1), (~panel.public, -1)):
+            lost = np.argsort(sign * values[arm, :, 0], axis=0, kind="stable")
+            lost = lost[: int(LOST * len(lost))]
+            values[np.flatnonzero(arm)[lost], np.arange(size)] = np.nan
+        decided = decide_look(
+            make_plan(per_arm), panel, values[:, :, None], control, seed_of(stream)
+        )
+        hits["contaminated"] += int(decided.contaminated.sum())
+        hits["at random"] += int(decided.claimed.sum())
+    return hits
 
 
-def _bounds(data: Simulated, estimate: Tested) -> tuple[Floats, Floats, Floats]:
-    """P2's 95 % interval, and P5's one-sided 95 % bound."""
-    from scipy.special import stdtrit
+def count_look_fault(fault: float, frozen: int, count: int, stream: Stream) -> Hits:
+    """Verdicts on a clean model at one look at which the harness adds ``fault`` to public scores;
+    the controls ran before the fault, and so many of them, frozen, once more at the look."""
+    hits: Hits = Counter()
+    plan = make_plan(64, frozen=[model.name for model in CONTROLS[:frozen]])
+    for _ in range(count):
+        panel = draw_panel(64, 1, stream)
+        before, again = draw_controls(panel, stream), draw_controls(panel, stream, fault)
+        new = run_model(panel, Model("new"), stream, fault=fault)
+        parts = [*controls_at(0, before), *controls_at(1, again)[:frozen], ModelRuns(1, "new", new)]
+        registration = f"sha256:{seed_of(stream):064x}"
+        result = run_standard(plan, as_table(panel, 0, parts), registration)
+        hits[result.verdicts[0].verdict] += 1
+        hits["harness changed"] += result.looks[0].changed
+    return hits
 
-    df = degrees(arms_of(data).mean(axis=4))
-    half, one = stdtrit(df, 0.975) * estimate.se, stdtrit(df, 0.95) * estimate.se
-    return estimate.gap - half, estimate.gap + half, estimate.gap + one
+
+# Units that are none
+
+
+def count_wrong_units(count: int, stream: Stream) -> Hits:
+    """False claims, at one-sided .025, of tests that take criteria or runs for instances: 16
+    instances an arm and stratum, six runs of each. And those of the plan on the same scores."""
+    hits: Hits = Counter()
+    plan = make_plan(16)
+    for size in sizes(count):
+        panel = draw_panel(16, size, stream)
+        runs = run_model(panel, Model("new"), stream, runs=6)
+        control = pool_controls(draw_controls(panel, stream))
+        hits["criteria"] += int((pooled_z(panel, runs) >= Z).sum())
+        hits["runs"] += int((stratified_z(panel, runs.outcomes[..., 0]) >= Z).sum())
+        decisions = decide_look(plan, panel, runs.means[:, :, None], control, seed_of(stream))
+        hits["plan"] += int(decisions.claimed.sum())
+    return hits
+
+
+def pooled_z(panel: Panel, runs: Runs) -> Floats:
+    """z (B,) of two proportions of criteria, every criterion a trial: about Fisher's test."""
+    criteria = np.array(CRITERIA, dtype=np.float64)[panel.stratum, None, None]
+    passed = runs.outcomes[..., 1] / TOP * criteria
+    public, private = (passed[arm].sum(axis=(0, 2)) for arm in (panel.public, ~panel.public))
+    trials = float(criteria.sum()) * passed.shape[2] / 2
+    rate = (public + private) / trials / 2
+    return np.asarray((public - private) / trials / np.sqrt(2 * rate * (1 - rate) / trials))
+
+
+def stratified_z(panel: Panel, scores: Floats) -> Floats:
+    """z (B,) of the gap averaged over strata, every score of ``scores`` (n, B, R) a unit."""
+    gap, variance = 0.0, 0.0
+    for code in np.unique(panel.stratum):
+        here = panel.stratum == code
+        for arm, sign in ((here & panel.public, 1), (here & ~panel.public, -1)):
+            units = np.moveaxis(scores[arm], 1, 0).reshape(scores.shape[1], -1)
+            gap = gap + sign * units.mean(axis=1)
+            variance = variance + units.var(axis=1, ddof=1) / units.shape[1]
+    return np.asarray(gap / np.sqrt(variance))

@@ -1,0 +1,72 @@
+"""The quick gate: on scores that the plan was not written against it keeps its promises and finds
+a leak; analyses that break its rules do not keep theirs. docs/statistics.md has the tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import binom
+
+from benchmarks.statistics.jobs import CLEARING, NOTHING_LOST, UNEVENLY_LOST
+from benchmarks.statistics.trials import (
+    Look,
+    count_looks,
+    count_one_model,
+    count_selective_loss,
+    count_verdicts,
+    count_wrong_units,
+)
+
+STUDIES = 400
+WIDE = 1e-4  # of each tail that a right rate leaves
+
+
+def _stream(name: str) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64([ord(letter) for letter in name]))
+
+
+def _most(rate: float, of: int = STUDIES) -> float:
+    """The largest count that a rate makes."""
+    return float(binom.ppf(1 - WIDE, of, rate))
+
+
+def test_a_claim_holds_its_level_and_its_interval_the_truth() -> None:
+    clean = count_one_model(16, 0.0, NOTHING_LOST, STUDIES, _stream("clean"))
+    assert binom.ppf(WIDE, STUDIES, 0.025) <= clean["plan"] <= _most(0.025)
+    assert STUDIES - clean["coverage"] <= _most(0.05)
+    lost = count_one_model(16, 0.0, UNEVENLY_LOST, STUDIES, _stream("lost"))
+    assert lost["contaminated"] <= lost["plan"] <= _most(0.025)
+
+
+def test_a_leak_of_ten_points_is_found_about_as_often_as_by_an_oracle() -> None:
+    leak = count_one_model(64, 0.10, NOTHING_LOST, 100, _stream("leak"))
+    assert leak["contaminated"] >= 75
+    assert leak["plan"] >= leak["oracle"] - 10
+    eight = count_verdicts(Look(64, 8, (0.10, 0.0, 0.0)), 100, _stream("eight"))
+    assert 30 <= eight["contaminated"] < leak["contaminated"]
+
+
+def test_a_fault_that_models_share_makes_no_claim_but_without_calibration() -> None:
+    rates = {
+        kind: count_looks(16, 0.05, kind, 50, _stream("fault"))
+        for kind in ("plan", "fitted slope", "uncalibrated")
+    }
+    assert rates["plan"]["models"] <= _most(0.025, 100)
+    assert rates["plan"]["study"] <= _most(0.025, 100)
+    assert rates["fitted slope"]["study"] > _most(0.025, 100)
+    assert (
+        rates["uncalibrated"]["models"] > rates["fitted slope"]["models"] > rates["plan"]["models"]
+    )
+
+
+def test_lost_runs_and_a_gap_above_the_margin_are_not_taken_lightly() -> None:
+    lost = count_selective_loss(64, 100, _stream("selective"))
+    assert lost["contaminated"] <= _most(0.05, 100) < lost["at random"]
+    for look in CLEARING[:2]:
+        above = count_verdicts(look, 100, _stream("above"))
+        assert above["any cleared"] <= _most(0.05, 100)
+
+
+def test_units_that_are_none_raise_false_alarms() -> None:
+    hits = count_wrong_units(STUDIES, _stream("units"))
+    assert hits["plan"] <= _most(0.025) < hits["runs"]
+    assert hits["criteria"] > 0.1 * STUDIES
