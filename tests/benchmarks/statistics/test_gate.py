@@ -50,12 +50,9 @@ def test_a_fault_that_models_share_makes_no_claim_but_without_calibration() -> N
         kind: count_looks(16, 0.05, kind, 50, _stream("fault"))
         for kind in ("plan", "fitted slope", "uncalibrated")
     }
-    assert rates["plan"]["models"] <= _most(0.025, 100)
-    assert rates["plan"]["study"] <= _most(0.025, 100)
-    assert rates["fitted slope"]["study"] > _most(0.025, 100)
-    assert (
-        rates["uncalibrated"]["models"] > rates["fitted slope"]["models"] > rates["plan"]["models"]
-    )
+    most = _most(0.025, 50)
+    assert max(rates["plan"]["models"], rates["plan"]["study"]) <= most
+    assert rates["uncalibrated"]["study"] > rates["fitted slope"]["study"] > most
 
 
 def test_lost_runs_and_a_gap_above_the_margin_are_not_taken_lightly() -> None:
