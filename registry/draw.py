@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from registry.canonical import digest_bytes
 from registry.errors import RegistryError
-from registry.ledger import Ledger, SealedSet
+from registry.ledger import Ledger, SealedSet, Underpowered
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, commitments_of, commitments_root, seal_entries
 from registry.stores import Store
@@ -161,9 +161,15 @@ def allocate(
 
 
 def seal_draw(
-    store: Store, ledger: Ledger, drawn: Draw, recipients: Sequence[str], time: str
+    store: Store,
+    ledger: Ledger,
+    drawn: Draw,
+    recipients: Sequence[str],
+    time: str,
+    underpowered: Underpowered | None = None,
 ) -> SealedSet:
-    """Put the sealed draw into the store, then its record into the ledger.
+    """Put the sealed draw into the store, then its record into the ledger. ``underpowered`` is why
+    a plan that cannot answer is drawn all the same.
 
     Raises RegistryError if the ledger has a sealed set: there is one to a study. Killed between
     the two, it leaves a ciphertext that nothing names, and can be run again.
@@ -185,6 +191,7 @@ def seal_draw(
         entropy=drawn.entropy,
         allocation_seed=drawn.allocation_seed,
         reserve=drawn.reserve,
+        underpowered=underpowered,
     )
     store.put(record.uri, ciphertext)
     ledger.append(record, time, once=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
 DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
+DEMO_REASON = "it is a demonstration, made small to run in minutes"
 DEMO_WAVE = "[before-1, honest-2, mild-2, strong-2]"
 
 _GROUND = "before-4"  # the clean agent with most to gain by knowing
@@ -91,7 +92,7 @@ def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Repo
         init_study(folder, _protocol(request))
     study = pipeline.open_study(folder)
     with display.progress("drawing") as watch:
-        sealed, _ = pipeline.draw(study, watch)
+        sealed, _ = pipeline.draw(study, watch, DEMO_REASON)
     display.line(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
     with display.progress("registering") as watch:
         registered, _ = pipeline.register(study, watch)

@@ -16,7 +16,7 @@ from study import reporting, sweeps, workspace
 if TYPE_CHECKING:
     from analysis.report import Report
     from harness.sweep import Progress
-    from registry.ledger import Preregistration, Release, SealedSet
+    from registry.ledger import Preregistration, Release, SealedSet, Underpowered
     from registry.verify import Verification
     from study.sweeps import SweepOutcome, SweepRequest
     from study.workspace import Study
@@ -29,19 +29,36 @@ def open_study(folder: Path) -> Study:
     return workspace.open_study(folder)
 
 
-def draw(study: Study, watch: Watch = lambda what, done, of: None) -> tuple[SealedSet, bool]:
-    """Seed → sealed set: seeds for both arms at random, commitments into the ledger."""
-    return workspace.draw_seeds(study, watch, utc_now())
+def draw(
+    study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
+) -> tuple[SealedSet, bool]:
+    """Seed → sealed set: seeds for both arms at random, commitments into the ledger.
+    ``underpowered`` is the reason to draw for a plan that cannot answer."""
+    return workspace.draw_seeds(study, watch, utc_now(), _gate(study, watch, underpowered))
 
 
 def register(
-    study: Study, watch: Watch = lambda what, done, of: None
+    study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
 ) -> tuple[Preregistration, bool]:
     """The plan, promised before any data, with the code and image it is promised for; and its
-    ``registration.json``, for a public registry."""
-    record, fresh = workspace.register_plan(study, watch, utc_now())
+    ``registration.json``, for a public registry. ``underpowered`` is the reason to
+    register one that cannot answer; by default the draw's."""
+    gate = _gate(study, watch, underpowered)
+    record, fresh = workspace.register_plan(study, watch, utc_now(), gate)
     workspace.write_registration(study, record)
     return record, fresh
+
+
+def _gate(study: Study, watch: Watch, reason: str) -> Callable[[str], Underpowered | None]:
+    """Return the check of a study that is to be drawn or registered, with a reason if there is
+    one."""
+
+    def check(recorded: str) -> Underpowered | None:
+        from study.readiness import check_ready
+
+        return check_ready(study, reason or recorded, watch)
+
+    return check
 
 
 def sweep(

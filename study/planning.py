@@ -159,6 +159,14 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     )
 
 
+def registered_design(protocol: Protocol, gap: float) -> PowerDesign:
+    """Return the design of a study as it stands, for one model that is inflated by ``gap``; the
+    variance components are those of published results."""
+    request, plan = PowerRequest(gap=gap), protocol.registered_plan()
+    setting = plan_setting(request, plan, protocol)
+    return PowerDesign(plan, _components(request, plan, None), setting)
+
+
 def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
     """Report the progress of one of two curves as half of the whole."""
     if watch is not None:

@@ -270,6 +270,8 @@ def _number_complaints(plan: Plan) -> Iterator[str]:
         yield f"alpha: {plan.alpha} must lie between 0 and 0.5 (one-sided; 0.025 is usual)"
     if not 0 < plan.margin < 1:
         yield f"margin: {plan.margin} must lie between 0 and 1 (0.05 is five points)"
+    if not 0 < plan.target_gap < 1:
+        yield f"target_gap: {plan.target_gap} must lie between 0 and 1 (0.10 is ten points)"
     if not 0 <= plan.enumerate_up_to <= 1_000_000:
         yield f"enumerate_up_to: {plan.enumerate_up_to} must lie between 0 and 1000000"
     if 0 < plan.alpha < 0.5 and plan.looks >= 1:

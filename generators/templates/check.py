@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import process_time
 from typing import Any
@@ -142,20 +142,26 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def check_text(text: str | bytes, path: str) -> TemplateReport:
-    """The report on a template file's text, which names the file ``path``."""
+def check_text(
+    text: str | bytes, path: str, chosen: Collection[str] | None = None
+) -> TemplateReport:
+    """The report on a template file's text, which names the file ``path``; of the chosen questions,
+    or of all."""
     reading = read_template(text, path)
     try:
         family_name(path)
     except TemplateError as error:
         problem = Problem(1, (), str(error).removeprefix(f"{path}: "))
         reading = replace(reading, errors=(problem, *reading.errors))
-    return _report(reading, path)
+    return _report(reading, path, chosen)
 
 
-def _report(reading: ParsedTemplate, path: str) -> TemplateReport:
+def _report(
+    reading: ParsedTemplate, path: str, chosen: Collection[str] | None = None
+) -> TemplateReport:
     finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
-    questions = tuple(finder.question(question) for question in reading.file.questions)
+    wanted = [q for q in reading.file.questions if chosen is None or q.id in chosen]
+    questions = tuple(map(finder.question, wanted))
     finder.report_time()
     return TemplateReport(
         path,

@@ -76,6 +76,8 @@ class Plan:
     exclusions: tuple[str, ...] = ()
     standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
     judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
+    # The inflation of one model that the plan is to find with a power of 80 % or more.
+    target_gap: float = field(default=0.10, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,14 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class Underpowered:
+    """A plan that cannot be expected to answer, and was drawn or registered all the same."""
+
+    reason: str  # as given, in words
+    shortfalls: tuple[str, ...]  # what it lacks, as found then
+
+
+@dataclass(frozen=True, slots=True)
 class Preregistration:
     study: str
     plan: Plan
@@ -99,6 +109,7 @@ class Preregistration:
     tasks: tuple[str, ...] = ()  # name@version/difficulty of each stratum
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
     grading: str = field(default="", metadata=_LATER)
+    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,7 @@ class SealedSet:
     allocation_seed: str  # hex; with the sealed set it gives the arms
     # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
     reserve: tuple[int, ...] = field(default=(), metadata=_LATER)
+    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

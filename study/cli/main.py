@@ -194,18 +194,33 @@ main.add_command(schema)
 main.add_command(power)
 
 
+_underpowered_option = click.option(
+    "--underpowered",
+    metavar="REASON",
+    default="",
+    help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
+    "the report shows it.",
+)
+
+
 @main.command()
 @study_option
+@_underpowered_option
 @json_option
-def draw(study: Study, as_json: bool) -> None:
+def draw(study: Study, underpowered: str, as_json: bool) -> None:
     """Draw seeds for both arms at random, and seal them.
+
+    The plan is simulated first: one that finds its target gap in a model with a probability below
+    80 % is refused, and so is what a later step would refuse.
 
     \b
     Example:
       dosimeter draw --study my-study
     """
     with progress_watch("drawing") as watch:
-        sealed, fresh = pipeline.draw(study, watch)
+        sealed, fresh = pipeline.draw(study, watch, underpowered)
+    if fresh:
+        _show_readiness(study)
     strata = len(sealed.strata)
     count = f"{strata} strata" if strata > 1 else "1 stratum"
     print_step(
@@ -213,14 +228,26 @@ def draw(study: Study, as_json: bool) -> None:
     )
 
 
+def _show_readiness(study: Study) -> None:
+    """Print the power of the plan, and what later steps will need, to stderr."""
+    from study import readiness
+
+    click.echo(readiness.describe_power(study.protocol), err=True)
+    for warning in readiness.find_warnings(study):
+        click.echo(f"warning: {warning}", err=True)
+
+
 @main.command()
 @study_option
+@_underpowered_option
 @json_option
-def register(study: Study, as_json: bool) -> None:
+def register(study: Study, underpowered: str, as_json: bool) -> None:
     """Register the plan: the promised analysis, with the commit and image it is made with.
 
     The plan is also written to registration.json beside study.yaml, in the fields of an OSF
     preregistration; nothing in it is private.
+
+    What `draw` refuses is refused here too. A reason that was given there holds here.
 
     \b
     Example:
@@ -230,7 +257,7 @@ def register(study: Study, as_json: bool) -> None:
     from study.workspace import REGISTRATION
 
     with progress_watch("registering") as watch:
-        record, fresh = pipeline.register(study, watch)
+        record, fresh = pipeline.register(study, watch, underpowered)
     print_step(record, as_json, pipeline.describe(record), fresh)
     click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
 

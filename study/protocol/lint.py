@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
+from itertools import chain
 from pathlib import Path
 
 from generators.yaml_lines import Place, key_of
@@ -13,7 +15,9 @@ from harness.errors import HarnessError, ModelUnavailable
 from harness.judging import build_judge
 from harness.spending import OWN_PROVIDERS, PriceList, read_prices
 from registry.ledger import JudgePin, ModelPin
+from registry.provenance import utc_now
 from study.errors import StudyFileError
+from study.protocol.draw_checks import design_shortfalls, draw_faults
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol, examine_protocol
 from study.protocol.yaml import load_yaml
@@ -54,6 +58,7 @@ def lint_protocol(path: Path, environment: Mapping[str, str]) -> list[Finding]:
         ("warning", _missing_here),
         ("warning", _missing_prices),
         ("warning", _idle_models),
+        ("warning", _unready),
     )
     found = [
         Finding(level, document.path, document.line(place), key_of(place), message)
@@ -79,7 +84,7 @@ def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Pat
         build_model(pin, environment, str(folder))
 
 
-class _EveryKey(Mapping[str, str]):
+class EveryKey(Mapping[str, str]):
     """An environment in which every key is set."""
 
     def __getitem__(self, name: str) -> str:
@@ -96,7 +101,7 @@ def _model_errors(protocol: Protocol, folder: Path, environment: Mapping[str, st
     """Yield settings that no machine could use, such as a single turn without a context window."""
     for place, pin in _buyers(protocol):
         try:
-            _build(pin, _EveryKey(), folder)
+            _build(pin, EveryKey(), folder)
         except ModelUnavailable:
             continue
         except HarnessError as error:
@@ -163,3 +168,9 @@ def _idle_models(protocol: Protocol, folder: Path, environment: Mapping[str, str
     for pin in protocol.models:
         if pin.name not in planned:
             yield ("models", pin.name), "it is in no wave, so it never runs"
+
+
+def _unready(protocol: Protocol, folder: Path, environment: Mapping[str, str]) -> Faults:
+    """Yield what `draw` and `register` refuse. Waves that are opened later may have it."""
+    today = date.fromisoformat(utc_now()[:10])
+    yield from chain(draw_faults(protocol, today), design_shortfalls(protocol))

@@ -51,6 +51,8 @@ class PlanSection(Section):
     margin: float = Field(default=0.05, gt=0, lt=1)
     enumerate_up_to: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     looks: Count | None = None
+    # Inflation of one model that the plan must find with a power of 80 %: study/readiness/.
+    target_gap: float = Field(default=0.10, gt=0, lt=1)
     outcomes: Names | None = None
     multiplicity: str | None = None
     judges: dict[str, JudgeRuleSection] = {}
@@ -69,7 +71,7 @@ SECTIONS: Mapping[str, type[Section]] = {
 }
 _OF_EVERY_PRESET = {
     *("looks", "alpha", "permutations", "enumerate_up_to"),
-    *("margin", "outcomes", "multiplicity"),
+    *("margin", "outcomes", "multiplicity", "target_gap"),
 }
 STANDARD_ONLY = tuple(
     name for name in PlanSection.model_fields if name not in {*_OF_EVERY_PRESET, "preset", "judges"}

@@ -199,6 +199,7 @@ def build_look(
                 (
                     *unclosed_words(entries, registered.plan, unclosed),
                     *report.deviations,
+                    *shortfalls_of(registered),
                     *drift_of(registered, waves),
                 )
             )
@@ -284,6 +285,15 @@ def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | Non
     """Return the tables of the strata that come from template files; None if there are none."""
     facts = facts_of_study(study.protocol)
     return make_tables(answers_of_rows(rows, facts), seed, of_study=True) if facts else None
+
+
+def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
+    """Return a sentence on a plan that was registered although it cannot be expected to answer."""
+    known = registered.underpowered
+    if known is None:
+        return ()
+    shortfalls = "; ".join(known.shortfalls)
+    return (f"The plan was registered with known shortfalls ({shortfalls}), since {known.reason}.",)
 
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from .spending import (
     price_pins,
     sum_calls,
 )
-from .sweep import SweepOutcome, SweepRequest, sweep_wave
+from .sweep import SweepOutcome, SweepRequest, check_context_windows, sweep_wave
 from .waves import close_wave_now, list_waves, open_wave
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "attempt_turns",
     "burned_of_wave",
     "burned_tranches",
+    "check_context_windows",
     "check_listed",
     "close_wave_now",
     "count_stored",

@@ -15,7 +15,14 @@ from generators.catalog import Catalog
 from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
-from registry.ledger import Ledger, Plan, Preregistration, SealedSet, record_body
+from registry.ledger import (
+    Ledger,
+    Plan,
+    Preregistration,
+    SealedSet,
+    Underpowered,
+    record_body,
+)
 from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
 from study.errors import StudyError
@@ -26,6 +33,8 @@ from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
+# Raises StudyError for a plan that cannot answer, unless it has a reason, such as that of the draw.
+Gate = Callable[[str], Underpowered | None]
 
 NO_IMAGE = "none"
 REGISTRATION = "registration.json"
@@ -111,12 +120,20 @@ def _ignore(path: Path, names: tuple[str, ...]) -> None:
         draft.replace(path)
 
 
-def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
-    """Draw and seal the seeds. Return the sealed set, and whether it is new."""
+def _open_gate(reason: str) -> None:
+    """Let any plan pass."""
+
+
+def draw_seeds(
+    study: Study, watch: Watch, now: str, gate: Gate = _open_gate
+) -> tuple[SealedSet, bool]:
+    """Draw and seal the seeds, if the gate lets the plan pass. Return the sealed set, and whether
+    it is new."""
     if study.ledger.last("sealed-set") is not None:
         return _check_drawn(study), False
     protocol = study.protocol
     recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
+    underpowered = gate("")
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
 
@@ -132,17 +149,20 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
         protocol.reserve,
     )
     logger.info("drew %d seeds in %d strata", size, len(strata))
-    return seal_draw(study.store, study.ledger, drawn, recipients, now), True
+    return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
 
 
-def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration, bool]:
-    """Register the plan. Return the record, and whether it is new. Raises BrokenPromise if another
-    plan is registered."""
+def register_plan(
+    study: Study, watch: Watch, now: str, gate: Gate = _open_gate
+) -> tuple[Preregistration, bool]:
+    """Register the plan, if the gate lets it pass. Return the record, and whether it is new. Raises
+    BrokenPromise if another plan is registered."""
     registered = find_registration(study.ledger)
     if registered is not None:
         check_plan(study, registered)
         return registered, False
     sealed = _check_drawn(study)
+    underpowered = gate(sealed.underpowered.reason if sealed.underpowered else "")
     record = Preregistration(
         study=study.protocol.name,
         plan=study.protocol.registered_plan(),
@@ -150,6 +170,7 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
         provenance=read_provenance(CHECKOUT, pinned_image(study.protocol, watch).digest),
         tasks=_pinned_tasks(study.protocol),
         grading=grading_digest(study.protocol.tasks, study.protocol.catalog),
+        underpowered=underpowered,
     )
     entry, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "preregistration"

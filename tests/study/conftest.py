@@ -13,7 +13,7 @@ from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.setup import init_study, pinned_image
+from study.workspace.setup import draw_seeds, init_study, pinned_image, register_plan
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
 
@@ -35,11 +35,25 @@ entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed
 """
 
 
+SMALLNESS = "a test has few instances"  # the reason that every small study of the tests gives
+
+
+def draw_tiny(study: Study) -> None:
+    """Draw a study that is too small to answer."""
+    pipeline.draw(study, underpowered=SMALLNESS)
+
+
+def promise_unchecked(study: Study) -> None:
+    """Draw and register without the checks that come first, so that a later step refuses."""
+    draw_seeds(study, lambda *step: None, utc_now())
+    register_plan(study, lambda *step: None, utc_now())
+
+
 def make_study(folder: Path, text: str = SMALL) -> Study:
     """A study that is drawn and registered."""
     init_study(folder, text)
     study = pipeline.open_study(folder)
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     return study
 

@@ -26,7 +26,8 @@ study: agents
 tasks: [compute_average/easy]
 seeds_per_arm: 2
 models:
-  theirs: {{provider: agent_server, model: agent-7, base_url: "{url}", tree: host}}
+  theirs: {{provider: agent_server, model: agent-7, base_url: "{url}", tree: host,
+           retention: none}}
 waves:
   - [theirs]
 plan: {{permutations: 999}}

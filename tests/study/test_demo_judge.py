@@ -18,7 +18,7 @@ from study.protocol.protocol import read_protocol
 from study.reporting.look import build_look
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
-from tests.study.conftest import run_wave
+from tests.study.conftest import draw_tiny, run_wave
 
 PROTOCOL = """\
 study: judged
@@ -59,7 +59,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     init_study(tmp_path / "study", with_judge(PROTOCOL, "careless"))
     study = pipeline.open_study(tmp_path / "study")
     said: list[str] = []
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     run_wave(study, 0)
     judge_wave(study, 0, _display(said))

@@ -9,6 +9,7 @@ import pytest
 from study import pipeline
 from study.workspace.setup import init_study
 from tests.hub_server import HubServer
+from tests.study.conftest import draw_tiny
 
 pytestmark = pytest.mark.hub
 
@@ -34,7 +35,7 @@ def test_publish_uploads_records_the_revision_and_is_idempotent(
         release = f"release: {{repository: alice/outward, endpoint: '{hub.url}'}}\n"
         init_study(tmp_path, STUDY + release)
         study = pipeline.open_study(tmp_path)
-        pipeline.draw(study)
+        draw_tiny(study)
         pipeline.register(study)
         record, fresh = pipeline.publish(study, None, lambda *step: None)
         assert fresh

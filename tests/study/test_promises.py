@@ -34,6 +34,7 @@ from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of,
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
 from study.workspace.snapshot import cells_of, closing_manifest, manifests_of
 from study.workspace.study import Study
+from tests.study.conftest import SMALLNESS, draw_tiny
 
 NOW = "2026-11-01T12:00:00Z"
 TINY = """\
@@ -55,7 +56,7 @@ WHOLE = ["sealed-set", "preregistration", "run-manifest", "wave-closed", "releas
 def registered(tmp_path: Path) -> Study:
     init_study(tmp_path / "study", TINY)
     study = pipeline.open_study(tmp_path / "study")
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     return study
 
@@ -156,7 +157,7 @@ def test_a_wave_that_went_on_at_another_commit_is_whole_and_the_report_says_so(
         monkeypatch.setattr(f"{module}.CHECKOUT", tree)
     init_study(tmp_path / "study", TINY)
     study = pipeline.open_study(tmp_path / "study")
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     first = begin(study, allow_dirty=False)
     run_cells(study, first, 2)
@@ -292,7 +293,7 @@ def begin_and_close(study: Study) -> object:
 
 
 STEPS: tuple[Callable[[Study], object], ...] = (
-    pipeline.draw,
+    draw_tiny,
     pipeline.register,
     begin_and_close,
     lambda study: pipeline.publish(study, None, lambda *step: None),
@@ -326,8 +327,8 @@ def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path)
     study = pipeline.open_study(tmp_path / "study")
     moments = random.Random(5)
 
-    def kill_and_finish(step: str) -> None:
-        command = [sys.executable, "-m", "study.cli.main", step, "--study", str(study.folder)]
+    def kill_and_finish(*step: str) -> None:
+        command = [sys.executable, "-m", "study.cli.main", *step, "--study", str(study.folder)]
         for _ in range(4):
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -335,10 +336,10 @@ def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path)
             time.sleep(moments.uniform(0.2, 2.5))
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-        result = CliRunner().invoke(main, [step, "--study", str(study.folder)])
+        result = CliRunner().invoke(main, [*step, "--study", str(study.folder)])
         assert result.exit_code == 0, result.stderr
 
-    kill_and_finish("draw")
+    kill_and_finish("draw", "--underpowered", SMALLNESS)
     kill_and_finish("register")
     begin_and_close(study)
     kill_and_finish("publish")
@@ -355,7 +356,9 @@ def test_a_draw_and_a_registration_need_public_keys_only(tmp_path: Path) -> None
     init_study(tmp_path / "study", f"{TINY}recipients: [{recipient}]\n")
     (tmp_path / "study" / "keys" / "study.txt").unlink()
     for step in ("draw", "register", "status", "verify", "log"):
-        result = CliRunner().invoke(main, [step, "--study", str(tmp_path / "study")])
+        reason = ("--underpowered", SMALLNESS) if step == "draw" else ()
+        command = [step, *reason, "--study", str(tmp_path / "study")]
+        result = CliRunner().invoke(main, command)
         assert result.exit_code == 0, (step, result.stderr)
     study = pipeline.open_study(tmp_path / "study")
     refused = CliRunner().invoke(

@@ -12,6 +12,7 @@ from registry.verify import verify_study
 from study import pipeline
 from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study
+from tests.study.conftest import draw_tiny
 
 pytestmark = [pytest.mark.s3, pytest.mark.ray]
 
@@ -32,7 +33,7 @@ sandbox: {kind: local}
 def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
     init_study(tmp_path, STUDY + f"store: {seaweedfs.uri('a-study')}\n")
     study = pipeline.open_study(tmp_path)
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     prepare_ray(None)
     request = SweepRequest(0, allow_dirty=True)

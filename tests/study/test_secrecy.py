@@ -26,6 +26,7 @@ from registry.sealing import DrawnInstance
 from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
+from tests.study.conftest import draw_tiny
 from tests.study.test_promises import begin
 
 pytestmark = pytest.mark.ray
@@ -61,7 +62,7 @@ def rooms() -> Iterator[Path]:
 def study(tmp_path: Path) -> Study:
     init_study(tmp_path / "study", STUDY)
     study = pipeline.open_study(tmp_path / "study")
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     return study
 

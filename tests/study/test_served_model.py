@@ -28,6 +28,7 @@ from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.study.conftest import draw_tiny
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray]
 
@@ -42,7 +43,8 @@ tasks:
   - {{family: compute_average, difficulty: easy}}
 seeds_per_arm: 2
 models:
-  theirs: {{provider: openai, model: asked-model, base_url: "{url}", api_key_env: {variable}}}
+  theirs: {{provider: openai, model: asked-model, base_url: "{url}", api_key_env: {variable},
+           retention: none}}
 waves:
   - [theirs]
 plan: {{permutations: 999}}
@@ -93,7 +95,7 @@ def dosimeter(
 
 def promise(folder: Path) -> None:
     study = pipeline.open_study(folder)
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
 
 

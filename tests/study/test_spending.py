@@ -35,6 +35,7 @@ from study.workspace.setup import init_study
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.study.conftest import promise_unchecked
 
 SEEDS = 9
 EPISODES = 2 * SEEDS
@@ -106,8 +107,7 @@ def make_study(folder: Path, url: str, budget: float, prices: str = PRICES) -> S
     init_study(folder, PROTOCOL.format(url=url, budget=budget, seeds=SEEDS))
     (folder / "prices.yaml").write_text(prices)
     study = pipeline.open_study(folder)
-    pipeline.draw(study)
-    pipeline.register(study)
+    promise_unchecked(study)
     return study
 
 

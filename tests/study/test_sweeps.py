@@ -25,6 +25,7 @@ from study import pipeline
 from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study
 from study.workspace.study import Study
+from tests.study.conftest import draw_tiny
 
 pytestmark = pytest.mark.ray
 
@@ -48,7 +49,7 @@ sweep: {parallel: 2}
 def make_study(folder: Path, seeds: int) -> Study:
     init_study(folder, STUDY.replace("SEEDS", str(seeds)))
     study = pipeline.open_study(folder)
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     return study
 

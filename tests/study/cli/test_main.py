@@ -20,6 +20,7 @@ from study.cli.main import main
 from study.errors import StudyError
 from study.files import safe_place
 from study.workspace.setup import init_study
+from tests.study.conftest import SMALLNESS, draw_tiny
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 SEED = "5e" * 32
@@ -44,7 +45,7 @@ def run(*arguments: str) -> Result:
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
     init_study(tmp_path / "study", STUDY)
     folder = str(tmp_path / "study")
-    assert "ledger" not in run("draw", "--study", folder).stderr
+    assert "ledger" not in run("draw", "--study", folder, "--underpowered", SMALLNESS).stderr
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
     assert "INFO study.workspace.study: study cli in" in verbose.stderr
@@ -174,7 +175,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
 ) -> None:
     init_study(tmp_path / "study", STUDY)
     study = pipeline.open_study(tmp_path / "study")
-    pipeline.draw(study)
+    draw_tiny(study)
     pipeline.register(study)
     monkeypatch.setattr("study.sweeps.sweep.CHECKOUT", tmp_path)  # no repository at all
     message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"), code=3)
@@ -185,7 +186,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
 
 def test_no_engine_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     init_study(tmp_path, STUDY.replace("kind: local", "kind: docker"))
-    pipeline.draw(pipeline.open_study(tmp_path))
+    draw_tiny(pipeline.open_study(tmp_path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     message = refusal("register", "--study", str(tmp_path))
     assert "Docker" in message
@@ -197,14 +198,14 @@ def test_a_missing_image_is_one_clear_error(
 ) -> None:
     text = STUDY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
     init_study(tmp_path, text)
-    pipeline.draw(pipeline.open_study(tmp_path))
+    draw_tiny(pipeline.open_study(tmp_path))
     message = refusal("register", "--study", str(tmp_path))
     assert "no-such-image:1" in message or "Docker" in message
 
 
 def test_a_corrupted_ledger_is_named_by_every_step(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
-    pipeline.draw(pipeline.open_study(tmp_path))
+    draw_tiny(pipeline.open_study(tmp_path))
     record = tmp_path / "store" / "ledger" / "00000000.json"
     record.chmod(0o644)
     record.write_bytes(record.read_bytes().replace(b'"count":4', b'"count": 4'))
@@ -231,18 +232,20 @@ def test_a_full_store_is_one_clear_error_and_nothing_half_written(
 ) -> None:
     init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
     (small_disk / "filler").write_bytes(b"x" * 60_000)
-    message = refusal("draw", "--study", str(tmp_path / "study"))
+    message = refusal("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
     assert str(small_disk) in message
     assert "space" in message or "full" in message
     assert not list((small_disk / "ledger").glob("*.json"))
     (small_disk / "filler").unlink()
-    assert run("draw", "--study", str(tmp_path / "study")).exit_code == 0
+    assert (
+        run("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS).exit_code == 0
+    )
 
 
 def test_a_read_only_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
     init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    message = refusal("draw", "--study", str(tmp_path / "study"))
+    message = refusal("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
     assert str(small_disk) in message
     assert "read-only" in message.lower()
 

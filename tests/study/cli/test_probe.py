@@ -38,7 +38,7 @@ from study.sweeps.sweep import SweepRequest, begin_wave
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
-from tests.study.conftest import run_wave
+from tests.study.conftest import promise_unchecked, run_wave
 
 PROTOCOL = """\
 study: probed
@@ -84,8 +84,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
         init_study(folder, PROTOCOL.format(url=served.url))
         (folder / "prices.yaml").write_text(PRICES)
         study = pipeline.open_study(folder)
-        pipeline.draw(study)
-        pipeline.register(study)
+        promise_unchecked(study)
         pipeline.publish(study, False, lambda *step: None)
         run_wave(study)
         yield folder, served

@@ -49,7 +49,7 @@ from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
 from study.workspace.snapshot import manifests_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
-from tests.study.conftest import run_wave
+from tests.study.conftest import draw_tiny, run_wave
 
 PROTOCOL = """\
 study: judged
@@ -118,7 +118,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
         init_study(folder, PROTOCOL.replace("199}}", f"199, {asks}}}}}").format(url=served.url))
         (folder / "prices.yaml").write_text(PRICES)
         study = pipeline.open_study(folder)
-        pipeline.draw(study)
+        draw_tiny(study)
         pipeline.register(study)
         pipeline.publish(study, None, lambda *step: None)
         run_wave(study)

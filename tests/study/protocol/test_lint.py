@@ -22,6 +22,7 @@ models:
     model: some-model
     base_url: http://127.0.0.1:8000/v1
     api_key_env: PILOT_KEY
+    retention: none
 waves:
   - [honest]
   - [honest, remote]
@@ -61,8 +62,8 @@ def test_errors_within_sections_are_reported_together(tmp_path: Path) -> None:
         (3, "seeds_per_arm"),
         (5, "models.honest.error_rate"),
         (10, "models.remote.api_key_environment"),
-        (15, "plan.presett"),
-        (15, "plan.alpha"),
+        (16, "plan.presett"),
+        (16, "plan.alpha"),
     ]
 
 
@@ -75,10 +76,10 @@ def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
     )
     assert lines(lint(tmp_path, text)) == [
         (2, "tasks[1].family"),
-        (12, "waves[0][0]"),
-        (13, "waves[1].tranches"),
-        (15, "budget.models.remot"),
-        (16, "plan.study_alpha"),
+        (13, "waves[0][0]"),
+        (14, "waves[1].tranches"),
+        (16, "budget.models.remot"),
+        (17, "plan.study_alpha"),
     ]
 
 
@@ -96,12 +97,12 @@ def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
     [
         ("study: [\n", 2, "not valid YAML"),
         ("- a\n", 1, "a protocol is a mapping"),
-        (GOOD + "study: twice\n", 15, "on line 1 already"),
-        (GOOD + "plan: {preset: standard-v1}\n", 15, "at least one model"),
-        (GOOD + "plan:\n  outcomes: [scores]\n", 16, "'scores'"),
+        (GOOD + "study: twice\n", 16, "on line 1 already"),
+        (GOOD + "plan: {preset: standard-v1}\n", 16, "at least one model"),
+        (GOOD + "plan:\n  outcomes: [scores]\n", 17, "'scores'"),
         (GOOD.replace("api_key_env: PILOT_KEY", "mode: single_turn"), 6, "'context'"),
         (GOOD + "sandbox: {kind: local}\n", 6, "does not isolate"),
-        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 14, "none.yaml"),
+        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 15, "none.yaml"),
     ],
     ids=["syntax", "list", "repeated", "controls", "outcomes", "single turn", "sandbox", "prices"],
 )
@@ -168,7 +169,7 @@ def test_the_findings_as_json(tmp_path: Path) -> None:
         {
             "level": "error",
             "file": f"{tmp_path}/study.yaml",
-            "line": 15,
+            "line": 16,
             "key": "entropy",
             "message": "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration "
             "(found 'dice')",

@@ -41,7 +41,7 @@ from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, serve
-from tests.study.conftest import run_wave
+from tests.study.conftest import draw_tiny, run_wave
 from tests.study.judging.test_grade import CALL, answer_of, both, reads, verdicts
 
 PROTOCOL = """\
@@ -84,7 +84,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
         init_study(folder, PROTOCOL.format(url=served.url))
         (folder / "prices.yaml").write_text(PRICES)
         study = pipeline.open_study(folder)
-        pipeline.draw(study)
+        draw_tiny(study)
         pipeline.register(study)
         run_wave(study, 0)
         pipeline.publish(study, None, lambda *step: None)

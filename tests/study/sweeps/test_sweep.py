@@ -18,9 +18,10 @@ from registry.provenance import utc_now
 from study.errors import StudyError
 from study.protocol.protocol import Task
 from study.sweeps.sweep import SweepRequest, check_context_windows, sweep_wave
+from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
-from study.workspace.study import Study
-from tests.study.conftest import make_study, sweep
+from study.workspace.study import Study, open_study
+from tests.study.conftest import make_study, promise_unchecked, sweep
 
 OPEN = SweepRequest(0, allow_dirty=True)
 
@@ -67,7 +68,9 @@ def test_a_sweep_that_would_not_fit_is_not_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASKED_ONCE_KEY", "sk")
-    study = make_study(tmp_path / "study", STUDY)
+    init_study(tmp_path / "study", STUDY)
+    study = open_study(tmp_path / "study")
+    promise_unchecked(study)
     with pytest.raises(StudyError, match="model 'asked-once', task count_circles easy: in its"):
         sweep(study, 0)
     kinds = [entry.kind for entry in study.ledger.entries()]

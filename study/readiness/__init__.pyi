@@ -1,0 +1,8 @@
+from .gate import check_ready, find_warnings
+from .target_power import describe_power
+
+__all__ = [
+    "check_ready",
+    "describe_power",
+    "find_warnings",
+]

@@ -1,0 +1,102 @@
+"""What a sweep, a grading or a release would refuse, as far as study.yaml and this machine show it
+before anything is drawn."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from generators.templates import GUESSABLE, QuestionReport, check_text, template_family
+from harness.build_model import build_model
+from harness.errors import HarnessError, ModelUnavailable
+from harness.spending import Budget
+from registry.errors import RegistryError
+from registry.ledger import JudgePin, ModelPin
+from registry.sealing import read_identities, recipient_of
+from study.errors import StudyError
+from study.protocol import EveryKey, Faults, Protocol
+from study.sweeps import attempt_turns, check_context_windows, price_pins
+from study.workspace import Study
+
+_SINGLE_TURN = '"single_turn"'
+
+
+def context_faults(study: Study) -> Faults:
+    """Yield models of a single turn with a task that has no such form or does not fit."""
+    protocol = study.protocol
+    for pin in _planned(protocol):
+        if dict(pin.settings).get("mode") != _SINGLE_TURN:
+            continue
+        try:
+            model = build_model(pin, EveryKey(), str(study.folder))  # a request is never made
+            check_context_windows([model], protocol.tasks, protocol.catalog)
+        except ModelUnavailable:
+            continue  # libraries that this machine lacks
+        except StudyError as error:
+            yield ("models", pin.name), str(error).removeprefix(f"model {pin.name!r}, ")
+
+
+def price_faults(study: Study) -> Faults:
+    """Yield what a budget lacks to be kept: prices, and the most that an attempt can cost."""
+    protocol = study.protocol
+    if protocol.budget is None:
+        return
+    pins: list[ModelPin | JudgePin] = [*_planned(protocol), *protocol.judges]
+    try:
+        pricing = price_pins(study, pins, True, partial(attempt_turns, protocol))
+        if pricing.limits is not None:
+            Budget(pricing.limits, pricing.models)
+    except HarnessError as error:
+        yield ("budget",), str(error)
+        return
+    if pricing.unknown:
+        names = ", ".join(repr(model.name) for model in pricing.unknown)
+        yield (
+            ("budget",),
+            f"{pricing.prices.path} has no price of {names}, so that no limit holds: state "
+            "provider, model, input, output, date and source of each there",
+        )
+
+
+def key_faults(study: Study) -> Faults:
+    """Yield recipients of the draw among which the study's own key is not."""
+    named = study.protocol.recipients
+    if not named or not study.key_file.is_file():
+        return
+    try:
+        own = [recipient_of(identity) for identity in read_identities(study.key_file)]
+    except RegistryError as error:
+        yield ("keys",), str(error)
+        return
+    if not set(own) & set(named):
+        yield (
+            ("recipients",),
+            f"the key in {study.key_file} opens nothing that is sealed to these: add "
+            f"{own[0]}, or name the file of the right key",
+        )
+
+
+def guessable_questions(protocol: Protocol) -> Faults:
+    """Yield template questions of the study with an answer that anybody can guess."""
+    for name, text in protocol.templates:
+        family = template_family(name, text).name
+        chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
+        for question in _checked(name, text, chosen):
+            yield (
+                ("tasks",),
+                f"{name}, question {question.id}: one answer is right in "
+                f"{question.most_frequent:.0%} of its samples (above {GUESSABLE:.0%}), so that "
+                "knowing it gains little: vary the question, or leave it out",
+            )
+
+
+@cache
+def _checked(name: str, text: str, chosen: tuple[str, ...]) -> tuple[QuestionReport, ...]:
+    """Return the guessable ones of the chosen questions of a template file."""
+    report = check_text(text, name, chosen)
+    return tuple(q for q in report.questions if (q.most_frequent or 0) > GUESSABLE)
+
+
+def _planned(protocol: Protocol) -> list[ModelPin]:
+    """Return the models of all waves."""
+    planned = {name for wave in protocol.waves for name in wave}
+    return [pin for pin in protocol.models if pin.name in planned]

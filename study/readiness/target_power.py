@@ -1,0 +1,163 @@
+"""The power of a plan to find its target gap in one model, simulated as `dosimeter power` does, and
+the changes that would raise it to 80 %."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from analysis.planning import (
+    PowerDesign,
+    SimulationSize,
+    formula_gap,
+    formula_power,
+    formula_seeds,
+    power_at,
+)
+from study.planning import registered_design
+from study.protocol import LEAST_CONTROL_RUNS, Protocol, tested_models
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+
+LEAST_POWER = 0.8
+STUDY_GAP = 0.05  # reported for the study as a whole, and not required
+_SEED = 1
+_FEW, _MANY = 100, 300  # simulated studies: at first, and if the power may be near 80 %
+_LEAST_PERMUTATIONS = 999
+_SCORES = 1_000_000  # instances times studies that a simulation may take
+_NEAR = 4.0  # Monte-Carlo errors from 80 % that settle the question
+_STEP, _TRIES = 1.08, 4  # by how much a remedy grows that falls short, and how often
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPower:
+    """The simulated probability to find the target gap, with its Monte-Carlo error."""
+
+    power: float
+    error: float
+
+    @property
+    def suffices(self) -> bool:
+        """True from 80 % on."""
+        return self.power >= LEAST_POWER
+
+    def __str__(self) -> str:
+        return f"{self.power:.2f} ± {self.error:.2f}"
+
+
+def find_power(protocol: Protocol) -> TargetPower:
+    """Simulate the power of a study's plan. The same plan gives the same number."""
+    return _simulate(_design(protocol, protocol.plan.target_gap))
+
+
+def describe_power(protocol: Protocol) -> str:
+    """Return the power for the target gap in a model in one line, and that for five points in the
+    whole study."""
+    found, target = find_power(protocol), points(protocol.plan.target_gap)
+    line = f"power: finds {target} in one model with probability {found}"
+    design = _design(protocol, STUDY_GAP)
+    if design.plan.standard is None:
+        return line
+    point = power_at(design, _size(design, _FEW))
+    return (
+        f"{line}; {points(STUDY_GAP)} in all models from look {design.setting.onset} on with "
+        f"probability {point.study_power or 0.0:.2f} ± {point.study_error or 0.0:.2f}, for the "
+        "study as a whole"
+    )
+
+
+def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:
+    """Yield the changes that raise the power to 80 %, each alone, with the power that they give."""
+    design = _design(protocol, protocol.plan.target_gap)
+    searches = (_more_seeds, _more_control_runs, _fewer_looks, _larger_gap)
+    for number, search in enumerate(searches):
+        watch("simulating what would mend it", number, len(searches))
+        if remedy := search(design, protocol):
+            yield remedy
+    watch("simulating what would mend it", len(searches), len(searches))
+
+
+def _design(protocol: Protocol, gap: float) -> PowerDesign:
+    """Return the design of a study, without the tests of its controls, which add nothing here."""
+    return registered_design(protocol, gap)
+
+
+def points(gap: float) -> str:
+    """Return a gap in words."""
+    return f"{100 * gap:g} points"
+
+
+def _more_seeds(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the instances that are enough: simulated, or by formula if there are too many."""
+    seeds = formula_seeds(design, LEAST_POWER)
+    for _ in range(_TRIES):
+        larger = replace(design, plan=replace(design.plan, seeds_per_arm=seeds))
+        if _instances(larger) * _MANY > _SCORES:
+            return f"about {seeds} instances an arm and stratum (by formula)"
+        if (found := _simulate(larger)).suffices:
+            return f"`seeds_per_arm: {seeds}` ({found})"
+        seeds = math.ceil(_STEP * seeds) + 1
+    return ""
+
+
+def _more_control_runs(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the eight control runs that a plan needs, if they alone are enough."""
+    models, runs = design.setting.control_models, design.setting.control_runs
+    if not models or models * runs >= LEAST_CONTROL_RUNS:
+        return ""
+    more = replace(design.setting, control_runs=math.ceil(LEAST_CONTROL_RUNS / models))
+    found = _simulate(replace(design, setting=more))
+    return f"{LEAST_CONTROL_RUNS} control runs an instance ({found})" if found.suffices else ""
+
+
+def _fewer_looks(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the most looks that are enough, if the planned waves leave a choice."""
+    planned = max(1, sum(1 for models in tested_models(protocol)[1:] if models))
+    for looks in range(design.plan.looks - 1, planned - 1, -1):
+        fewer = replace(
+            design,
+            plan=replace(design.plan, looks=looks),
+            setting=replace(design.setting, onset=min(design.setting.onset, looks)),
+        )
+        if formula_power(fewer) >= LEAST_POWER and (found := _simulate(fewer)).suffices:
+            return f"`looks: {looks}` ({found})"
+    return ""
+
+
+def _larger_gap(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the smallest target that the plan is enough for, in whole points."""
+    gap = math.ceil(100 * formula_gap(design, LEAST_POWER)) / 100
+    for _ in range(_TRIES):
+        if gap >= 1:
+            return ""
+        larger = replace(design, setting=replace(design.setting, gap=gap))
+        if (found := _simulate(larger)).suffices:
+            return f"`target_gap: {gap:g}` in the plan ({found})"
+        gap = math.ceil(100 * _STEP * gap) / 100
+    return ""
+
+
+@cache
+def _simulate(design: PowerDesign) -> TargetPower:
+    """Simulate a few studies; if the power may be near 80 %, more."""
+    found = _at(design, _FEW)
+    if abs(found.power - LEAST_POWER) > _NEAR * found.error:
+        return found
+    return _at(design, max(_FEW, min(_MANY, _SCORES // _instances(design))))
+
+
+def _at(design: PowerDesign, replications: int) -> TargetPower:
+    point = power_at(design, _size(design, replications), study=False)
+    return TargetPower(point.power, point.error)
+
+
+def _size(design: PowerDesign, replications: int) -> SimulationSize:
+    """Return a size with as many permutations as the plan's alpha needs at a look."""
+    least = math.ceil(design.plan.looks / design.plan.alpha) - 1
+    return SimulationSize(replications, max(_LEAST_PERMUTATIONS, least), _SEED)
+
+
+def _instances(design: PowerDesign) -> int:
+    return 2 * design.plan.seeds_per_arm * len(design.plan.strata)
