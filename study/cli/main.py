@@ -198,6 +198,7 @@ _underpowered_option = click.option(
     "--underpowered",
     metavar="REASON",
     default="",
+    show_default=False,
     help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
     "the report shows it.",
 )

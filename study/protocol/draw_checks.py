@@ -52,7 +52,7 @@ def design_shortfalls(protocol: Protocol) -> Faults:
         yield (
             ("plan", "controls", "pre_exposure"),
             f"{runs} control runs on each instance, where {LEAST_CONTROL_RUNS} are needed: name "
-            "four pre-exposure models and run each twice",
+            "four pre-exposure models and write `runs: 2` beside them",
         )
 
 

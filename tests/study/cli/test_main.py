@@ -153,7 +153,7 @@ def test_a_step_too_early_names_the_one_before(
 def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
     study = pipeline.open_study(tmp_path)
-    pipeline.draw(study)
+    draw_tiny(study)
     path = tmp_path / "registration.json"
     assert not path.exists()
     result = CliRunner().invoke(main, ["register", "--study", str(tmp_path)])

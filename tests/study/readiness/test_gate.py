@@ -204,14 +204,14 @@ UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         "`target_gap: 0.",
     ),
     "looks that are never used": (
-        (("  target_gap: 0.4", "  target_gap: 0.2\n  looks: 40"),),
+        (("  target_gap: 0.4", "  target_gap: 0.22\n  looks: 20"),),
         "5: seeds_per_arm",
         "`looks: ",
     ),
     "fewer than eight control runs": (
         (("replicates: 2", "replicates: 1"),),
         "20: plan.controls.pre_exposure: 4 control runs",
-        "run each twice",
+        "write `runs: 2` beside them",
     ),
     "a question that anybody can guess": (
         (
