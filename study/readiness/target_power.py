@@ -33,10 +33,11 @@ _STEP, _TRIES = 1.08, 4  # by how much a remedy grows that falls short, and how 
 
 @dataclass(frozen=True, slots=True)
 class TargetPower:
-    """The simulated probability to find the target gap, with its Monte-Carlo error."""
+    """The probability to find the target gap, with its Monte-Carlo error; None if it is that of the
+    formula, for a study that is too large to simulate."""
 
     power: float
-    error: float
+    error: float | None
 
     @property
     def suffices(self) -> bool:
@@ -44,7 +45,8 @@ class TargetPower:
         return self.power >= LEAST_POWER
 
     def __str__(self) -> str:
-        return f"{self.power:.2f} ± {self.error:.2f}"
+        of = " by formula" if self.error is None else f" ± {self.error:.2f}"
+        return f"{self.power:.2f}{of}"
 
 
 def find_power(protocol: Protocol) -> TargetPower:
@@ -58,7 +60,7 @@ def describe_power(protocol: Protocol) -> str:
     found, target = find_power(protocol), points(protocol.plan.target_gap)
     line = f"power: finds {target} in one model with probability {found}"
     design = _design(protocol, STUDY_GAP)
-    if design.plan.standard is None:
+    if design.plan.standard is None or found.error is None:
         return line
     point = power_at(design, _size(design, _FEW))
     return (
@@ -141,9 +143,12 @@ def _larger_gap(design: PowerDesign, protocol: Protocol) -> str:
 
 @cache
 def _simulate(design: PowerDesign) -> TargetPower:
-    """Simulate a few studies; if the power may be near 80 %, more."""
+    """Simulate a few studies; if the power may be near 80 %, more. A study with very many instances
+    goes by the formula."""
+    if _instances(design) * _FEW > _SCORES:
+        return TargetPower(formula_power(design), None)
     found = _at(design, _FEW)
-    if abs(found.power - LEAST_POWER) > _NEAR * found.error:
+    if found.error is None or abs(found.power - LEAST_POWER) > _NEAR * found.error:
         return found
     return _at(design, max(_FEW, min(_MANY, _SCORES // _instances(design))))
 

@@ -14,6 +14,7 @@ import pytest
 from registry.provenance import PACKAGES
 from study.cli.encoding import PLAIN
 from study.workspace.setup import init_study
+from tests.study.conftest import SMALLNESS
 
 ROOT = Path(__file__).resolve().parents[3]
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -70,7 +71,7 @@ def test_commands_do_not_fail_for_an_encoding(
 
 def test_plain_equivalents_stand_for_what_ascii_lacks(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
-    assert run({}, "draw", "--study", str(tmp_path))[0] == 0
+    assert run({}, "draw", "--study", str(tmp_path), "--underpowered", SMALLNESS)[0] == 0
     words = ("wave", "list", "--study", str(tmp_path))
     code, plain, _ = run(ASCII, *words)
     assert code == 0

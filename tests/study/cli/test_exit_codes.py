@@ -30,6 +30,7 @@ from study.cli.main import main
 from study.cli.output import Exit
 from study.errors import StudyError, WorkOwedError
 from study.workspace.setup import init_study
+from tests.study.conftest import SMALLNESS
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
 STUDY = """\
@@ -116,7 +117,7 @@ def test_an_unknown_option_is_bad_input_everywhere(command: tuple[str, ...]) -> 
 
 def test_done_twice_is_done(folder: Path) -> None:
     for _ in range(2):
-        assert run("draw", "--study", str(folder)).exit_code == 0
+        assert run("draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code == 0
 
 
 def test_a_step_too_early_is_bad_input(folder: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_step_too_early_is_bad_input(folder: Path) -> None:
 
 
 def test_an_altered_object_is_a_failed_integrity_check(folder: Path) -> None:
-    assert run("draw", "--study", str(folder)).exit_code == 0
+    assert run("draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code == 0
     assert run("verify", "--study", str(folder)).exit_code == 0
     sealed = next((folder / "store" / "sealed").glob("*.age"))
     sealed.chmod(0o644)
@@ -135,14 +136,23 @@ def test_an_altered_object_is_a_failed_integrity_check(folder: Path) -> None:
 
 
 def test_a_study_that_differs_from_the_draw_is_a_failed_integrity_check(folder: Path) -> None:
-    assert run("draw", "--study", str(folder)).exit_code == 0
+    assert run("draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code == 0
     (folder / "study.yaml").write_text(STUDY.replace("seeds_per_arm: 2", "seeds_per_arm: 3"))
-    assert run("draw", "--study", str(folder)).exit_code == 3
+    assert run("draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code == 3
 
 
 def test_an_interrupted_command_ends_with_130(folder: Path) -> None:
     (folder / "study.yaml").write_text(STUDY.replace("arm: 2", "arm: 200000"))
-    command = [sys.executable, "-m", "study.cli.main", "draw", "--study", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "study.cli.main",
+        "draw",
+        "--study",
+        str(folder),
+        "--underpowered",
+        SMALLNESS,
+    ]
     started = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (maps := loaded(started.pid)) and time.monotonic() < deadline:

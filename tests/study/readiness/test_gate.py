@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from registry.ledger.records import Underpowered
 from study import pipeline
 from study.cli.main import main
+from study.readiness.target_power import describe_power
 from study.reporting.look import shortfalls_of
 from study.workspace.setup import find_registration, init_study
 from tests.study.conftest import SMALLNESS
@@ -332,3 +333,11 @@ def test_a_missing_key_is_warned_of_and_draws(
     assert any("NO_SUCH_KEY is not set" in warning for warning in warnings)
     assert any("no `prices:` file is named for m-1" in warning for warning in warnings)
     assert any("draw reserve tranches" in warning for warning in warnings)
+
+
+def test_a_very_large_study_goes_by_the_formula(tmp_path: Path) -> None:
+    text = changed(("seeds_per_arm: 12", "seeds_per_arm: 90000"))
+    study = pipeline.open_study(make(tmp_path / "study", text))
+    assert describe_power(study.protocol) == (
+        "power: finds 40 points in one model with probability 1.00 by formula"
+    )

@@ -20,6 +20,7 @@ from study.cli.main import main
 from study.sweeps import SweepRequest, address_of, failing_words
 from study.workspace import Study, take_snapshot
 from study.workspace.setup import init_study
+from tests.study.conftest import promise_unchecked
 
 STUDY = """\
 study: dead
@@ -95,8 +96,7 @@ def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     monkeypatch.setattr("study.sweeps.sweep._run_owed", in_this_process)
     init_study(tmp_path, STUDY.format(port=dead_port))
     study = pipeline.open_study(tmp_path)
-    pipeline.draw(study)
-    pipeline.register(study)
+    promise_unchecked(study)
     runner, place = CliRunner(), ["--study", str(tmp_path)]
     free = ["--allow-unknown-price", *place]
     swept = runner.invoke(main, ["sweep", "--wave", "0", "--allow-dirty", *free])
