@@ -200,7 +200,7 @@ _underpowered_option = click.option(
     default="",
     show_default=False,
     help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
-    "the report shows it.",
+    "the report shows it. Default: such a plan is refused.",
 )
 
 

@@ -40,7 +40,6 @@ plan:
   permutations: 999
   sensitivity: [unadjusted]
   controls: {pre_exposure: [before], margin: 0.9, alpha: 0.0001}
-  covariate: {runs: 9}
 sandbox: {kind: local}
 entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000b1d"
 """

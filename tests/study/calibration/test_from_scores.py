@@ -209,7 +209,6 @@ plan:
   preset: standard-v1
   permutations: 1999
   controls: {pre_exposure: [old, older, eldest], frozen: [old]}
-  covariate: {runs: 2}
 sandbox: {kind: local}
 """
 
@@ -243,11 +242,11 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
     ground, covered = make_clean_scores(plan, cube, 1, "old", look)
     assert covered == 1
     assert ground.scores.covariate is not None  # old's own runs, of either wave, are no part of it
-    np.testing.assert_allclose(ground.scores.covariate[:, 0, 0], 0.1 * np.arange(8) + 0.03)
+    hard = 0.1 * (np.arange(8) - 3.5)  # each model is taken from its mean first
+    np.testing.assert_allclose(ground.scores.covariate[:, 0, 0], hard, atol=1e-12)
     assert ground.companions is not None
     assert ground.companions.covariate is not None
-    mean = 0.1 * np.arange(8) + (0.0 + 0.02 + 0.04 + 0.0) / 4
-    np.testing.assert_allclose(ground.companions.covariate[:, :, 0].T, [mean, mean])
+    np.testing.assert_allclose(ground.companions.covariate[:, :, 0].T, [hard, hard], atol=1e-12)
     assert ground.replaces
     assert ground.scores.runs is not None
     assert ground.scores.runs.tolist() == [[1]] * 8

@@ -145,7 +145,7 @@ def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
     right = reply(truth)
     served.always = lambda request: right(request) if len(served.requests) <= 5 else failure(401)
     result = check(folder, "first")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "judge 'first': provider: auth" in result.stderr
     assert not (folder / "judges" / "first.json").exists()
     kept = 5

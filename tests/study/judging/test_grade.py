@@ -336,7 +336,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
     assert any(place == check for place, _ in verify_study(study.store).problems)
     broken = run(study, "report")
     assert (broken.exit_code, "not the judge check that the ledger names" in broken.stderr) == (
-        2, True,
+        3, True,
     )  # fmt: skip
 
 

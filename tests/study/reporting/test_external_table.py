@@ -40,7 +40,7 @@ def test_without_a_plan_the_standard_preset_runs_and_says_so(table: Path) -> Non
     body = json.loads(out)
     assert body["plan"]["name"] == "standard-v1"
     assert "No plan was given: the preset standard-v1 was run" in body["deviations"][0]
-    assert any("no negative control" in each for each in body["deviations"])
+    assert any("nothing calibrates the scores" in each for each in body["deviations"])
     assert {row["verdict"] for row in body["models"] if row["model"] == "told"} == {"contaminated"}
 
 
@@ -51,7 +51,7 @@ def test_controls_are_named_and_leave_the_models_tested(table: Path) -> None:
     body = json.loads(out)
     assert {row["model"] for row in body["models"]} == {"honest", "later", "told"}
     assert body["controls"][0]["models"] == OLD
-    assert body["looks"][0]["covariate"]["share_of_instances"] == 1.0
+    assert body["looks"][0]["calibrated_by"]["share_of_instances"] == 1.0
     assert body["monitoring"]["rejected_at"] == 1
 
 
@@ -66,7 +66,9 @@ def test_a_plan_file_is_run_as_it_stands(table: Path, tmp_path: Path) -> None:
     body = json.loads(out)
     assert (body["plan"]["looks"], body["plan"]["permutations"]) == (4, 999)
     assert {row["analysis"] for row in body["sensitivity"]} == {"false-discovery"}  # always told
-    assert [control["what"] for control in body["controls"]].count("frozen, run again") == 2
+    assert [control["what"] for control in body["controls"]].count(
+        "frozen, change since the baseline"
+    ) == 2
     assert body["deviations"][0].startswith("The plan is that of plan.yaml; no ledger shows")
 
 
@@ -78,13 +80,13 @@ def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> N
         writer.writeheader()
         writer.writerows(row | {"grader": "one"} for row in csv.DictReader(old))
     plan.write_text("preset: standard-v1\npermutations: 499\nsensitivity: []\n")
-    for path, passed, says in (
-        (judged, None, "The scores are those of one: neither its errors by arm nor a drift"),
-        (table, True, "The verdicts rest on exact checks: no judge has a part in them."),
+    for path, state, says in (
+        (judged, "not run", "The scores are those of one: neither its errors by arm nor a drift"),
+        (table, "agrees", "The verdicts rest on exact checks: no judge has a part in them."),
     ):
         body = json.loads(run(str(path), "--plan", str(plan), "--json")[1])
         told = [c for c in body["controls"] if c["kind"] == "C3"]
-        assert {c["passed"] for c in told} == {passed}
+        assert {c["state"] for c in told} == {state}
         assert all(c["says"].startswith(says) for c in told)
     plan.write_text("preset: standard-v1\ncontrols: {regrade: 1}\n")
     assert "a table has no archived answers" in run(str(table), "--plan", str(plan))[2]
@@ -105,7 +107,7 @@ def test_the_report_of_a_table_is_a_page_too(table: Path, tmp_path: Path) -> Non
         ("preset: standard-v2", "preset: 'standard-v2': 'basic-v1' or 'standard-v1' is right"),
         ("preset: standard-v1\nlocks: 2", "plan.yaml:2: locks: unknown key; known are preset"),
         ("- a", "plan.yaml:1: a plan is a mapping"),
-        ("alpha: 0.4\npermutations: 99\nlooks: 50", "plan.yaml: plan 'basic-v1': permutations: 99"),
+        ("alpha: 0.1\npermutations: 99\nlooks: 20", "plan.yaml: plan 'basic-v1': permutations: 99"),
         ("preset: standard-v1\ncontrols: {frozen: [who]}", "no rows of the control 'who'"),
         ("strata: [a/b]", "no rows by grader|no rows in the strata"),
     ],

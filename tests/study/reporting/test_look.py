@@ -110,12 +110,12 @@ def test_a_second_judge_that_sees_no_gap_withholds_the_verdict(study: Study) -> 
     grade(study)
     after, page = pipeline.report(study)
     c1, c3, again = after.controls
-    assert (c1.kind, c1.passed, c3.kind, c3.passed) == ("C1", True, "C3", False)
-    assert (again.what, again.passed) == ("answers graded again", False)
+    assert (c1.kind, c1.state, c3.kind, c3.state) == ("C1", "agrees", "C3", "disagrees")
+    assert (again.what, again.state) == ("answers graded again", "disagrees")
     assert "`dosimeter grade --judge kind --again-at 1` does" in again.says
     assert after.verdicts[0].verdict == "withheld"
     assert after.verdicts[0].p_adjusted <= 0.001, "the exact grader sees the gap"
-    assert "kind says of reader: inconclusive" in page.read_text(encoding="utf-8")
+    assert "kind finds a gap of" in page.read_text(encoding="utf-8")
 
 
 def test_a_report_is_a_folder_of_files_that_tell_the_same(study: Study) -> None:
@@ -313,9 +313,9 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     (verdict,) = after["models"]
     assert verdict["verdict"] == "contaminated", verdict["note"]
     c3 = [control for control in after["controls"] if control["kind"] == "C3"]
-    assert [(each["what"], each["passed"]) for each in c3] == [
-        ("graded by kind", True),
-        ("answers graded again", True),
+    assert [(each["what"], each["state"]) for each in c3] == [
+        ("graded by kind", "agrees"),
+        ("answers graded again", "agrees"),
     ]
     (judge,) = after["judges"]
     assert [row["model"] for row in judge["drift"]] == [None, "before"]

@@ -23,13 +23,21 @@ from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.sweeps.waves import list_waves
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import cells_of
-from study.workspace.study import Study
+from study.workspace.study import Study, open_study
 from tests.study.conftest import SMALL, make_study, run_wave
 
 TEXT = SMALL.replace(
     "  - [honest, spiked]\nplan: {permutations: 1999}",
     "  - [honest, spiked]\n  - [spiked]\n  - [spiked]\nplan: {permutations: 1999, looks: 2}",
 )
+
+
+def make_longer(folder: Path) -> Study:
+    """The study, drawn and registered, with a wave more than it has looks: planned later, since
+    no draw is made for one."""
+    make_study(folder, TEXT.replace("  - [spiked]\n", "", 1))
+    (folder / "study.yaml").write_text(TEXT, encoding="utf-8")
+    return open_study(folder)
 
 
 def begin(study: Study, wave: int, episodes: int, now: Callable[[], str] = utc_now) -> None:
@@ -60,7 +68,7 @@ def finish(study: Study, wave: int) -> None:
 def dropped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two looks. Wave 0 ran before the release; of those after it, wave 1 was begun and
     dropped after 5 of its 48 episodes; wave 2 is closed."""
-    study = make_study(tmp_path_factory.mktemp("dropped") / "study", TEXT)
+    study = make_longer(tmp_path_factory.mktemp("dropped") / "study")
     run_wave(study, 0)
     pipeline.publish(study, None, lambda *step: None)
     begin(study, 1, 5)
@@ -148,7 +156,7 @@ def test_no_wave_that_was_begun_can_be_struck_from_the_file(study: Study) -> Non
 
 def test_order_is_that_of_the_ledger_and_not_of_clocks(tmp_path: Path) -> None:
     """The clock of the machine that begins the second wave is years behind."""
-    study = make_study(tmp_path / "study", TEXT)
+    study = make_longer(tmp_path / "study")
     run_wave(study, 0, lambda: "2030-01-01T00:00:00Z")
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1, lambda: "2020-01-01T00:00:00Z")
