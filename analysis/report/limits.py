@@ -97,6 +97,6 @@ def _look_limits(looks: Sequence[LookResult]) -> Iterator[str]:
     bare = [str(look.wave) for look in looks if not look.covered]
     if bare:
         yield (
-            f"Scores of wave {', '.join(bare)} are not adjusted for the instances' difficulty: "
-            "too few runs of models from before the publication."
+            f"Scores of wave {', '.join(bare)} are not calibrated: no model from before the "
+            "publication has a score on their instances."
         )

@@ -241,7 +241,7 @@ def _verdict_p(name: str) -> Callable[[Verdict], str]:
 
 
 def _verdict_caption(report: Report) -> str:
-    adjusted = ", adjusted for the instances' difficulty"
+    adjusted = ", calibrated by the control models"
     return (
         "Gap: mean score on public minus mean score on private instances, averaged over strata, "
         f"of the outcome with the largest statistic, or of a cleared model the largest bound, in "

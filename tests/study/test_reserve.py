@@ -30,7 +30,7 @@ tasks: [compute_average/easy]
 seeds_per_arm: 2
 reserve: {tranches: 1, seeds_per_arm: 2}
 models:
-  before: {provider: scripted, agent: honest, error_rate: 0.2, released: 2024-01-01}
+  before: {provider: scripted, agent: honest, error_rate: 0.0, released: 2024-01-01}
   reader: {provider: scripted, agent: spiked, error_rate: 1.0, release: release}
 waves:
   - {models: [before], tranches: 1}
@@ -106,7 +106,8 @@ def test_the_report_tests_what_is_unexposed_and_shows_nothing_private(study: Stu
     assert body["burned"] == [
         {"wave": 1, "model": "reader", "burned": 2, "unexposed": 2, "left_out": 2, "staying": 0}
     ]
-    assert not [line for line in body["deviations"] if "instances" in line]
+    known = "The plan was registered with known shortfalls"
+    assert not [x for x in body["deviations"] if "instances" in x and not x.startswith(known)]
     private = [e.instance for e in study.entries() if e.arm is Arm.PRIVATE]
     assert not any(each in text for each in private for text in files.values())
 
