@@ -64,9 +64,9 @@ def test_a_demo_that_is_killed_resumes_and_finds_the_readers_out(tmp_path: Path)
     }, err
     assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
     assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
-    assert {(control["kind"], control["passed"]) for control in report["controls"]} == {
-        ("C1", True),
-        ("C3", True),
+    assert {(control["kind"], control["state"]) for control in report["controls"]} == {
+        ("C1", "uninformative"),  # of 24 instances an arm
+        ("C3", "agrees"),
     }
     assert report["monitoring"]["rejected_at"] == 1
     assert {model for model, _, _ in report["changes"]["added"]} == {
@@ -95,7 +95,7 @@ def test_a_demo_whose_judge_fails_withholds_every_verdict_and_says_why(tmp_path:
     by_exact = {row["model"]: row["p_adjusted"] for row in report["models"]}
     assert by_exact["strong-1"] < 0.01, "the numbers stay"
     again = [each for each in report["controls"] if each["what"] == "answers graded again"]
-    assert [(each["wave"], each["passed"]) for each in again] == [(1, False), (2, False)]
+    assert {(each["wave"], each["state"]) for each in again} == {(1, "disagrees"), (2, "disagrees")}
     (judge,) = report["judges"]
     assert "specificity" in judge["withheld"]
     assert "kappa" in judge["withheld"]

@@ -72,7 +72,6 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     report = build_look(take_snapshot(study), None, utc_now()).report
     (verdict,) = report.verdicts
     assert verdict.verdict == "withheld"
-    assert "careless says of after: contaminated" in verdict.note
     assert "C3 (answers graded again): careless graded 8 answers of wave 0" in verdict.note
     assert "the change is not alike in the arms" in " ".join(report.deviations)
     (judge,) = report.judges
