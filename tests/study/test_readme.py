@@ -79,9 +79,9 @@ def desk(tmp_path: Path) -> Iterator[tuple[Path, Served]]:
         yield tmp_path, served
 
 
-@pytest.mark.parametrize(
-    "seeds", [SMALL, pytest.param(None, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
-)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seeds", [SMALL, None])
 def test_the_walk_through_ends_with_a_verdict(desk: tuple[Path, Served], seeds: int | None) -> None:
     folder, served = desk
     script = walk_through()
