@@ -70,7 +70,7 @@ def forecast_study(new: NewStudy, now: str, watch: Watch) -> StudyForecast:
             "larger target gap, or fewer looks"
         )
     power = next(point.power for point in needed.points if point.seeds == needed.value)
-    basis = f"So many find a gap of {100 * new.gap:g} points in a model with a chance of 80 %."
+    basis = f"This number finds a gap of {100 * new.gap:g} points in a model with a chance of 80 %."
     sized = replace(new, seeds_per_arm=int(needed.value), basis=basis)
     with _draft(sized, now) as study:
         return StudyForecast(sized, power, tuple(_forecast_models(study)))

@@ -47,13 +47,12 @@ from registry.ledger import Plan
 @dataclass(frozen=True, slots=True)
 class OutcomeGap:
     """One outcome's part in the test: its gap with the two-sided 95 % interval, the gap over its
-    permutation SD, and the slope on the covariate with the share of variance that it takes off."""
+    permutation SD, and the share of variance that calibrating takes off, below 0 where it adds."""
 
     outcome: str
     gap: float
     interval: tuple[float, float]
     z: float
-    beta: float
     rho2: float
 
 
@@ -264,8 +263,7 @@ def _outcome_gaps(tested: _Tested, place: int) -> Iterator[OutcomeGap]:
     adjusted, m = tested.data.adjusted, tested.columns[place]
     for o, name in enumerate(tested.data.means.outcomes):
         gap, z = tested.gaps.one(place, o), float(tested.decisions.test.z[0, place, o])
-        slope, taken = float(adjusted.beta[m, o]), float(adjusted.rho2[m, o])
-        yield OutcomeGap(name, gap.gap, gap.interval, z, slope, taken)
+        yield OutcomeGap(name, gap.gap, gap.interval, z, float(adjusted.rho2[m, o]))
 
 
 def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:

@@ -61,8 +61,8 @@ def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator
         )
     elif rules.control_margin > USUAL_MARGIN:
         yield (
-            f"The negative control passes within {100 * rules.control_margin:g} points, not the "
-            "usual 5: it would not show a smaller fault of the harness."
+            f"The control models' gap agrees within {100 * rules.control_margin:g} points, not the "
+            "usual 5: a smaller fault of the harness would not be reported."
         )
     if not rules.frozen:
         yield (

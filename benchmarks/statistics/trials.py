@@ -57,7 +57,7 @@ LOST = 0.049  # the share of runs lost, just below what the first plan looked at
 
 
 def sizes(count: int, batch: int = BATCH) -> Iterator[int]:
-    """Batches of so many studies."""
+    """Batches of studies of that size."""
     for start in range(0, count, batch):
         yield min(batch, count - start)
 
@@ -224,7 +224,7 @@ def count_selective_loss(per_arm: int, count: int, stream: Stream) -> Hits:
 
 def count_look_fault(fault: float, frozen: int, count: int, stream: Stream) -> Hits:
     """Verdicts on a clean model at one look at which the harness adds ``fault`` to public scores;
-    the controls ran before the fault, and so many of them, frozen, once more at the look."""
+    the controls ran before the fault, and `frozen` of them once more at the look."""
     hits: Hits = Counter()
     plan = make_plan(64, frozen=[model.name for model in CONTROLS[:frozen]])
     for _ in range(count):

@@ -51,7 +51,7 @@ class TargetPower:
 
 def find_power(protocol: Protocol) -> TargetPower:
     """Simulate the power of a study's plan. The same plan gives the same number."""
-    return _simulate(_design(protocol, protocol.plan.target_gap))
+    return _simulate(registered_design(protocol, protocol.plan.target_gap))
 
 
 def describe_power(protocol: Protocol) -> str:
@@ -59,7 +59,7 @@ def describe_power(protocol: Protocol) -> str:
     whole study."""
     found, target = find_power(protocol), points(protocol.plan.target_gap)
     line = f"power: finds {target} in one model with probability {found}"
-    design = _design(protocol, STUDY_GAP)
+    design = registered_design(protocol, STUDY_GAP)
     if design.plan.standard is None or found.error is None:
         return line
     point = power_at(design, _size(design, _FEW))
@@ -72,18 +72,13 @@ def describe_power(protocol: Protocol) -> str:
 
 def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:
     """Yield the changes that raise the power to 80 %, each alone, with the power that they give."""
-    design = _design(protocol, protocol.plan.target_gap)
+    design = registered_design(protocol, protocol.plan.target_gap)
     searches = (_more_seeds, _more_control_runs, _fewer_looks, _larger_gap)
     for number, search in enumerate(searches):
         watch("simulating what would mend it", number, len(searches))
         if remedy := search(design, protocol):
             yield remedy
     watch("simulating what would mend it", len(searches), len(searches))
-
-
-def _design(protocol: Protocol, gap: float) -> PowerDesign:
-    """Return the design of a study, without the tests of its controls, which add nothing here."""
-    return registered_design(protocol, gap)
 
 
 def points(gap: float) -> str:

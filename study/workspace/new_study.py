@@ -106,7 +106,7 @@ class NewStudy:
     looks: int = 2
     gap: float = 0.1
     budget: float = 50.0
-    basis: str = "So many find a gap of 10 points in a model with a chance of 80 %."
+    basis: str = "This number finds a gap of 10 points in a model with a chance of 80 %."
     any_price: bool = False  # one price for every version at the provider of a free server
 
     @property

@@ -82,7 +82,6 @@ def test_scores_are_calibrated_by_the_models_of_before_publication(rows):
         x = means.values[:, own, 0].mean(axis=1)
         theirs = estimate_gap(x, means.stratum, means.public).gap
         for result in look.results:
-            assert [part.beta for part in result.outcomes] == [1.0, 1.0]
             assert result.verdict.estimate == pytest.approx(result.unadjusted.gap - theirs)
 
 
@@ -93,7 +92,7 @@ def test_a_look_without_a_control_run_is_not_calibrated_and_claims_nothing(rows)
     assert [(look.covered, look.control_models) for look in found.looks] == [(0.0, ())] * 2
     for look in found.looks:
         for result in look.results:
-            assert result.outcomes[0].beta == 0
+            assert result.outcomes[0].rho2 == 0
             assert result.verdict.estimate == pytest.approx(result.unadjusted.gap)
             assert result.verdict.verdict == "inconclusive"
             assert result.verdict.note.startswith(
@@ -151,7 +150,7 @@ def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(man
         if then.model != "told":  # of which most are at the top of the scale
             assert now.estimate == pytest.approx(then.estimate, abs=0.002)
     first = found.standard.controls[0]
-    assert (first.kind, first.state) == ("C1", "disagrees"), "it is told"
+    assert (first.kind, first.state) == ("C1", "disagrees"), "it is reported"
     assert first.gap == pytest.approx(0.1, abs=0.03)
     plain = next(r for r in found.standard.looks[0].results if r.model == "honest")
     assert plain.p_unadjusted < 0.01, "scores as they are would have been a false alarm"
@@ -274,7 +273,7 @@ def passing(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def test_a_negative_control_that_disagrees_withholds_nothing(rows):
-    """It calibrates: its gap is told, and taken off (spec/verdicts.md, 1)."""
+    """It calibrates: its gap is reported, and taken off (spec/verdicts.md, 1)."""
     sound = passing(rows)
     early = shifted(sound, 0.2, lambda r: r.wave == 0)
     found = analyse(plan_of(sensitivity=[]), make_table(early), REGISTRATION)
