@@ -6,7 +6,7 @@ after a look at the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -180,7 +180,7 @@ def _looks(
     controls = control_models(plan)
     waves = {column.wave for column in means.columns if column.model not in controls}
     numbered = history.number_looks(waves)
-    first = min(numbered, default=0)
+    first, faulty = min(numbered, default=0), set[int]()
     for wave, number in numbered.items():
         here = [column.model for column in means.columns if column.wave == wave]
         fresh = [model for model in here if model not in controls]
@@ -190,7 +190,8 @@ def _looks(
         beyond = number > plan.looks
         change = _change(registered, means, wave, first)
         changed = change is not None and change.state == DISAGREES
-        calibrating = _calibrating(registered.rules, means, wave, changed)
+        faulty |= {wave} if changed else set()
+        calibrating = _calibrating(registered.rules, means, wave, faulty)
         data = look_data(means, tested, calibrating)
         planned = bool(registered.rules.pre_exposure) or changed
         doubt = _doubt(means, data, calibrating, changed) if planned else ""
@@ -226,16 +227,21 @@ def _change(
     return frozen_change(registered, means, _baseline(means, frozen, first), wave)
 
 
-def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, changed: bool) -> list[int]:
-    """The columns whose runs calibrate a look: those of pre-exposure models up to it, or, where the
-    frozen models have changed, theirs of this look."""
-    if changed:
+def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[int]) -> list[int]:
+    """The columns whose runs calibrate a look: those of pre-exposure models up to it, without the
+    runs at the ``faulty`` waves, at which the frozen models have changed; of such a wave those of
+    the frozen models."""
+    if wave in faulty:
         return means.where(wave, rules.frozen)
     return [
         place
         for place, column in enumerate(means.columns)
-        if column.model in rules.pre_exposure and column.wave <= wave
+        if column.model in rules.pre_exposure and column.wave <= wave and column.wave not in faulty
     ]
+
+
+def _faulty_waves(looks: Iterable[LookResult]) -> set[int]:
+    return {look.wave for look in looks if look.changed}
 
 
 def _doubt(means: SeedMeans, data: LookData, calibrating: Sequence[int], changed: bool) -> str:
@@ -260,18 +266,21 @@ def _watched(
 ) -> list[tuple[int, LookData]]:
     """The looks of P4: as P1, but for single burned instances, which stay. Looks without verdicts
     are passed over."""
+    faulty = _faulty_waves(look for look, _ in looks)
     looks = [(look, data) for look, data in looks if not look.doubt]
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
     plan = registered.plan
     means = make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
-    return [(look.wave, _data_of(registered.rules, means, look)) for look, _ in looks]
+    return [(look.wave, _data_of(registered.rules, means, look, faulty)) for look, _ in looks]
 
 
-def _data_of(rules: StandardRules, means: SeedMeans, look: LookResult) -> LookData:
+def _data_of(
+    rules: StandardRules, means: SeedMeans, look: LookResult, faulty: Set[int]
+) -> LookData:
     """A look's models in other means than those that they were tested in."""
     tested = means.where(look.wave, [result.model for result in look.results])
-    return look_data(means, tested, _calibrating(rules, means, look.wave, look.changed))
+    return look_data(means, tested, _calibrating(rules, means, look.wave, faulty))
 
 
 def _burn_tests(
@@ -287,7 +296,7 @@ def _burn_tests(
     means = make_seed_means(table, plan.outcomes, plan.strata)
     for look in looks:
         if look.wave in {row.wave for row in burned}:
-            data = _data_of(registered.rules, means, look)
+            data = _data_of(registered.rules, means, look, _faulty_waves(looks))
             yield from compare_look(registered, table, data, look.wave)
 
 
@@ -324,7 +333,7 @@ def _controls(
     judged: _Judged,
 ) -> Iterator[ControlResult]:
     rules = registered.rules
-    first = looks[0][0].wave if looks else None
+    first, faulty = looks[0][0].wave if looks else None, _faulty_waves(look for look, _ in looks)
     baseline = _baseline(means, rules.pre_exposure, first)
     wave = min((means.columns[place].wave for place in baseline), default=first or 0)
     lacking = lacking_models(means, baseline, rules.pre_exposure)
@@ -333,7 +342,7 @@ def _controls(
     for look, _ in looks:
         if look.change is not None:
             yield look.change
-        used = _calibrating(rules, means, look.wave, look.changed)
+        used = _calibrating(rules, means, look.wave, faulty)
         yield from positive_controls(registered, means, used, look.wave)
         yield from _judge_controls(rules, means, look, judged)
 

@@ -180,6 +180,17 @@ def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(man
     assert late.p < 0.01
 
 
+def test_runs_with_a_fault_of_their_look_calibrate_no_later_one(many):
+    faulty = shifted(many, 0.2, lambda r: r.wave == 1)
+    found, clean = (
+        analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION).standard
+        for rows in (faulty, [r for r in many if (r.wave, r.model) != (1, "old-0")])
+    )
+    assert [look.changed for look in found.looks] == [True, False]
+    late, expected = (result.looks[1].results for result in (found, clean))
+    assert [r.verdict for r in late] == [r.verdict for r in expected]
+
+
 def test_the_smallest_fault_that_a_looks_frozen_runs_would_show_is_told(rows, many):
     """2.8 standard errors of the change: power of 80 % at the two-sided level of 5 %. More runs
     show smaller ones."""
