@@ -57,6 +57,18 @@ class OutcomeGap:
 
 
 @dataclass(frozen=True, slots=True)
+class StratumGap:
+    """The gap of the verdict's outcome in one stratum, with its two-sided 95 % interval (None where
+    scores do not differ) and the instances of each arm."""
+
+    stratum: str
+    gap: float
+    interval: tuple[float, float] | None
+    n_public: int
+    n_private: int
+
+
+@dataclass(frozen=True, slots=True)
 class TippingStep:
     """A decision's numbers with a ``share`` of each missing run as adverse as can be: the gap, and
     the adjusted p of the claim or of the clearing."""
@@ -105,7 +117,9 @@ NO_RULE = MissingRuns(0, 0, math.nan, math.nan, 1.0)  # of a plan without one
 
 @dataclass(frozen=True, slots=True)
 class PrimaryResult:
-    """One model at one look. ``equivalence`` and ``unadjusted`` are of the verdict's outcome."""
+    """One model at one look. ``equivalence``, ``unadjusted`` and ``strata`` are of the verdict's
+    outcome; ``strata`` leaves out those with a single instance in an arm, whose gap would show its
+    score."""
 
     verdict: Verdict
     equivalence: Equivalence | None
@@ -114,6 +128,7 @@ class PrimaryResult:
     unadjusted: GapEstimate | None
     p_unadjusted: float
     p_adjusted_unadjusted: float  # over the models, without the covariate
+    strata: tuple[StratumGap, ...] = ()
 
     @property
     def model(self) -> str:
@@ -256,7 +271,19 @@ def _result(tested: _Tested, place: int, plain: FamilyTest, missing: MissingRuns
         estimate_gap(means.values[:, m, outcome], means.stratum, means.public),
         float(plain.p[0, place]),
         float(plain.adjusted[0, place]),
+        tuple(_stratum_gaps(tested.data, m, outcome)),
     )
+
+
+def _stratum_gaps(data: LookData, m: int, outcome: int) -> Iterator[StratumGap]:
+    means, scores = data.means, data.adjusted.residuals[:, m, outcome]
+    for code, name in enumerate(means.strata):
+        here = (means.stratum == code) & ~np.isnan(scores)
+        public = means.public[here]
+        if min(public.sum(), (~public).sum()) > 1:
+            found = estimate_gap(scores[here], means.stratum[here], public)
+            interval = None if found.se is None else found.interval
+            yield StratumGap(name, found.gap, interval, found.n_public, found.n_private)
 
 
 def _outcome_gaps(tested: _Tested, place: int) -> Iterator[OutcomeGap]:

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 from analysis.calibration import RESAMPLED, RecordedCalibration
 from analysis.picard import APART, GOOD, POOR, Curve, TableSet
-from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD
+from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.calibration import calibration_table, calibration_words, title_of
 from analysis.report.figures import (
     NARROW,
     WIDE,
     css_variables,
+    make_flow,
     make_timeline,
     plot_arms,
     plot_calibration,
+    plot_flow,
     plot_gaps,
     plot_monitoring,
+    plot_strata,
     plot_time,
+    plot_tipping,
 )
 from analysis.report.report import Report
-from analysis.report.tables import sensitivity_tables, tables_of
+from analysis.report.tables import OPEN_ROWS, sensitivity_tables, tables_of
 from analysis.report.wording import (
     all_control_words,
     cite_words,
     command_words,
-    conclusion,
     finding,
+    headline,
     monitored_words,
     short,
     time_words_of,
@@ -44,7 +49,10 @@ def render_html(report: Report) -> str:
     """The report as one self-contained HTML file."""
     from markupsafe import Markup
 
-    sensitivity = sensitivity_tables(report)
+    sensitivity, tables = sensitivity_tables(report), tables_of(report)
+    top = _shown(report.verdicts)
+    cut = len(top) < len(report.verdicts)
+    shown = tables_of(replace(report, verdicts=tuple(top)))["verdicts"]
     wide, narrow = figures_of(report), figures_of(report, NARROW)
     figures = {name: [Markup(svg), Markup(narrow[name])] for name, svg in wide.items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
     rendered: str = (
@@ -52,12 +60,13 @@ def render_html(report: Report) -> str:
         .get_template("report")
         .render(
             report=report,
-            tables=tables_of(report),
+            tables=tables,
             sensitivity=sensitivity,
-            contents=_contents(report, bool(sensitivity)),
             words=_WORDS,
             summary=[finding(v, report.controls) for v in report.verdicts],
-            conclusion=conclusion(report),
+            headline=headline(report),
+            shown=shown,
+            every=replace(tables["verdicts"], name="all_verdicts") if cut else None,
             withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
             monitored=monitored_words(report.monitoring),
             all_controls=all_control_words(report.controls),
@@ -96,10 +105,20 @@ def _source(name: str) -> str:
 
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
     """The figures by name, without those that have nothing to draw."""
-    figures = {"scores": plot_arms(report.means, width)}
+    margin, shown = report.plan.margin, _shown(report.verdicts)
+    figures = {
+        "scores": plot_arms(report.means, width),
+        "flow": plot_flow(make_flow(report), width),
+    }
+    if any(verdict.estimate is not None for verdict in shown):
+        figures["gaps"] = plot_gaps(shown, margin, width)
     if any(verdict.estimate is not None for verdict in report.verdicts):
-        figures["gaps"] = plot_gaps(report.verdicts, report.plan.margin, width)
-        figures["time"] = plot_time(make_timeline(report), report.plan.margin, width)
+        figures["time"] = plot_time(make_timeline(report), margin, width)
+    tested = [result for look in report.looks for result in look.results]
+    if stratified := [result for result in tested if result.strata]:
+        figures["strata"] = plot_strata(stratified, margin, width)
+    if tipping := [result for result in tested if result.missing.tipping is not None]:
+        figures["tipping"] = plot_tipping(tipping, width)
     if report.monitoring is not None and report.monitoring.looks:
         figures["monitoring"] = plot_monitoring(report.monitoring, width)
     for record in report.calibrations:
@@ -141,32 +160,11 @@ def _calibration_name(record: RecordedCalibration) -> str:
     return "calibration" if record.how == RESAMPLED else f"calibration-{record.how}"
 
 
-def _contents(report: Report, sensitivity: bool) -> list[tuple[str, str]]:
-    """The sections that the page has, by anchor."""
-    every = [
-        ("verdicts", "Verdicts", True),
-        ("changes", "Changes", report.changes is not None),
-        ("controls", "Controls", True),
-        ("calibration", "Calibration", bool(report.calibrations)),
-        ("monitoring", "The study as a whole", report.monitoring is not None),
-        ("exposure", "Exposure", bool(report.exposure or report.texts or report.text_notes)),
-        ("time", "Over time", True),
-        ("deviations", "Deviations", True),
-        ("burned", "Burned instances", bool(report.burned)),
-        ("scores", "Scores", True),
-        ("episodes", "Episodes", True),
-        ("sensitivity", "Sensitivity", sensitivity),
-        ("judges", "Judges", bool(report.judges)),
-        ("effort", "Rounds and tools", True),
-        ("costs", "Cost", True),
-        ("templated", "Templated tasks", report.templates is not None),
-        ("exploratory", "Exploratory", bool(report.exploratory)),
-        ("plan", "Plan", True),
-        ("pins", "Pins", True),
-        ("limits", "Limits", True),
-        ("verify", "Cite and verify", True),
-    ]
-    return [(anchor, title) for anchor, title, there in every if there]
+def _shown(verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+    """The verdicts that the top of the page has: of many those of the last wave."""
+    if len(verdicts) <= OPEN_ROWS:
+        return verdicts
+    return [verdict for verdict in verdicts if verdict.wave == verdicts[-1].wave]
 
 
 def _templated(templates: TableSet) -> dict[str, Any]:

@@ -89,6 +89,7 @@ def _tested_body(result: PrimaryResult) -> dict[str, Any]:
         **_verdict_body(result.verdict),
         "se": result.verdict.se,
         "outcomes": result.outcomes,
+        "strata": result.strata,
         "unadjusted": plain
         and {
             "estimate": plain.gap,

@@ -12,6 +12,7 @@ from analysis.report.wording import (
     cite_words,
     command_words,
     finding,
+    headline,
     monitored_words,
     time_words_of,
 )
@@ -33,7 +34,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{registered} `{report.registration}`."
     if report.description:
         yield from ("", _plain(report.description))
-    yield from ("", "## Verdicts", "", *_table(tables["verdicts"]), "")
+    yield from ("", _plain(headline(report)), "")
+    yield from ("## Verdicts", "", *_table(tables["verdicts"]), "")
     for verdict in report.verdicts:
         word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
         yield f"- {word} {_plain(finding(verdict, report.controls))}"
@@ -89,7 +91,7 @@ def _change_lines(report: Report) -> Iterator[str]:
     if changes.study:
         yield f"- {changes.study}"
     yield from (f"- New deviation: {_plain(line)}" for line in changes.deviations)
-    yield from (f"- No longer told: {_plain(line)}" for line in changes.settled)
+    yield from (f"- No longer reported: {_plain(line)}" for line in changes.settled)
     yield ""
 
 

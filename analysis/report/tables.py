@@ -23,7 +23,7 @@ from analysis.plan import (
 from analysis.probes import MEASURES, TextExposure
 from analysis.report.figures import make_timeline
 from analysis.report.report import FunnelRow, Report
-from analysis.report.wording import control_count, range_words, score_words
+from analysis.report.wording import range_words, score_words
 from analysis.stats import p_words, points, signed
 from registry.result_row import Arm, Status
 
@@ -35,7 +35,7 @@ _SENSITIVITY = {
     _BURNED: "scores on burned private instances less those on unexposed ones: a "
     "gap here says that the private arm has leaked to the model",
 }
-_OPEN_ROWS = 24  # a longer table is folded
+OPEN_ROWS = 24  # a longer table is folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def tabulate(
     getters = [_getter(column) for column in columns.values()]
     cells = tuple(tuple(_cell(value(row)) for value in getters) for row in rows)
     heads = tuple(ColumnHead(label.removeprefix("#"), label.startswith("#")) for label in columns)
-    folded = f"{fold}: {len(cells)} rows" if fold and len(cells) > _OPEN_ROWS else ""
+    folded = f"{fold}: {len(cells)} rows" if fold and len(cells) > OPEN_ROWS else ""
     return ReportTable(name, caption, heads, cells, folded)
 
 
@@ -194,7 +194,7 @@ def _nats_interval(row: TextExposure) -> str:
 
 
 def _percent(share: float) -> str:
-    return NONE if share != share else f"{points(share)} %"
+    return NONE if share != share else f"{points(share)} %".replace("-", "−")
 
 
 def _usd(value: float | None, *, free: bool) -> str:
@@ -241,16 +241,12 @@ def _verdict_p(name: str) -> Callable[[Verdict], str]:
 
 
 def _verdict_caption(report: Report) -> str:
-    adjusted = ", calibrated by the control models"
+    calibrated = ", calibrated by the control models"
     return (
-        "Gap: mean score on public minus mean score on private instances, averaged over strata, "
-        f"of the outcome with the largest statistic, or of a cleared model the largest bound, in "
-        f"points of 100{adjusted if any(look.covered for look in report.looks) else ''}. "
-        "p is one-sided; adjusted p is held against "
-        f"{look_alpha(report.plan):.4g} in each look. Bound: the largest upper bound over the "
-        f"outcomes, which must lie below {signed(report.plan.margin)} points to clear a model "
-        "(with fewer than 50 instances an arm the lower one above its negative, too). Controls: of "
-        "those that the verdict rests on. Instances: public + private."
+        "Gap: mean score on public minus mean score on private instances, in points of 100"
+        f"{calibrated if any(look.covered for look in report.looks) else ''}. Adjusted p: "
+        f"contaminated at {look_alpha(report.plan):.4g} or below. Bound: no material inflation "
+        f"below {signed(report.plan.margin)}."
     )
 
 
@@ -323,9 +319,9 @@ _SPECS = (
             **_GAP,
             "#Bound": _bound,
             "#Adjusted p": _verdict_p("p_adjusted"),
-            "#Controls passed": lambda v: control_count(v, report.controls),
             "#Instances": lambda v: f"{v.n_public} + {v.n_private}",
         },
+        fold="Verdicts of all waves",
     ),
     PageTable(
         "before_publication",
@@ -543,6 +539,27 @@ _SPECS = (
             "#p of clearing": lambda r: p_words(r.verdict.p_clear),
         },
         fold="Behind each verdict",
+    ),
+    PageTable(
+        "stratum_gaps",
+        "Gap of the verdict's outcome by stratum, in points of 100, calibrated where the verdict "
+        "is, with its 95 % interval. A stratum with one instance in an arm is left out, since its "
+        "gap would show a score.",
+        lambda report: [
+            (result.model, look.wave, gap)
+            for look in report.looks
+            for result in look.results
+            for gap in result.strata
+        ],
+        {
+            "Model": 0,
+            "#Wave": 1,
+            "Stratum": lambda row: row[2].stratum,
+            "#Gap": lambda row: signed(row[2].gap),
+            "#95 % interval": lambda row: range_words(row[2].interval),
+            "#Instances": lambda row: f"{row[2].n_public} + {row[2].n_private}",
+        },
+        fold="Gaps by stratum",
     ),
     PageTable(
         "missing",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from analysis.plan import (
     AGREES,
@@ -22,10 +23,7 @@ from analysis.plan import (
 from analysis.report.report import Report
 from analysis.stats import counted, p_words, points, signed
 
-_NUMBERS = (
-    *("none", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
+_NAMED = 6  # models that the headline names
 
 
 def summarise(verdict: Verdict) -> str:
@@ -68,8 +66,8 @@ def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[Co
     ]
 
 
-def conclusion(report: Report) -> str:
-    """The number of tests with each verdict, and the models that are contaminated."""
+def headline(report: Report) -> str:
+    """What was found, in sentences that name models, sizes and certainty."""
     verdicts, kind = report.verdicts, "registered test" if report.registered else "test"
     if not verdicts and report.before_publication:
         return (
@@ -77,29 +75,66 @@ def conclusion(report: Report) -> str:
         )
     if not verdicts:
         return f"No {kind} has a result yet."
-    contaminated = [verdict.model for verdict in verdicts if verdict.verdict == CONTAMINATED]
-    names = f": {_and(list(dict.fromkeys(contaminated)))}" if contaminated else ""
-    several = f"{kind}s" if len(verdicts) != 1 else kind
-    share = f"{_number(len(contaminated)).capitalize()} of {_number(len(verdicts))} {several}"
-    return " ".join([f"{share} found contamination{names}.", *_other_verdicts(verdicts)])
+    writers = (
+        (CONTAMINATED, _contaminated_words),
+        (NO_INFLATION, _cleared_words),
+        (INCONCLUSIVE, _undecided_words),
+        (WITHHELD, _withheld_words),
+    )
+    groups = ((write, [v for v in verdicts if v.verdict == word]) for word, write in writers)
+    return " ".join(write(_names(own, verdicts), own) for write, own in groups if own)
 
 
-def _other_verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """A sentence for each verdict besides contamination that some test has."""
-    for word, one, several in (
-        (NO_INFLATION, "rules", "rule"),
-        (INCONCLUSIVE, "is inconclusive", "are inconclusive"),
-        (WITHHELD, "is withheld", "are withheld"),
-    ):
-        count = sum(verdict.verdict == word for verdict in verdicts)
-        if count:
-            tail = " out a material inflation" if word == NO_INFLATION else ""
-            yield f"{_number(count).capitalize()} {one if count == 1 else several}{tail}."
+def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:
+    """The models of some verdicts, with their waves where a model has several verdicts, and
+    whether they are several."""
+    waves: dict[str, list[int]] = {}
+    for verdict in own:
+        waves.setdefault(verdict.model, []).append(verdict.wave)
+    total = Counter(verdict.model for verdict in every)
+    names = [
+        f"{model} (wave{'s' if len(at) > 1 else ''} {_and([*map(str, at)])})"
+        if total[model] > 1
+        else model
+        for model, at in waves.items()
+    ]
+    if len(names) > _NAMED:
+        names[_NAMED - 1 :] = [f"{len(names) - _NAMED + 1} others"]
+    return _and(names), len(waves) > 1
 
 
-def _number(count: int) -> str:
-    """A number as prose has it: a word up to twelve, "none" for 0."""
-    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+def _contaminated_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+    gaps = [verdict.estimate for verdict in found if verdict.estimate is not None]
+    largest = max(found, key=lambda verdict: verdict.p_adjusted)
+    p = p_words(largest.p_adjusted, largest.p_floor)
+    if len(found) == 1:
+        (low, high), size = found[0].interval, f"{points(gaps[0])} points"
+        certain = f"95 % interval {signed(low)} to {signed(high)}, adjusted p {p}"
+    else:
+        size = f"{points(min(gaps))} to {points(max(gaps))} points"
+        certain = f"adjusted p {p if p[0] in '≤<' else f'≤ {p}'}"
+    verb = "score" if names[1] else "scores"
+    return f"{names[0]} {verb} {size} higher on published tasks ({certain})."
+
+
+def _cleared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+    bound = max(verdict.deciding_bound for verdict in found)
+    what = f"an inflation above {points(bound)} points" if bound > 0 else "any inflation"
+    return f"For {names[0]} {what} is ruled out."
+
+
+def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+    text = f"{names[0]} {'are' if names[1] else 'is'} undecided"
+    bounds = [points(max(0.0, v.deciding_bound)) for v in found if v.estimate is not None]
+    if not bounds:
+        return f"{text}."
+    low, high = min(bounds, key=float), max(bounds, key=float)
+    span = low if low == high else f"{low} to {high}"
+    return f"{text}: inflations of up to {span} points remain possible."
+
+
+def _withheld_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+    return f"No verdict is issued on {names[0]}: {found[0].note}."
 
 
 def _and(names: Sequence[str]) -> str:
@@ -137,13 +172,6 @@ def all_control_words(controls: Sequence[ControlResult]) -> str:
         if state in states
     ]
     return f"Of {counted(len(states), 'control')}, {_and(counts)}."
-
-
-def control_count(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
-    """The number of controls that agree, of those that a verdict rests on."""
-    ran = _controls_of(verdict, controls)
-    agreeing = sum(control.state == AGREES for control in ran)
-    return f"{agreeing} of {len(ran)}" if ran else "none"
 
 
 def cite_words(report: Report) -> str:

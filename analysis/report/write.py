@@ -112,11 +112,12 @@ def tables_csv(body: Body) -> dict[str, str]:
         "models": body["facts"],
         "looks": [_look_row(look) for look in looks],
         "tests": [
-            {"look": look["number"], **_without(model, "outcomes", "missing")}
+            {"look": look["number"], **_without(model, "outcomes", "strata", "missing")}
             for look in looks
             for model in look["models"]
         ],
         "outcomes": _inner_rows(tested, "outcomes", "wave", "model"),
+        "strata": _inner_rows(tested, "strata", "wave", "model"),
         "missing": [_missing_row(model) for model in tested if _lost(model)],
         "tipping": list(_tipping_rows(tested)),
         "monitoring": monitoring["looks"] if monitoring else [],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.plan import CONTAMINATED, ArmMean, Verdict
+from analysis.plan import CONTAMINATED, ArmMean, PrimaryResult, Verdict
 from analysis.report.figures import style
 from analysis.stats import points, signed
 from registry.result_row import Arm
@@ -16,6 +16,10 @@ _ROW, _FOOT, _HEAD = 0.36, 0.55, 0.2  # inches
 _DOT_ROW, _DOT_FOOT, _NOTE = 0.24, 0.35, 0.75  # inches, of dots
 _DOT_MARKERS = ("o", "s", "D")
 _DOT_LABEL = 40  # characters
+_STRATUM_LETTER = 0.064  # inches
+_STRATUM_ROW, _PANEL_GAP, _PANEL_FOOT, _PANEL_HEAD = 0.26, 0.3, 0.35, 0.3  # inches
+_PANELS = {style.WIDE: 2, style.NARROW: 1}  # side by side
+_ALL = "all strata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,55 @@ def plot_arms(means: Sequence[ArmMean], width: float = style.WIDE) -> str:
     style.points_axis(axes.xaxis)
     words = (f"{m.model}, wave {m.wave}, {m.arm}: {points(m.estimate.mean)}." for m in whole)
     return style.draw_svg(figure, f"arms-{style.slug(width)}", "Mean score by arm", " ".join(words))
+
+
+@style.styled
+def plot_strata(results: Sequence[PrimaryResult], margin: float, width: float = style.WIDE) -> str:
+    """A panel per model and wave with a row for each stratum: the gap with its 95 % interval, and
+    below them that over all strata with its verdict. SVG text for inlining in HTML."""
+    names = list(dict.fromkeys(gap.stratum for r in results for gap in r.strata))
+    across = min(_PANELS[width], len(results))
+    left = style.label_width([*names, _ALL], width)
+    room = int(left / _STRATUM_LETTER)
+    labels = [*(name if len(name) <= room else f"…{name[1 - room :]}" for name in names), _ALL]
+    high = _STRATUM_ROW * len(labels)
+    cell, down = _PANEL_HEAD + high + _PANEL_FOOT, -(-len(results) // across)
+    wide = (width - left - 0.2 - (across - 1) * _PANEL_GAP) / across
+    figure = style.new_figure(width, down * cell)
+    ends = [e for r in results for gap in r.strata for e in (gap.gap, *(gap.interval or ()))]
+    limits = style.gap_range([*ends, *(e for r in results for e in r.verdict.interval)], margin)
+    for place, result in enumerate(results):
+        row, column = divmod(place, across)
+        x, y = left + column * (wide + _PANEL_GAP), (down - row - 1) * cell + _PANEL_FOOT
+        axes = style.panel(figure, x, y, wide, high)
+        axes.set_xlim(*limits)
+        style.set_rows(axes, labels)
+        axes.tick_params(axis="y", labelleft=not column, labelsize=8)
+        axes.axvline(0, color=style.MUTED, lw=1)
+        axes.set_title(f"{style.cut(result.model, int(wide * 8))}, wave {result.verdict.wave}")
+        style.points_axis(axes.xaxis)
+        _draw_strata(axes, result, names)
+    words = (
+        f"{r.model}, wave {r.verdict.wave}: "
+        f"{'; '.join(f'{gap.stratum} {signed(gap.gap)}' for gap in r.strata)}."
+        for r in results
+    )
+    name = f"strata-{style.slug(width)}"
+    return style.draw_svg(figure, name, "Gap by stratum, points", " ".join(words))
+
+
+def _draw_strata(axes: Any, result: PrimaryResult, names: Sequence[str]) -> None:
+    low, high = axes.get_xlim()
+    for gap in result.strata:
+        y = names.index(gap.stratum)
+        if gap.interval is not None:
+            ends = [min(max(end, low), high) for end in gap.interval]
+            axes.plot(ends, [y, y], color=style.INK, lw=1.4)
+        axes.plot([gap.gap], [y], "o", color=style.INK, ms=4)
+    verdict, y = result.verdict, len(names)
+    ends = [min(max(end, low), high) for end in verdict.interval]
+    axes.plot(ends, [y, y], color=style.COLOUR[verdict.verdict], lw=1.8)
+    style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict, 6.0)
 
 
 @style.styled

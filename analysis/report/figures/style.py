@@ -207,11 +207,16 @@ def row_axes(
     """Axes with a row for each label, the first at the top, between margins in inches."""
     width, height = figure.get_size_inches()
     axes = panel(figure, left, foot, width - left - right, height - head - foot)
+    set_rows(axes, labels)
+    return axes
+
+
+def set_rows(axes: Any, labels: Sequence[str]) -> None:
+    """Give axes a row for each label, the first at the top."""
     axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
     axes.set_yticks(range(len(labels)), labels)
     axes.tick_params(axis="y", length=0, pad=8)
     axes.grid(axis="x")
-    return axes
 
 
 def note(

@@ -155,7 +155,7 @@ def test_tables_and_figures_are_told_to_all_readers(page, html):
     tables = sum(tag == "table" for tag, _ in page.tags)
     assert tables == sum(tag == "caption" for tag, _ in page.tags) > 3
     images = [held for tag, held in page.tags if tag == "svg" and held.get("role") == "img"]
-    assert len(images) == 6
+    assert len(images) == 8
     assert "<title id=" in html
     assert "spiked, wave 1: +" in html
     assert "prefers-color-scheme: dark" in html

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -23,12 +24,13 @@ import pytest
 from analysis.calibration import read_calibration
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.plan import CONTAMINATED, NO_INFLATION, Verdict
+from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, Verdict
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probes import Exposure
 from analysis.report.calibration import calibration_words
 from analysis.report.facts import ModelFact
+from analysis.report.figures.flow import make_flow
 from analysis.report.figures.intervals import interval_ends, plot_gaps
 from analysis.report.html import render_html
 from analysis.report.json import changes_since
@@ -42,8 +44,9 @@ from analysis.report.report import (
     report_json,
 )
 from analysis.report.tool_use import Conduct, Use, tabulate_tools
-from analysis.report.wording import summarise
+from analysis.report.wording import headline, summarise
 from analysis.report.write import report_files, write_files
+from analysis.stats import points, signed
 from analysis.stats.proportions import wilson
 from registry.canonical import canonical_bytes
 from registry.result_row import Arm, ResultRow, Status
@@ -166,6 +169,110 @@ def tags(html) -> list[tuple[str, dict[str, str | None]]]:
 
 
 # What it says
+
+
+def test_the_headline_names_models_sizes_and_certainty(report, html, files):
+    by = {v.model: v for v in report.verdicts}
+    told, evil = by["told"], by["evil | <b>told</b>"]
+    gaps = sorted((told.estimate, evil.estimate))
+    first = (
+        f"told and evil | <b>told</b> score {points(gaps[0])} to {points(gaps[1])} points higher "
+        "on published tasks (adjusted p ≤ 0.0020)."
+    )
+    words = headline(report)
+    assert words.startswith(first)
+    low, high = sorted(by[name].deciding_bound for name in ("honest", "later"))
+    assert words == (
+        f"{first} honest and later are undecided: inflations of up to {points(low)} to "
+        f"{points(high)} points remain possible."
+    )
+    assert f'<p class="lead">{escape(words)}</p>' in html
+    assert "on published tasks (adjusted p ≤ 0.0020)." in files["report.md"]
+
+
+def test_the_headline_says_what_a_single_model_and_an_open_verdict_allow(report):
+    told, honest = (next(v for v in report.verdicts if v.model == n) for n in ("told", "honest"))
+    low, high = told.interval
+    one = headline(replace(report, verdicts=(told,)))
+    assert one == (
+        f"told scores {points(told.estimate)} points higher on published tasks (95 % interval "
+        f"{signed(low)} to {signed(high)}, adjusted p ≤ 0.0020)."
+    )
+    open_ = replace(honest, verdict=INCONCLUSIVE)
+    again = replace(open_, wave=2, deciding_bound=0.5)
+    cleared = replace(honest, verdict=NO_INFLATION, deciding_bound=0.031)
+    assert headline(replace(report, verdicts=(cleared,))) == (
+        "For honest an inflation above 3.1 points is ruled out."
+    )
+    assert headline(replace(report, verdicts=(open_,))) == (
+        f"honest is undecided: inflations of up to {points(honest.deciding_bound)} points remain "
+        "possible."
+    )
+    assert headline(replace(report, verdicts=(open_, again))).startswith(
+        "honest (waves 1 and 2) is undecided: inflations of up to "
+    )
+    many = tuple(replace(open_, model=f"m-{n}") for n in range(9))
+    assert headline(replace(report, verdicts=many)).startswith(
+        "m-0, m-1, m-2, m-3, m-4 and 4 others are undecided"
+    )
+
+
+def test_the_page_opens_with_headline_plot_table_and_controls_and_folds_the_rest(tags, html):
+    top = html[: html.index("<details")]
+    places = [top.index(part) for part in ('class="lead"', "gap-wide-t", ">Adjusted p<", "C1, ")]
+    assert places == sorted(places)
+    folded = [held["aria-labelledby"] for tag, held in tags if held.get("class") == "part"]
+    assert {"words", "strata", "episodes", "missing", "plan", "limits"} <= set(folded)
+    assert not any(tag == "details" and "open" in held for tag, held in tags)
+
+
+def test_of_many_verdicts_the_page_opens_with_those_of_the_last_wave(report):
+    many = tuple(replace(report.verdicts[0], model=f"m-{n}", wave=1 + n // 20) for n in range(25))
+    top, rest = render_html(replace(report, verdicts=many)).split("<details", 1)
+    assert "m-24" in top.split("</h1>")[1]
+    assert "m-3<" not in top
+    assert "m-3<" in rest
+
+
+def test_gaps_by_stratum_average_to_the_gap_of_the_verdict(report, files):
+    results = [result for look in report.looks for result in look.results]
+    for result in results:
+        assert [gap.stratum for gap in result.strata] == sorted(STRATA)
+        mean = sum(gap.gap for gap in result.strata) / len(STRATA)
+        assert mean == pytest.approx(result.verdict.estimate)
+        for gap in result.strata:
+            low, high = gap.interval
+            assert low < gap.gap < high
+    rows = list(csv.DictReader(io.StringIO(files["tables/strata.csv"])))
+    assert len(rows) == len(results) * len(STRATA)
+    assert float(rows[0]["interval_low"]) == pytest.approx(results[0].strata[0].interval[0])
+
+
+def test_a_stratum_with_one_instance_in_an_arm_shows_no_gap(rows):
+    """Its gap would be that instance's score, against the mean of the other arm."""
+    first = next(r.instance for r in rows if r.arm == Arm.PRIVATE and r.stratum == STRATA[0])
+    few = [r for r in rows if r.arm == Arm.PUBLIC or r.stratum != STRATA[0] or r.instance == first]
+    made = make_report(few, plan_of(), 2)
+    results = [result for look in made.looks for result in look.results]
+    assert results
+    assert all([gap.stratum for gap in r.strata] == [STRATA[1]] for r in results)
+
+
+def test_the_flow_of_instances_adds_up(report, html):
+    flow = make_flow(report)
+    assert flow.drawn == "Drawn: 192 instances in 2 strata, allocated to arms at random"
+    missing = dict.fromkeys(Arm, 0)
+    for row in report.funnel:
+        if row.model in {v.model for v in report.verdicts}:
+            missing[row.arm] += row.missing
+    for arm, stages in zip(Arm, flow.arms, strict=True):
+        assert stages[0].text == f"{arm.capitalize()}: 96 instances"
+        assert stages[1].text == "384 runs owed by 4 models under test"
+        assert stages[2].lost == f"0 not run, {missing[arm]} missing"
+        assert stages[2].text.startswith(f"{384 - missing[arm]} runs with a score")
+        assert "to 96 instances a model" in stages[3].text
+    assert sum(missing.values()) > 0
+    assert "flow-wide-t" in html
 
 
 def test_controls_stand_in_the_page_and_behind_each_verdict(html):
@@ -365,6 +472,7 @@ def test_missing_runs_stand_in_a_table_and_their_tipping_points_in_a_file(rows):
         if row["model"] == "told"
     ]  # fmt: skip
     assert steps == pytest.approx([step / 10 for step in range(11)])
+    assert "told, wave 1: contaminated, p " in files["figures/tipping.svg"]
 
 
 def test_no_bar_crosses_the_margin_beside_a_cleared_model():
@@ -472,7 +580,7 @@ def test_headings_are_in_order(tags):
 
 def test_landmarks_and_a_skip_link_are_there(tags):
     names = [tag for tag, _ in tags]
-    for landmark in ("header", "nav", "main", "footer"):
+    for landmark in ("header", "main", "footer"):
         assert names.count(landmark) == 1, landmark
     first = next(held for tag, held in tags if tag == "a")
     assert first == {"class": "skip", "href": "#main"}
@@ -484,7 +592,7 @@ def test_tables_have_captions_and_scopes_and_figures_words(html, tags):
     names = [tag for tag, _ in tags]
     assert names.count("table") == names.count("caption") > 8
     images = [held for tag, held in tags if tag == "svg" and held.get("role") == "img"]
-    assert len(images) == 10
+    assert len(images) == 14
     assert all(held["aria-labelledby"] for held in images)
     regions = [held for tag, held in tags if held.get("class") == "scroll"]
     assert all(held.get("aria-label") and held.get("tabindex") == "0" for held in regions)
@@ -527,9 +635,11 @@ FLAGS = (
 )  # fmt: skip
 # Measures the page in a frame of a given width, and writes what it finds into the wrapper's body.
 WRAPPER = """<!doctype html><body><iframe id="f" src="report.html"
- style="border:0;width:{width}px;height:4000px"></iframe><script>
+ style="border:0;width:{width}px;height:900px"></iframe><script>
 document.getElementById("f").onload = () => {{
   const page = document.getElementById("f").contentDocument, wide = page.documentElement;
+  const height = wide.scrollHeight;
+  page.querySelectorAll("details").forEach(e => {{ e.open = true; }});
   const out = [...page.querySelectorAll("body *")].filter(e => {{
     const r = e.getBoundingClientRect();
     return r.width && r.right > {width} + 1 && !e.closest(".scroll, pre, svg, .skip");
@@ -538,7 +648,7 @@ document.getElementById("f").onload = () => {{
     .filter(e => e.getBoundingClientRect().width);
   const scrolls = [...page.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth);
   document.body.innerHTML = "<pre id=found>" + JSON.stringify({{
-    over: wide.scrollWidth - wide.clientWidth, out, drawn: svgs.length,
+    height, over: wide.scrollWidth - wide.clientWidth, out, drawn: svgs.length,
     scrolls: scrolls.map(e => e.getAttribute("aria-label")),
     ground: getComputedStyle(page.body).backgroundColor}}) + "</pre>";
 }};
@@ -556,12 +666,24 @@ def test_nothing_overflows_in_a_browser(files, tmp_path: Path, width: int, dark:
     found, errors = browse(wrapper, tmp_path / "profile", dark)
     assert found["out"] == []
     assert found["over"] <= 0
-    assert found["drawn"] == 5
+    assert found["drawn"] == 7
+    assert found["height"] <= (8000 if width < 700 else 6 * 900)
     assert not any("(verdicts)" in name for name in found["scrolls"])
     if width < 700:
         assert found["scrolls"] == []
     assert found["ground"] == ("rgb(22, 23, 26)" if dark else "rgb(253, 253, 251)")
     assert list(errors) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM HERE: the printed page is NOT checked")
+def test_the_page_is_printed_on_a_few_sheets(files, tmp_path: Path):
+    (tmp_path / "report.html").write_text(files["report.html"], encoding="utf-8")
+    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}"]
+    command += [f"--print-to-pdf={tmp_path / 'report.pdf'}", f"file://{tmp_path / 'report.html'}"]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    sheets = re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())
+    assert 2 <= len(sheets) <= 8
 
 
 def browse(page: Path, profile: Path, dark: bool) -> tuple[dict[str, Any], Iterator[str]]:
