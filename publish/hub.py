@@ -48,6 +48,12 @@ class _Target:
     branch: str
 
 
+def check_token() -> None:
+    """Raise PublishError if neither the environment nor a login has a token of the Hub."""
+    if _client().get_token() is None:
+        raise PublishError("no Hub token: set HF_TOKEN, or log in with: hf auth login")
+
+
 def upload_release(
     folder: Path,
     repository: str,
@@ -75,9 +81,8 @@ def upload_release(
     hub = _client()
     api = hub.HfApi(endpoint=endpoint)
     target = _Target(api, repository, branch)
+    check_token()
     with _explained(target):
-        if hub.get_token() is None:
-            raise PublishError("no Hub token: set HF_TOKEN, or log in with: hf auth login")
         _, tags = _refs(target)
         if revision := tags.get(tag):
             if not _matches(folder, _remote_files(target, revision)):

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from typing import Any
 from generators.task import DIFFICULTIES, Asset
 from generators.templates import TemplateFamily
 from publish.errors import PublishError
-from publish.leakcheck import FindFamily, regenerate, release_files
+from publish.leakcheck import FindFamily, counted, regenerate, release_files
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
 from registry.ledger import SealedSet
@@ -62,8 +62,10 @@ def build_release(
     sealed: SealedSet,
     find_family: FindFamily,
     text: ReleaseText,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> ReleaseManifest:
-    """Write the public entries of a sealed draw as a release.
+    """Write the public entries of a sealed draw as a release. ``progress`` gets the number of
+    instances that are made.
 
     A complete folder with the same content is left as it is. Raises PublishError for an entry
     of the private arm or of another draw, for an instance that today's generators no longer
@@ -75,11 +77,12 @@ def build_release(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _draft_of(folder) as draft:
             drawn = _in_order(zip(leaves, entries, strict=True))
-            _write_files(draft, drawn, sealed, find_family, text)
+            _write_files(draft, drawn, sealed, find_family, text, progress)
             _put_in_place(draft, folder, read_release(draft).content)
     except OSError as error:
         raise PublishError(
-            f"{folder}: cannot write the release ({error.filename}: {error.strerror})"
+            f"{folder}: cannot write the release ({error.filename or 'a file'}: "
+            f"{error.strerror or error})"
         ) from error
     return read_release(folder)
 
@@ -189,8 +192,9 @@ def _write_files(
     sealed: SealedSet,
     find_family: FindFamily,
     text: ReleaseText,
+    progress: Callable[[int], None],
 ) -> None:
-    for stratum, members in groupby(drawn, key=lambda item: item[1].stratum):
+    for stratum, members in groupby(counted(drawn, progress), key=lambda item: item[1].stratum):
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
         _write_shards(folder / "data" / stratum.replace("/", "-"), rows)
     _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))

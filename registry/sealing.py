@@ -90,7 +90,10 @@ def read_identities(path: Path) -> tuple[str, ...]:
         mode, text = path.stat().st_mode, path.read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not an age key file"
-        raise RegistryError(f"{path}: {reason}: name the study's key file") from None
+        raise RegistryError(
+            f"{path}: {reason}: give the study's key file, by `keys:` in study.yaml "
+            "or in DOSIMETER_KEY_FILE"
+        ) from None
     if mode & 0o077:
         raise RegistryError(f"{path}: others can read this key: chmod 600 {path}")
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]

@@ -32,26 +32,35 @@ def publish_arm(
     wanted = study.protocol.release
     if upload and wanted.repository is None:
         raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
+    uploads = wanted.repository is not None and upload is not False
+    if uploads:
+        from publish.hub import check_token
+
+        check_token()  # before anything is built
     entries, find_family = study.entries(), study.protocol.catalog.family
-    watch("building the release", 0, 3)
     folder = study.folder / wanted.folder
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
+
+    def watch_of(step: str, instances: int) -> Callable[[int], None]:
+        watch(step, 0, instances)
+        return lambda done: watch(step, done, instances)
+
     name = study.protocol.name
     text = ReleaseText(name, wanted.title or f"{name}: public arm", wanted.licence)
-    built = build_release(folder, public, study.sealed_set(), find_family, text)
-    watch("checking it for leaks", 1, 3)
-    check = partial(check_folder, needles=release_needles(entries, find_family))
+    progress = watch_of("building the release, by instance", len(public))
+    built = build_release(folder, public, study.sealed_set(), find_family, text, progress)
+    progress = watch_of("checking it for leaks, by instance", len(entries))
+    check = partial(check_folder, needles=release_needles(entries, find_family, progress))
     check(folder)
     logger.info("release of %d instances: no leak", len(public))
     location, revision = wanted.folder, ""
-    if wanted.repository is not None and upload is not False:
+    if uploads and wanted.repository is not None:
         from publish.hub import upload_release
 
         files = sum(1 for _ in release_files(folder))
-        watch(f"uploading {files} files to {wanted.repository}, and reading them back", 2, 3)
+        watch(f"uploading {files} files to {wanted.repository}, and reading them back", 0, 0)
         uploaded = upload_release(folder, wanted.repository, TAG, check, endpoint=wanted.endpoint)
         location, revision = uploaded.repository, uploaded.revision
-    watch("released", 3, 3)
     root, count, content = built.instances_root, built.count, built.content
     record = Release(Arm.PUBLIC.value, root, count, content, location, revision)
     _, fresh = study.ledger.append_unless(

@@ -1,8 +1,17 @@
-from .check import FindFamily, check_folder, leaks_in, regenerate, release_files, release_needles
+from .check import (
+    FindFamily,
+    check_folder,
+    counted,
+    leaks_in,
+    regenerate,
+    release_files,
+    release_needles,
+)
 
 __all__ = [
     "FindFamily",
     "check_folder",
+    "counted",
     "leaks_in",
     "regenerate",
     "release_files",

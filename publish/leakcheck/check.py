@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
 from generators.seed import Seed
@@ -27,7 +27,9 @@ CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
 _SHOWN = 20
 
+T = TypeVar("T")
 FindFamily = Callable[[str], Family]  # of "name@version", as Catalog.family
+Progress = Callable[[int], None]  # how many are done
 Instance = tuple[TaskInstance, dict[str, Any]]  # with its answer key
 
 
@@ -77,16 +79,30 @@ def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
     return tuple(sorted(leaks, key=str))
 
 
-def release_needles(entries: Sequence[DrawnInstance], find_family: FindFamily) -> Needles:
-    """Return what to look for, from the whole draw in its order. Raises PublishError."""
+def release_needles(
+    entries: Sequence[DrawnInstance],
+    find_family: FindFamily,
+    progress: Progress = lambda done: None,
+) -> Needles:
+    """Return what to look for, from the whole draw in its order. ``progress`` gets the number of
+    instances that are made. Raises PublishError."""
     private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
+    others = counted(public, lambda done: progress(len(private) + done))
     secrets = [
         Secret(leaf, bytes.fromhex(entry.seed), bytes.fromhex(entry.nonce), *made)
-        for leaf, entry in private
+        for leaf, entry in counted(private, progress)
         for made in [regenerate(entry, find_family)]
     ]
-    return needles_of(secrets, _corpus(public, [entry for _, entry in private], find_family))
+    return needles_of(secrets, _corpus(others, [entry for _, entry in private], find_family))
+
+
+def counted(items: Iterable[T], progress: Progress) -> Iterator[T]:
+    """Yield the items; report how many are done whenever the next one is asked for, and at the
+    end."""
+    for done, item in enumerate(items, 1):
+        yield item
+        progress(done)
 
 
 def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:

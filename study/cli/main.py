@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +49,7 @@ from study.errors import WorkOwedError
 if TYPE_CHECKING:
     from study.workspace import Study
 
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _OF_OWED_WORK = (AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped, WorkOwedError)
 
 
@@ -62,14 +66,20 @@ class Commands(click.Group):
         replace_in_streams()
         return super().main(*arguments, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the program's own options."""
+        with _one_line_of_usage(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; for an error of our packages, exit with its code and one line on
         stderr."""
         try:
-            return super().invoke(ctx)
+            with _one_line_of_usage(ctx):
+                return super().invoke(ctx)
         except Exception as error:
-            if isinstance(error, OSError) and isinstance(error.filename, str):
-                message = f"{error.filename}: {error.strerror}"  # a full disk, no permission
+            if isinstance(error, OSError) and (error.errno in _DISK or error.filename):
+                message = f"{error.filename or 'a file cannot be written'}: {error.strerror}"
             elif _is_own_error(error):
                 message = str(error)
             else:
@@ -79,6 +89,20 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("\ninterrupted; finished work is kept: run the same command again", err=True)
             ctx.exit(Exit.INTERRUPTED)
+
+
+@contextmanager
+def _one_line_of_usage(ctx: click.Context) -> Iterator[None]:
+    """Report a command line that cannot be read in one line, with the command that helps."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        path = (error.ctx or ctx).command_path
+        message = " ".join(error.format_message().split()).rstrip(".")
+        click.echo(f"dosimeter: {message}; see `{path} --help`", err=True)
+        ctx.exit(Exit.BAD_INPUT)
 
 
 def _is_own_error(error: Exception) -> bool:

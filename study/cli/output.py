@@ -535,9 +535,10 @@ def _bar() -> Iterator[Watch]:
 
     def show(step: str, done: int, of: int) -> None:
         if not bar.tasks:
-            bar.add_task(step)
+            bar.add_task(step, total=None)
             bar.start()
-        bar.update(bar.tasks[0].id, description=step, completed=done, total=of or None)
+        bar.tasks[0].total = of or None  # unknown again; `update` would keep the last one
+        bar.update(bar.tasks[0].id, description=step, completed=done)
 
     try:
         yield show

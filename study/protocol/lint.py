@@ -35,9 +35,13 @@ class Finding:
     key: str  # "" for the file as a whole
     message: str
 
+    @property
+    def place(self) -> str:
+        """File, line and key."""
+        return f"{self.file}:{self.line}" + (f": {self.key}" if self.key else "")
+
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}: " + (f"{self.key}: " if self.key else "")
-        return f"{place}{'warning: ' if self.level == 'warning' else ''}{self.message}"
+        return f"{self.place}: {'warning: ' if self.level == 'warning' else ''}{self.message}"
 
 
 def lint_protocol(path: Path, environment: Mapping[str, str]) -> list[Finding]:

@@ -79,6 +79,17 @@ def yaml_faults(document: YamlDocument) -> Iterator[StudyFileError]:
     """Yield the faults of a document as YAML, such as repeated keys."""
     for fault in document.faults:
         yield StudyFileError(document.path, fault.line, "", fault.what)
+    for place in _places_with_nul(document.value, ()):
+        yield fault_at(document, place, "a text without NUL characters is right")
+
+
+def _places_with_nul(value: object, place: Place) -> Iterator[Place]:
+    """Yield the places of texts that no path or name can be."""
+    if isinstance(value, str) and "\0" in value:
+        yield place
+    items = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, item in items.items() if isinstance(items, dict) else ():
+        yield from _places_with_nul(item, (*place, key))
 
 
 def fault_at(document: YamlDocument, place: Place, message: str) -> StudyFileError:
@@ -121,8 +132,8 @@ def read_bounded(path: Path, limit: int, kind: str) -> bytes:
             size = path.stat().st_size
     except FileNotFoundError:
         raise
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # the latter for a NUL in the path
+        raise StudyError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > limit:
         raise StudyError(f"{path}: {max(size, len(data))} bytes; {kind} has at most {limit}")
     return data

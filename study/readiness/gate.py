@@ -95,7 +95,7 @@ def find_warnings(study: Study) -> Iterator[str]:
 def _lint(study: Study, level: str) -> Iterator[str]:
     """Yield the findings of `dosimeter lint` of a level, each with file, line and key."""
     findings = lint_protocol(study.folder / FILE_NAME, os.environ)
-    return (str(finding) for finding in findings if finding.level == level)
+    return (f"{found.place}: {found.message}" for found in findings if found.level == level)
 
 
 def _placed(study: Study, problems: Iterable[tuple[Place, str]]) -> Iterator[str]:

@@ -15,9 +15,9 @@ from publish.leakcheck import leaks_in, release_needles
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import Entry, ReportIssued
-from study.protocol import Protocol
+from study.protocol import Protocol, tested_models
 from study.sweeps import failing_words, stored_failures
-from study.workspace import Study, StudySnapshot, find_registration, take_snapshot
+from study.workspace import Study, StudySnapshot, Watch, find_registration, take_snapshot
 
 REPORTS = "reports"
 _SHOWN = 10
@@ -85,10 +85,21 @@ def add_changes(study: Study, entries: Sequence[Entry], report: Report) -> Repor
     return report
 
 
-def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
+def check_report(
+    study: Study,
+    files: Mapping[str, str],
+    through: int,
+    watch: Watch = lambda what, done, of: None,
+) -> None:
     """Raise BrokenPromise, which names files and kinds only, if a report holds anything that
     follows from a private seed. Raises PublishError if that cannot be checked."""
-    needles = release_needles(study.entries(), study.protocol.catalog.family)
+    entries = study.entries()
+
+    def progress(done: int) -> None:
+        watch("checking the report for leaks, by instance", done, len(entries))
+
+    progress(0)
+    needles = release_needles(entries, study.protocol.catalog.family, progress)
     leaks = [
         str(leak)
         for name, text in files.items()
@@ -133,7 +144,10 @@ def read_status(study: Study) -> list[dict[str, object]]:
     released = _step("publish", release is not None, release.body["location"] if release else "")
     report = snapshot.ledger.last("report")
     through = f"through wave {report.body['through_wave']}" if report else ""
-    return [*steps, *waves, released, _step("report", report is not None, through)]
+    # The first wave with models to test comes after the release.
+    early = next((n for n, m in enumerate(tested_models(study.protocol)) if m), len(waves))
+    waves.insert(early, released)
+    return [*steps, *waves, _step("report", report is not None, through)]
 
 
 def _step(step: str, done: bool, about: str) -> dict[str, object]:

@@ -71,7 +71,7 @@ from study.workspace import (
 logger = logging.getLogger(__name__)
 
 ROWS = "rows.csv"
-_STEPS = 4  # of a report: read, test, draw, check
+_STEPS = 3  # of a report: read, test, draw; the check is counted by instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,7 @@ def report_study(
     report = look.report
     watch("drawing figures", 2, _STEPS)
     files = report_files(report)
-    watch("checking the report for leaks", 3, _STEPS)
-    check_report(snapshot, files, report.through_wave)
+    check_report(snapshot, files, report.through_wave, watch)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, data = write_files(folder, files)
     logger.info("report through wave %d written to %s", report.through_wave, folder)

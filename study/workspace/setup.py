@@ -38,6 +38,7 @@ Gate = Callable[[str], Underpowered | None]
 
 NO_IMAGE = "none"
 REGISTRATION = "registration.json"
+_ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def create_study(folder: Path, new: NewStudy, now: str) -> Path:
 def check_new(folder: Path) -> None:
     """Raise StudyError if the folder holds a study or a price file."""
     if (folder / FILE_NAME).exists():
-        raise StudyError(f"{folder / FILE_NAME}: a study is there already")
+        raise StudyError(f"{folder / FILE_NAME}: a study is there already; {_ELSEWHERE}")
     if (folder / PRICES_NAME).exists():
         raise StudyError(f"{folder / PRICES_NAME}: a price file is there already; move it away")
 
@@ -76,7 +77,7 @@ def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path
     the writing, all that it has made is removed."""
     path = folder / FILE_NAME
     if path.exists():
-        raise StudyError(f"{path}: a study is there already")
+        raise StudyError(f"{path}: a study is there already; {_ELSEWHERE}")
     if files:
         check_new(folder)
     key, draft = folder / "keys" / "study.txt", folder / f".{FILE_NAME}.new"
@@ -140,6 +141,7 @@ def draw_seeds(
     def progress(count: int) -> None:
         watch("drawing", count, size)
 
+    logger.info("drawing %d seeds in %d strata", size, len(strata))
     drawn = draw(
         strata,
         protocol.seeds_per_arm,
@@ -148,7 +150,6 @@ def draw_seeds(
         progress,
         protocol.reserve,
     )
-    logger.info("drew %d seeds in %d strata", size, len(strata))
     return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
 
 

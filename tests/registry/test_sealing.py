@@ -106,7 +106,7 @@ def test_a_key_file_is_private_and_never_overwritten(tmp_path: Path) -> None:
         (f"# mine\n\n{IDENTITY}X\n", 0o600, r"study.txt, line 3: not an age secret key"),
         ("# only a comment\n", 0o600, r"study.txt: holds no AGE-SECRET-KEY"),
         (f"{IDENTITY}\n", 0o644, r"study.txt: others can read this key: chmod 600"),
-        (None, 0, r"study.txt: No such file.*name the study's key file"),
+        (None, 0, r"study.txt: No such file.*give the study's key file"),
     ],
     ids=["no key", "no key at all", "readable", "absent"],
 )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ import pytest
 from registry.provenance import PACKAGES
 from study.cli.encoding import PLAIN
 from study.workspace.setup import init_study
+from tests.study.cli.program import run_process
 from tests.study.conftest import SMALLNESS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,12 +31,8 @@ sandbox: {kind: local}
 
 
 def run(environment: dict[str, str], *arguments: str) -> tuple[int, bytes, bytes]:
-    """Run the command in a process of its own, with an environment."""
-    command = [sys.executable, "-m", "study.cli.main", *arguments]
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG"))}
-    done = subprocess.run(
-        command, capture_output=True, env={**inherited, **environment}, timeout=200
-    )
+    """Exit code, output and errors of the program with an environment."""
+    done = run_process(*arguments, environment=environment)
     return done.returncode, done.stdout, done.stderr
 
 

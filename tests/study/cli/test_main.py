@@ -11,15 +11,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner, Result
+import yaml
 
 from study import pipeline
-from study.cli.main import main
 from study.errors import StudyError
 from study.files import safe_place
 from study.workspace.setup import init_study
+from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import SMALLNESS, draw_tiny
 
 README = Path(__file__).resolve().parents[3] / "README.md"
@@ -38,10 +37,6 @@ sandbox: {kind: local}
 """
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
-
-
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
     init_study(tmp_path / "study", STUDY)
     folder = str(tmp_path / "study")
@@ -58,25 +53,7 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     assert not [value for value in private if value in logs]
 
 
-def refusal(*arguments: str, code: int = 2) -> str:
-    """The one line that a refused command prints, beside notes."""
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    lines = [x for x in result.stderr.strip().splitlines() if not x.startswith("note: ")]
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("dosimeter: ")
-    return lines[0]
-
-
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name)
-
-
-@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+@pytest.mark.parametrize("path", [words for words, _ in commands()], ids=" ".join)
 def test_every_command_has_help_and_an_example(path: tuple[str, ...]) -> None:
     result = run(*path, "--help")
     assert result.exit_code == 0
@@ -84,7 +61,7 @@ def test_every_command_has_help_and_an_example(path: tuple[str, ...]) -> None:
     assert f"dosimeter {' '.join(path)}" in result.stdout
 
 
-@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+@pytest.mark.parametrize("path", [words for words, _ in commands()], ids=" ".join)
 def test_every_command_is_documented(path: tuple[str, ...]) -> None:
     assert f"`{' '.join(path)}`" in README.read_text(encoding="utf-8")
 
@@ -96,6 +73,16 @@ def test_the_protocols_in_the_readme_and_in_init_are_valid(tmp_path: Path) -> No
     for number, block in enumerate(blocks):
         init_study(tmp_path / str(number), block)
     init_study(tmp_path / "template")
+
+
+def test_the_readme_shows_what_init_writes(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```yaml\n(study: .*?)```", README.read_text(encoding="utf-8"), re.S)
+    init_study(tmp_path / "my-study")
+    text = (tmp_path / "my-study" / "study.yaml").read_text(encoding="utf-8")
+    written = yaml.safe_load(text)
+    for left_out in ("description", "sandbox", "keys"):
+        del written[left_out]
+    assert yaml.safe_load(shown) == written
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -156,7 +143,7 @@ def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
     draw_tiny(study)
     path = tmp_path / "registration.json"
     assert not path.exists()
-    result = CliRunner().invoke(main, ["register", "--study", str(tmp_path)])
+    result = run("register", "--study", str(tmp_path))
     assert result.exit_code == 0, result.output
     assert str(path) in result.output
     text = path.read_text()

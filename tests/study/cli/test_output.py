@@ -7,7 +7,7 @@ import os
 import pty
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from harness.spending import Account
 from harness.sweep import Progress
 from study.cli.main import main
 from study.cli.output import print_accounts, print_records, sweep_watch
+from tests.study.cli.program import commands
 
 ROWS = [
     {
@@ -123,7 +124,7 @@ def test_progress_is_not_shown_beside_json(
 def test_help_shows_every_default() -> None:
     """Of each option that may be left out: a value, or words for one that is computed."""
     silent = []
-    for path, command in commands(main):
+    for path, command in commands():
         context = click.Context(
             command, info_name=path[-1], parent=click.Context(main, show_default=True)
         )
@@ -135,16 +136,6 @@ def test_help_shows_every_default() -> None:
             if "default:" not in record[1] and "Default:" not in record[1] and not option.multiple:
                 silent.append((*path, option.name))
     assert silent == []
-
-
-def commands(
-    group: click.Group, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
 
 
 def test_a_dry_run_prints_once_what_strata_share(tmp_path: Path) -> None:

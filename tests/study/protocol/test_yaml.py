@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from harness.errors import HarnessError
+from harness.spending import read_prices
 from study.errors import StudyError
 from study.protocol import read_protocol
 from study.protocol.plan_section import PlanSection
@@ -20,7 +23,7 @@ from study.protocol.sections import JUDGE_SECTIONS, MODEL_SECTIONS, ProtocolFile
 from study.reporting.external_table import _read_plan
 
 BAD = [None, True, -1, 0, 0.5, 1e9, float("nan"), "", "x", "12", "2027-13-41", "http://a:b@c", "ß"]
-BAD += [[], {}, [1], ["a", 2, None], {"a": 1}, [{}], "9" * 5000, 10**4000, "a\tb"]
+BAD += ["a\0b", [], {}, [1], ["a", 2, None], {"a": 1}, [{}], "9" * 5000, 10**4000, "a\tb"]
 # The beginnings of pydantic's own messages, from its catalogue of errors.
 RAW = re.compile(
     "Input should|Field required|String should|Input tag|Unable to extract|Extra inputs|Value error"
@@ -129,6 +132,47 @@ def test_no_value_of_a_plan_file_gets_a_message_of_pydantic(
     assert refused > 3
 
 
+PRICE = {
+    "provider": "openai",
+    "model": "m-*",
+    "input": 1.5,
+    "cached_input": 0.1,
+    "output": 2,
+    "date": "2026-11-01",
+    "source": "a list",
+}
+
+
+@pytest.mark.parametrize("key", ["prices", "price", *PRICE, "unknown"])
+def test_no_value_of_a_price_file_gets_more_than_one_line(tmp_path: Path, key: str) -> None:
+    file, refused = tmp_path / "prices.yaml", 0
+    for value in BAD:
+        entry: dict[str, Any] = {"prices": [PRICE, PRICE | {key: value}]}
+        write(file, {key: value} if key.startswith("price") else entry)
+        try:
+            read_prices(file)
+        except HarnessError as error:
+            refused += 1
+            check_words(str(error), file)
+    assert refused > 3
+
+
+def test_no_damage_to_a_price_file_gets_more_than_one_line(tmp_path: Path) -> None:
+    file, chance = tmp_path / "prices.yaml", random.Random(5)
+    write(file, {"prices": [PRICE, PRICE]})
+    good, refused = file.read_bytes(), 0
+    for _ in range(400):
+        at = chance.randrange(len(good))
+        damage = chance.choice([b"", b"\0", b"\xff", b"\t", b"{", b"]", b": ", b"\n", b"&a ", b"'"])
+        file.write_bytes(good[:at] + damage + good[at + chance.randrange(4) :])
+        try:
+            read_prices(file)
+        except HarnessError as error:
+            refused += 1
+            check_words(str(error), file)
+    assert refused > 200
+
+
 def test_the_messages_that_are_looked_for_are_those_of_pydantic() -> None:
     messages = set()
     for path in KEYS:
@@ -156,6 +200,8 @@ def test_the_messages_that_are_looked_for_are_those_of_pydantic() -> None:
         (("store",), "foo://bar", "store: there are no stores of the scheme 'foo'"),
         (("store",), "s3:/x", "store: 's3:/x' is not the URI of a store: write a folder's path"),
         (("store",), "s3://", "store: 's3://' is not the URI of a store"),
+        (("store",), "a\0b", "store: a text without NUL characters is right"),
+        (("prices",), "a\0b", "prices: a text without NUL characters is right"),
         (("store",), "memory:", "store: a store in memory ends with the command"),
     ],
 )
