@@ -97,13 +97,22 @@ class PowerDesign:
 
     @property
     def standard_error(self) -> float:
-        """Of a model's gap in the least noisy outcome that is inflated, calibrated where there are
-        control models."""
+        """Of a model's gap in the outcome that shows it best, in units of that outcome's inflation,
+        calibrated where there are control models."""
         plan, everyone = self.plan, self.components.parts[0]
         mean = self.own_share + (self.control_noise if self.setting.control_models else everyone)
         n = len(plan.strata) * plan.seeds_per_arm
-        inflated = self.components.sd[: 1 if self.setting.final_only else len(plan.outcomes)]
-        return min(inflated) * math.sqrt(2 * mean / n)
+        pairs = zip(self.components.sd, self.raised, strict=False)
+        least = min(sd / raised for sd, raised in pairs if raised > 0)
+        return least * math.sqrt(2 * mean / n)
+
+    @property
+    def raised(self) -> tuple[float, ...]:
+        """The inflation of each outcome, in units of the first one's."""
+        others = len(self.plan.outcomes) - 1
+        if self.setting.final_only:
+            return (1.0, *[0.0] * others)
+        return self.components.raised or (1.0,) * (1 + others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +331,7 @@ def _one_look(design: PowerDesign, effort: SimulationSize) -> Bools:
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
     outcomes = len(plan.outcomes)
-    raised = np.full(outcomes, setting.gap)
-    if setting.final_only:
-        raised[1:] = 0.0
+    raised = setting.gap * np.array(design.raised)
     named: list[Bools] = []
     size = len(stratum) * (setting.models + 1) * outcomes
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):

@@ -23,12 +23,15 @@ from registry.result_row import Status
 @dataclass(frozen=True, slots=True)
 class Components:
     """``sd`` of a run's score within a stratum, by outcome; ``seed_share`` of its variance stays
-    with the instance, ``shared`` of that with all models; ``correlation`` between outcomes."""
+    with the instance, ``shared`` of that with all models; ``correlation`` between outcomes.
+    ``raised`` is the inflation of each outcome by a leak that raises the first by 1, () if by 1
+    too."""
 
     sd: tuple[float, ...]
     seed_share: float
     shared: float
     correlation: float = 0.0
+    raised: tuple[float, ...] = ()
 
     @property
     def parts(self) -> tuple[float, float, float]:
@@ -76,7 +79,8 @@ def estimate_components(
 ) -> PilotVariance:
     """Components of one grader's rows, by the method of moments.
 
-    Runs are centred in each wave, model and stratum, blind to the arms. The run's variance is that
+    A leak is taken to raise each outcome by the same share of what it lacks of full marks. Runs are
+    centred in each wave, model and stratum, blind to the arms. The run's variance is that
     between runs of one model on one instance; the shared one is the mean covariance of two models
     on an instance. Without repeats, and without two models, the seed's part cannot be separated
     from the run's, and counts as shared with other models. Raises AnalysisError for a table without
@@ -106,8 +110,13 @@ def estimate_components(
     stable = shared if within is None else min(max(total - within, shared), total)
     share = stable / total
     correlation = float(covariance[0, -1] / np.sqrt(variance[0] * variance[-1]))
+    lacking = 1.0 - y.mean(axis=0)
     components = Components(
-        tuple(np.sqrt(variance).tolist()), share, shared / stable if stable else 0.0, correlation
+        tuple(np.sqrt(variance).tolist()),
+        share,
+        shared / stable if stable else 0.0,
+        correlation,
+        tuple((lacking / lacking[0]).tolist()),
     )
     priced = scored["cost_usd"][~np.isnan(scored["cost_usd"])]
     return PilotVariance(

@@ -99,6 +99,26 @@ def test_control_models_that_see_what_models_share_give_power() -> None:
     assert calibrated.formula - without.formula > 0.15
 
 
+def test_a_leak_raises_an_outcome_by_what_it_lacks_of_full_marks() -> None:
+    rows = _pilot_rows(Components((0.2, 0.15), 0.5, 0.6), instances=40, models=2, runs=2)
+    nearer = [replace(r, passed=500 + r.passed // 2) for r in rows if r.passed is not None]
+    found = estimate_components(make_table(nearer), ("score", "fraction"), ("x", "y"))
+    assert found.components.raised == pytest.approx((1.0, 0.5), abs=0.02)
+    plan, effort = basic_plan(FOUR, 16), SimulationSize(400, 399)
+    sharp = replace(ARTICLE, sd=(0.267, 0.15))
+    powers, errors = [], []
+    for raised in (1.0, 0.8, 0.4):
+        components = replace(sharp, raised=(1.0, raised))
+        design = PowerDesign(plan, components, PowerSetting(gap=0.1))
+        powers.append(power_at(design, effort, study=False).power)
+        errors.append(design.standard_error)
+    assert powers == sorted(powers, reverse=True)
+    assert powers[0] > powers[2] + 0.2
+    assert errors[1] == pytest.approx(errors[0] / 0.8)
+    alone = PowerDesign(plan, replace(sharp, raised=(1.0, 0.4)), PowerSetting(final_only=True))
+    assert errors[2] == alone.standard_error, "the score shows the leak best"
+
+
 def test_curves_meet_the_target_near_the_formula() -> None:
     plan, effort = basic_plan(FOUR, 64, outcomes=ONE), SimulationSize(300, 199)
     setting = PowerSetting(gap=0.1)
