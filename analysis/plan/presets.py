@@ -30,9 +30,10 @@ MISSING_TIPPING = MISSING + (
     "of the model were: each is filled with a mixture of its stratum's mean over both arms and of "
     "the score that speaks most against the verdict (0 public and 1 private against contamination, "
     "the converse against its absence). The smallest share of the latter that undoes the verdict "
-    "is its tipping point; where there is one, the verdict is inconclusive. Rates of loss, and the "
-    "control models' scores on the instances that lost runs, are compared between the arms, and "
-    "decide nothing."
+    "is its tipping point; where there is one, the verdict is inconclusive. So it is if it changes "
+    "with every missing run of the control models at the score that speaks most against it. Rates "
+    "of loss, and the control models' scores on the instances that lost runs, are compared between "
+    "the arms, and decide nothing."
 )
 SENSITIVITY: Mapping[str, str] = MappingProxyType(
     {

@@ -21,11 +21,14 @@ from analysis.stats import (
     Floats,
     Ints,
     Permuted,
+    adverse_fill,
     blocks_of,
     calibrate,
     control_means,
     count_allocations,
+    fill_lost,
     holm,
+    lost_share,
     max_t,
     p_floor,
     p_values,
@@ -212,11 +215,27 @@ class LookData:
         return Studies(scores, members, means.public[:, None], means.stratum, means.tranche)
 
 
-def look_data(means: SeedMeans, tested: Sequence[int], controls: Sequence[int] = ()) -> LookData:
-    """The tested columns, calibrated by those of control models; as they are without any."""
+def look_data(
+    means: SeedMeans,
+    tested: Sequence[int],
+    controls: Sequence[int] = (),
+    *,
+    against_claim: bool | None = None,
+) -> LookData:
+    """The tested columns, calibrated by those of control models; as they are without any.
+
+    The missing runs of the control models stay missing; or each is filled with the score that
+    speaks most against a claim of contamination, or (False) against its absence.
+    """
     chosen, rows = means.pick(tested), means.rows(tested)
     if controls and tested:
-        x = control_means(means.values[rows][:, list(controls)], means.stratum[rows])
+        columns = list(controls)
+        values, missing = means.values[rows][:, columns], means.missing[rows][:, columns]
+        if against_claim is not None:
+            share = lost_share(missing, missing + means.scored[rows][:, columns])
+            fill = adverse_fill(means.public[rows], against_claim=not against_claim)
+            values = fill_lost(values, share, fill)
+        x = control_means(values, means.stratum[rows])
         covered = float((~np.isnan(x[:, 0])).mean())
         if covered:
             return LookData(chosen, calibrate(chosen.values, x, chosen.stratum), x, covered)

@@ -41,7 +41,7 @@ from analysis.plan.sensitivity import (
     SensitivityResult,
     run_sensitivity,
 )
-from analysis.plan.verdict import Verdict, leave_open, withhold
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, Verdict, Word, leave_open, withhold
 from registry.ledger import Plan, StandardRules
 from registry.result_row import GRADER, Status
 
@@ -195,9 +195,10 @@ def _looks(
         data = look_data(means, tested, calibrating)
         planned = bool(registered.rules.pre_exposure) or changed
         doubt = _doubt(means, data, calibrating, changed) if planned else ""
+        tests = look_results(plan, data, registered.registration, exploratory=beyond)
         results = tuple(
             replace(result, verdict=note_burned(result.verdict, seeds.get((wave, result.model))))
-            for result in look_results(plan, data, registered.registration, exploratory=beyond)
+            for result in _hold(registered, means, tested, calibrating, tests)
         )
         if doubt:
             results = tuple(replace(r, verdict=leave_open(r.verdict, doubt)) for r in results)
@@ -238,6 +239,32 @@ def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[
         for place, column in enumerate(means.columns)
         if column.model in rules.pre_exposure and column.wave <= wave and column.wave not in faulty
     ]
+
+
+def _hold(
+    registered: RegisteredPlan,
+    means: SeedMeans,
+    tested: Sequence[int],
+    calibrating: Sequence[int],
+    results: Sequence[PrimaryResult],
+) -> Iterator[PrimaryResult]:
+    """The results, a verdict inconclusive if the missing runs of the control models could undo it:
+    if it changes with each of them as adverse to it as a score can be."""
+    lost = int(means.missing[means.rows(tested)][:, list(calibrating)].sum())
+    worst: dict[Word, dict[str, Word]] = {}
+    for word in {result.verdict.verdict for result in results} - {INCONCLUSIVE} if lost else ():
+        data = look_data(means, tested, calibrating, against_claim=word == CONTAMINATED)
+        tests = look_results(registered.plan, data, registered.registration)
+        worst[word] = {result.model: result.verdict.verdict for result in tests}
+    for result in results:
+        verdict = result.verdict
+        if worst.get(verdict.verdict, {}).get(result.model, verdict.verdict) == verdict.verdict:
+            yield result
+            continue
+        runs = f"missing runs of the control models ({lost})"
+        why = f"{verdict.verdict}, if {runs} resemble the others"
+        note = f"{why}; {verdict.note}" if verdict.note else why
+        yield replace(result, verdict=leave_open(verdict, note))
 
 
 def _faulty_waves(looks: Iterable[LookResult]) -> set[int]:

@@ -405,6 +405,31 @@ def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
     assert (honest.missing.public, honest.missing.tipping) == (0, None)
 
 
+def test_a_claim_that_hangs_on_missing_runs_of_the_control_models_is_not_made(many):
+    """Of the control models the best public and the worst private runs are lost: calibrated by the
+    others a clean model seems inflated."""
+    lost = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.wave == 0 and (r.score >= 0.5 if r.arm == Arm.PUBLIC else r.score <= 0.3) else r
+        for r in many
+    ]  # fmt: skip
+    plan = plan_of(frozen=[], sensitivity=[])
+    found = analyse(plan, make_table(lost), REGISTRATION).standard.looks[0]
+    runs = sum(r.status == Status.MISSING for r in lost)
+    for result in found.results:
+        assert result.verdict.p_adjusted <= 0.0125
+        assert result.verdict.verdict == "inconclusive"
+        assert result.verdict.note == (
+            f"contaminated, if missing runs of the control models ({runs}) resemble the others"
+        )
+    few = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.wave == 0 and r.replicate == 0 and int(r.instance[-2:], 16) < 8 else r
+        for r in many
+    ]  # fmt: skip
+    assert look_words(few)["told"] == "contaminated"
+
+
 def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_one(rows):
     """Most of the public runs of a clean model are lost: were those right, it would be inflated."""
 
