@@ -53,26 +53,28 @@ def read_provenance(root: Path, image: str) -> Provenance:
     )
 
 
-def check_pins(now: Provenance, registered: Provenance, allow_dirty: bool) -> tuple[str, ...]:
-    """Return the deviations from what was registered, in words, for the record; () for none.
-
-    Raises BrokenPromise that names it all, unless ``allow_dirty``.
-    """
-    deviations = []
-    if now.dirty:
-        deviations.append("dirty tree: files differ from the commit, or there is no repository")
-    pins = (("commit", "other commit"), ("lock", "other lock"), ("image", "image drifted"))
-    for name, words in pins:
-        is_now, was = getattr(now, name), getattr(registered, name)
-        if is_now != was:
-            deviations.append(f"{words}: {is_now}, registered {was}")
-    if deviations and not allow_dirty:
+def check_tree(now: Provenance, allow_dirty: bool) -> None:
+    """Raise BrokenPromise for code that no commit names, unless it is allowed."""
+    if now.dirty and not allow_dirty:
         raise BrokenPromise(
-            f"not the code that was registered: {'; '.join(deviations)}. Check out"
-            f" {registered.commit} in a clean tree, or run with --allow-dirty, which the ledger"
-            " records and the report shows"
+            "dirty tree: files differ from the commit, or there is no repository. Commit the "
+            "changes or put them aside, or run with --allow-dirty, which the ledger records and "
+            "the report shows"
         )
-    return tuple(deviations)
+
+
+def find_changes(now: Provenance, registered: Provenance) -> tuple[str, ...]:
+    """Return what differs from the code and environment of the registration, in words."""
+    pairs = [
+        (f"other {name}", getattr(registered, name), getattr(now, name))
+        for name in ("commit", "lock", "image", "python")
+    ]
+    was, is_now = dict(registered.packages), dict(now.packages)
+    pairs += [
+        (f"other {name}", was.get(name, "none"), is_now.get(name, "none"))
+        for name in sorted(was | is_now)
+    ]
+    return tuple(f"{words}: {now}, registered {then}" for words, then, now in pairs if now != then)
 
 
 def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:

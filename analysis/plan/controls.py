@@ -18,7 +18,7 @@ from analysis.plan.negative_controls import (
     control_settings,
     pooled_control,
 )
-from analysis.plan.presets import RegisteredPlan, look_alpha
+from analysis.plan.presets import RegisteredPlan, bridging_models, look_alpha
 from analysis.plan.primary import family_tests, look_data
 from analysis.plan.results import OutcomeGap, PrimaryResult
 from analysis.stats import Floats, p_words, points, signed
@@ -93,16 +93,27 @@ def negative_control(
     )
 
 
+def bridging_columns(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
+    """The columns of the frozen models at a wave, or of those that take the place of one without a
+    scored run there."""
+    ran = {
+        column.model
+        for place, column in enumerate(means.columns)
+        if column.wave == wave and means.scored[:, place].any()
+    }
+    return means.where(wave, bridging_models(rules, ran))
+
+
 def frozen_change(
     registered: RegisteredPlan, means: SeedMeans, baseline: Sequence[int], wave: int
 ) -> ControlResult:
     """C1 at a look: the change by arm of frozen models from their own baseline. No fault of this
     look alone would show in the baseline; where they disagree, something else than the models has
-    changed since (spec/verdicts.md, 1)."""
+    changed since (spec/verdicts.md, 1). Those without a run are replaced (7)."""
     what, rules = FROZEN_CHANGE, registered.rules
-    columns = means.where(wave, rules.frozen)
+    columns = bridging_columns(rules, means, wave)
     lacking = lacking_models(means, columns, rules.frozen)
-    missing = f"{', '.join(lacking)}: promised and not run." if lacking else ""
+    missing = _retired_words(rules, lacking, [means.columns[place].model for place in columns])
     first = {means.columns[place].model: place for place in reversed(baseline)}
     own = [(c, first.get(means.columns[c].model, c)) for c in columns]
     pairs = [(now, then) for now, then in own if now != then]
@@ -245,6 +256,15 @@ def drift_control(
         p=pooled.p,
         says=drift_words(drift),
     )
+
+
+def _retired_words(rules: StandardRules, lacking: Sequence[str], ran: Sequence[str]) -> str:
+    """The frozen models that did not run at a look, and those that took their place."""
+    if not lacking:
+        return ""
+    others = [name for name in ran if name not in rules.frozen]
+    instead = f"; {', '.join(others)} instead" if others else ""
+    return f"{', '.join(lacking)}: promised and not run{instead}."
 
 
 def _negative_words(control: ControlTest, models: Sequence[str]) -> str:

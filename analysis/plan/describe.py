@@ -19,6 +19,7 @@ def describe_plan(plan: Plan) -> str:
             _verdict_words(plan),
             *_control_words(plan),
             *_judge_words(plan),
+            _change_words(plan),
             f"Missing data. {plan.missing}",
             *_burned_words(plan),
             f"Exclusions. {_exclusion_words(plan)}",
@@ -180,6 +181,38 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
         )
     words += " Where a positive control or a grader disagrees, verdicts are withheld, and say why."
     return (words,)
+
+
+def _change_words(plan: Plan) -> str:
+    """The rules for software, models, endpoints and judges that change during the study
+    (spec/verdicts.md, 7)."""
+    words = (
+        "Changes. Before a wave, every instance is generated and compared with the draw, and known "
+        "answers are graded and compared with the registration: no wave runs where they differ. "
+        "Another commit, lock file, library or image is recorded and reported as another harness. "
+        "A name keeps its provider, version and settings; another address is reported. A model "
+        "that is no longer served leaves later looks, and no other is tested in its place."
+    )
+    rules = plan.standard
+    if rules is None:
+        return words
+    words += " The control models' runs from before the publication go on calibrating."
+    if rules.frozen:
+        words += (
+            " A frozen model without a scored run at a look is replaced there by the next of the "
+            "models from before publication, in the order above, that has one; a look without any "
+            "is inconclusive."
+        )
+    if rules.spiked:
+        words += " A positive control is not replaced."
+    if rules.second_grader in {rule.name for rule in plan.judges}:
+        words += f" {rules.second_grader} is pinned by its requirements and is not replaced."
+    elif rules.second_grader:
+        words += (
+            f" If {rules.second_grader} is no longer served, another judge replaces it under its "
+            "name, and grades the stored answers of all looks: the former's grades do not count."
+        )
+    return words
 
 
 def _burned_words(plan: Plan) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ each look (``look_alpha``)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
@@ -181,6 +181,15 @@ def control_models(plan: Plan) -> set[str]:
     """The models that are controls: their gaps are no findings."""
     rules = plan.standard
     return set() if rules is None else {*rules.pre_exposure, *rules.frozen, *rules.spiked}
+
+
+def bridging_models(rules: StandardRules, ran: Collection[str]) -> tuple[str, ...]:
+    """The models that bridge changes at a look: the frozen ones of those that ran at it and, for
+    each that did not, the next pre-exposure model in the plan's order that did (spec/verdicts.md,
+    7)."""
+    kept = [name for name in rules.frozen if name in ran]
+    others = [name for name in rules.pre_exposure if name in ran and name not in rules.frozen]
+    return (*kept, *others[: len(rules.frozen) - len(kept)])
 
 
 def _complaints(plan: Plan) -> Iterator[str]:

@@ -19,6 +19,7 @@ from analysis.plan.controls import (
     RELEASED_BEFORE,
     ControlPool,
     ControlResult,
+    bridging_columns,
     drift_control,
     frozen_change,
     graded_exactly,
@@ -47,6 +48,7 @@ from registry.result_row import GRADER, Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
 LEAST_COVERED = 0.9  # share of a look's instances with a control run, for verdicts
+UNBRIDGED = "no frozen model has a scored run: a fault of this look alone would not be seen"
 LEAST_FROZEN = 4  # runs of frozen models on an instance that may calibrate a look
 
 
@@ -129,7 +131,7 @@ def run_standard(
     looks = list(_looks(registered, graded, means, kept.seeds, history))
     judged = _Judged(_second(registered, table, history), tuple(drifts), scored_by)
     controls = tuple(_controls(registered, means, looks, judged))
-    watched = [each for each in looks if not (history.dropped and each[0].beyond)]
+    watched = [each for each in looks if not each[0].beyond]  # whether all have verdicts or not
     results = [look for look, _ in looks]
     return StandardResult(
         tuple(_judge_look(look, controls) for look in results),
@@ -195,6 +197,8 @@ def _looks(
         data = look_data(means, tested, calibrating)
         planned = bool(registered.rules.pre_exposure) or changed
         doubt = _doubt(means, data, calibrating, changed) if planned else ""
+        if change is not None and not bridging_columns(registered.rules, means, wave):
+            doubt = doubt or UNBRIDGED
         tests = look_results(plan, data, registered.registration, exploratory=beyond)
         results = tuple(
             replace(result, verdict=note_burned(result.verdict, seeds.get((wave, result.model))))
@@ -222,18 +226,19 @@ def _change(
     registered: RegisteredPlan, means: SeedMeans, wave: int, first: int
 ) -> ControlResult | None:
     """The change of the frozen models by arm since their baseline, None if the plan has none."""
-    frozen = registered.rules.frozen
-    if not frozen:
+    rules = registered.rules
+    if not rules.frozen:
         return None
-    return frozen_change(registered, means, _baseline(means, frozen, first), wave)
+    names = [means.columns[place].model for place in bridging_columns(rules, means, wave)]
+    return frozen_change(registered, means, _baseline(means, names, first), wave)
 
 
 def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[int]) -> list[int]:
     """The columns whose runs calibrate a look: those of pre-exposure models up to it, without the
     runs at the ``faulty`` waves, at which the frozen models have changed; of such a wave those of
-    the frozen models."""
+    those that bridge it."""
     if wave in faulty:
-        return means.where(wave, rules.frozen)
+        return bridging_columns(rules, means, wave)
     return [
         place
         for place, column in enumerate(means.columns)

@@ -155,4 +155,4 @@ def leave_open(verdict: Verdict, why: str) -> Verdict:
 
 def withhold(verdict: Verdict, why: str) -> Verdict:
     """The same numbers without a verdict, since a control failed (spec/statistics.md, P6)."""
-    return replace(verdict, verdict=WITHHELD, note=f"withheld: {why}")
+    return replace(verdict, verdict=WITHHELD, note=why)

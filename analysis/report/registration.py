@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.plan import HYPOTHESES, describe_plan, look_alpha
-from analysis.stats import counted
+from analysis.stats import counted, points
 from registry.ledger import Plan, Preregistration, SealedSet, record_digest
 
 FORM = "OSF Preregistration"  # version 3 of the form, of the Center for Open Science
@@ -164,10 +164,12 @@ def _sampling(record: Preregistration, sealed: SealedSet) -> Iterator[FormField]
 
 def _size_rationale(record: Preregistration) -> str:
     """The reason for the number of instances."""
-    plan = record.plan
+    plan, known = record.plan, record.underpowered
+    target = f"an inflation of {points(plan.target_gap)} points in one model"
     return (
-        "Fixed before the draw. The smallest inflation that is found with a power of 80 % follows "
-        f"from simulating this plan with its {counted(plan.looks, 'look')} (`dosimeter power`)."
+        f"Fixed before the draw, to find {target} with a power of 80 % or more by simulation of "
+        f"this plan with its {counted(plan.looks, 'look')} (`dosimeter power`)."
+        + ("" if known is None else f" Known shortfalls: {'; '.join(known.shortfalls)}.")
     )
 
 
@@ -230,7 +232,7 @@ def _analysis(plan: Plan, words: dict[str, str]) -> Iterator[FormField]:
 
 def _other(record: Preregistration, sealed: SealedSet, words: dict[str, str]) -> str:
     """Digests of what is registered, and what the plan asks of judges."""
-    judges = _headed(words, "Judges")
+    judges = _headed(words, "Judges", "Changes")
     pinned = record.provenance
     return (
         f"{judges} The record of this plan in the study's ledger has the digest "

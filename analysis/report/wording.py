@@ -37,7 +37,7 @@ def summarise(verdict: Verdict) -> str:
         text += f", by the {OUTCOME_WORDS.get(verdict.outcome, verdict.outcome)}"
     text += f" (95 % interval {signed(low)} to {signed(high)})."
     if verdict.verdict == WITHHELD:
-        return f"{text} No verdict is issued; {verdict.note}."
+        return f"{text} No verdict is issued: {verdict.note}."
     if verdict.verdict == CONTAMINATED:
         more = " By chance alone so large a gap has probability "
         more += p_words(verdict.p_adjusted, verdict.p_floor)

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from study import protocol as protocols
-from study.cli.output import PATH, json_option, print_json
+from study import readiness
+from study.cli.output import PATH, json_option, print_json, progress_watch
 
 
 @click.command()
@@ -20,8 +21,9 @@ def lint(path: Path, as_json: bool) -> None:
     """Check a study file, by default study.yaml here, and do nothing else.
 
     All errors are reported, with file, line and remedy; and as warnings what a later step will ask
-    for, such as a key in the environment. No ledger, key or network is needed. Exits with 2 if
-    there is an error.
+    for, such as a key in the environment, and what `draw` and `register` refuse, such as a plan
+    that would find its target gap with a probability below 80 %. No ledger, key or network is
+    needed. Exits with 2 if there is an error.
 
     \b
     Examples:
@@ -29,7 +31,8 @@ def lint(path: Path, as_json: bool) -> None:
       dosimeter lint my-study --json | jq -r '.[] | select(.level == "error").message'
     """
     file = path / protocols.FILE_NAME if path.is_dir() else path
-    findings = protocols.lint_protocol(file, os.environ)
+    with progress_watch("checking") as watch:
+        findings = readiness.lint_study(file, os.environ, watch)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

@@ -54,8 +54,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 dirty_option = click.option(
     "--allow-dirty",
     is_flag=True,
-    help="Go on with uncommitted changes, or another commit, lock or image than registered. "
-    "The ledger records it and the report shows it.",
+    help="Go on with uncommitted changes. The ledger records it and the report shows it.",
 )
 parallel_option = click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
+from study import protocol as protocols
 from study import sweeps, workspace
 from study.cli.output import (
     PATH,
@@ -162,6 +163,8 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
             "(docs/waves.md)",
             err=True,
         )
+    for control, follows in protocols.missing_controls(study.protocol, number):
+        click.echo(f"note: without the {control}: {follows} (docs/waves.md)", err=True)
     row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
     print_records([row], as_json, title="Wave")
 

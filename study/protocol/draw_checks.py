@@ -5,10 +5,11 @@ the file afterwards."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import date
 from itertools import chain
 
-from analysis.plan import control_models
+from analysis.plan import bridging_models, control_models
 from generators.yaml_lines import Place
 from harness.spending import OWN_PROVIDERS
 from study.protocol.plan_section import Faults
@@ -70,6 +71,22 @@ def tested_models(protocol: Protocol) -> list[tuple[str, ...]]:
     return [tuple(name for name in wave if name not in controls) for wave in protocol.waves]
 
 
+def missing_controls(protocol: Protocol, wave: int) -> Iterator[tuple[str, str]]:
+    """Yield each frozen or spiked control that a wave with models to test leaves out, and what
+    follows from it at this look."""
+    rules, models = protocol.registered_plan().standard, protocol.waves[wave]
+    if rules is None or not tested_models(protocol)[wave]:
+        return
+    bridging = ", ".join(bridging_models(rules, models))
+    follows = f"{bridging} bridges it" if bridging else "all verdicts will be inconclusive"
+    for name in rules.frozen:
+        if name not in models:
+            yield f"frozen control {name!r}", follows
+    for name in rules.spiked:
+        if name not in models:
+            yield f"spiked control {name!r}", "all verdicts will be withheld"
+
+
 def _look_faults(protocol: Protocol) -> Faults:
     """Yield too few looks for the waves after the first, which may be before the release."""
     looks = protocol.registered_plan().looks
@@ -92,15 +109,10 @@ def _control_faults(protocol: Protocol) -> Faults:
         if name not in planned:
             place = ("plan", "controls", "pre_exposure", index)
             yield place, f"{name!r} is in no wave: name it in wave 0, or leave it out here"
-    for wave, models in enumerate(tested_models(protocol)):
-        for kind in ("frozen", "spiked") if models else ():
-            for name in getattr(rules, kind):
-                if name not in protocol.waves[wave]:
-                    yield (
-                        ("waves", wave),
-                        f"the {kind} control {name!r} is missing: name it in every wave that "
-                        "tests a model",
-                    )
+    for wave in range(len(protocol.waves)):
+        for control, _ in missing_controls(protocol, wave):
+            message = f"the {control} is missing: name it in every wave that tests a model"
+            yield ("waves", wave), message
 
 
 def _date_faults(protocol: Protocol, today: date) -> Faults:

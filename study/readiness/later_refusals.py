@@ -3,21 +3,38 @@ before anything is drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 
 from generators.templates import GUESSABLE, QuestionReport, check_text, template_family
 from harness.build_model import build_model
-from harness.errors import HarnessError, ModelUnavailable
-from harness.spending import Budget
+from harness.errors import HarnessError
+from harness.spending import Budget, read_prices
 from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin
 from registry.sealing import read_identities, recipient_of
 from study.errors import StudyError
-from study.protocol import EveryKey, Faults, Protocol
+from study.protocol import Faults, Protocol
 from study.sweeps import attempt_turns, check_context_windows, price_pins
 from study.workspace import Study
 
 _SINGLE_TURN = '"single_turn"'
+
+
+class _EveryKey(Mapping[str, str]):
+    """An environment in which every key is set."""
+
+    def __getitem__(self, name: str) -> str:
+        return "key"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+EVERY_KEY = _EveryKey()  # to build models that are never asked
 
 
 def context_faults(study: Study) -> Faults:
@@ -27,17 +44,24 @@ def context_faults(study: Study) -> Faults:
         if dict(pin.settings).get("mode") != _SINGLE_TURN:
             continue
         try:
-            model = build_model(pin, EveryKey(), str(study.folder))  # a request is never made
+            model = build_model(pin, EVERY_KEY, str(study.folder))
             check_context_windows([model], protocol.tasks, protocol.catalog)
-        except ModelUnavailable:
-            continue  # libraries that this machine lacks
+        except HarnessError:
+            continue  # a library that this machine lacks, or another error
         except StudyError as error:
             yield ("models", pin.name), str(error).removeprefix(f"model {pin.name!r}, ")
 
 
 def price_faults(study: Study) -> Faults:
-    """Yield what a budget lacks to be kept: prices, and the most that an attempt can cost."""
+    """Yield a price file that cannot be read, and what a budget lacks to be kept: prices, and the
+    most that an attempt can cost."""
     protocol = study.protocol
+    try:
+        if protocol.prices is not None:
+            read_prices(study.folder / protocol.prices)
+    except HarnessError as error:
+        yield ("prices",), str(error)
+        return
     if protocol.budget is None:
         return
     pins: list[ModelPin | JudgePin] = [*_planned(protocol), *protocol.judges]

@@ -22,6 +22,7 @@ from analysis.plan import (
     Regrading,
     WaveHistory,
     analyse,
+    bridging_models,
     explore,
     measure_drift,
 )
@@ -29,7 +30,7 @@ from analysis.report import Report, ReportRequest, build_report, report_files, w
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
-from registry.provenance import check_pins
+from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
 from registry.sealing import encrypt
 from study.calibration import calibrations_of
@@ -50,6 +51,7 @@ from study.reporting.context import (
 )
 from study.reporting.tool_use import tools_of_waves
 from study.sweeps import (
+    address_of,
     burned_tranches,
     check_listed,
     count_stored,
@@ -296,22 +298,35 @@ def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
 
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
-    """Return a sentence for each manifest of a wave with other code or another image than
-    registered. Frozen models that ran with it bridge the change (spec/verdicts.md, 7)."""
+    """Return a sentence for each manifest of a wave with other code, libraries or image than
+    registered, and for each model at another address than before. Frozen models that ran with the
+    change bridge it (spec/verdicts.md, 7)."""
     rules = registered.plan.standard
-    frozen = set() if rules is None else set(rules.frozen)
+    addresses: dict[str, str] = {}
     sentences: list[str] = []
     for number, manifests in ((wave.number, wave.manifests) for wave in waves):
         for manifest in manifests:
             if manifest.provenance.dirty:
                 sentences.append(f"Wave {number} ran from a working tree with uncommitted changes.")
-            clean = replace(manifest.provenance, dirty=False)
-            pins = check_pins(clean, registered.provenance, allow_dirty=True)
-            ran = [pin.name for pin in manifest.models if pin.name in frozen]
-            bridge = f"{', '.join(ran)}, run again, bridges it" if ran else "nothing bridges it"
-            sentences.extend(
-                f"Wave {number} ran with another pin than registered: {p}; {bridge}." for p in pins
+            names = [pin.name for pin in manifest.models]
+            bridging = () if rules is None else bridging_models(rules, names)
+            verb = "bridge" if len(bridging) > 1 else "bridges"
+            bridge = (
+                f"{', '.join(bridging)}, run again, {verb} it" if bridging else "nothing bridges it"
             )
+            changes = find_changes(manifest.provenance, registered.provenance)
+            if changes:
+                sentences.append(
+                    f"Wave {number} ran with another harness than registered "
+                    f"({'; '.join(changes)}); {bridge}."
+                )
+            for pin in manifest.models:
+                address = address_of(pin)
+                if address != addresses.setdefault(pin.name, address):
+                    sentences.append(
+                        f"Wave {number} ran {pin.name} at {address}, and an earlier wave at "
+                        f"{addresses[pin.name]}."
+                    )
     return tuple(sentences)
 
 

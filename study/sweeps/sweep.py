@@ -20,6 +20,7 @@ from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger import (
+    ModelPin,
     Preregistration,
     Provenance,
     RunManifest,
@@ -28,7 +29,7 @@ from registry.ledger import (
     run_objects,
     write_inventory,
 )
-from registry.provenance import check_pins, code_digest, read_provenance
+from registry.provenance import check_tree, code_digest, read_provenance
 from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
@@ -58,6 +59,7 @@ from study.workspace import (
 
 logger = logging.getLogger(__name__)
 
+_ENDPOINT = ("base_url", "api_key_env", "bridge", "bridge_url")  # settings: where, not what
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
@@ -151,13 +153,19 @@ def begin_wave(
     now: Callable[[], str],
     prices: str = "",
 ) -> RunManifest:
-    """Return the wave's manifest: the one in the ledger, or a new one, appended now. ``prices``
-    is the digest of the price file."""
+    """Return the wave's manifest: the one in the ledger, or a new one, appended now, which records
+    the code and environment that run it. ``prices`` is the digest of the price file.
+
+    Raises BrokenPromise for a dirty tree that is not allowed, and for instances, grading or a plan
+    that differ from the registered ones; another commit is no reason (spec/verdicts.md, 7).
+    """
     registered = registration_of(study)
     provenance = read_provenance(CHECKOUT, image.digest)
-    check_pins(provenance, registered.provenance, request.allow_dirty)
+    check_tree(provenance, request.allow_dirty)
     begun = manifest_of(study.ledger, request.wave)
-    if begun is None or begun.provenance != provenance:
+    if begun is None:
+        _check_names(study, request.wave)
+    if begun is None or provenance.dirty or begun.provenance != provenance:
         check_grading(study, registered)
         check_instances(study, request.wave)
     if begun is None:
@@ -171,7 +179,6 @@ def begin_wave(
             return first
         begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
     _check_resumed(study, begun)
-    check_pins(provenance, begun.provenance, request.allow_dirty)
     record = replace(
         begun,
         provenance=provenance,
@@ -252,6 +259,29 @@ def _new_manifest(
 def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
     """Return tranches as a manifest states them: () if every model runs the panel only."""
     return protocol.tranches[wave] if protocol.tranches else ()
+
+
+def _check_names(study: Study, wave: int) -> None:
+    """Raise BrokenPromise if a name stands for another model than in an earlier wave. Its address
+    may change, which the report shows."""
+    earlier = {
+        pin.name: (entry.record.wave, pin)
+        for entry in study.ledger.find("run-manifest")
+        for pin in entry.record.models
+    }
+    for now in study.protocol.wave_models(wave):
+        before, then = earlier.get(now.name, (wave, now))
+        if _without_endpoint(now) != _without_endpoint(then):
+            raise BrokenPromise(
+                f"{study.folder / FILE_NAME}: models: {now.name!r} ran in wave {before} with "
+                "another provider, version or settings (see `dosimeter log`): restore them, or "
+                "give this model a name of its own"
+            )
+
+
+def _without_endpoint(pin: ModelPin) -> ModelPin:
+    settings = tuple(each for each in pin.settings if each[0] not in _ENDPOINT)
+    return replace(pin, settings=settings)
 
 
 def _check_resumed(study: Study, begun: RunManifest) -> None:

@@ -34,6 +34,23 @@ sandbox: {kind: local}
 entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
 """
 
+# A study file with a remote model, for tests that read it and run nothing.
+PILOT = """\
+study: pilot
+tasks:
+  - {family: count_circles, difficulty: easy}
+  - {family: compute_average, difficulty: hard}
+seeds_per_arm: 8
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.2}
+  remote:
+    provider: openai
+    model: some-model
+    base_url: http://127.0.0.1:8000/v1
+waves:
+  - [honest]
+  - [honest, remote]
+"""
 
 SMALLNESS = "a test has few instances"  # the reason that every small study of the tests gives
 

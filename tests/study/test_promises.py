@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -22,17 +23,23 @@ from generators.task import TaskInstance
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Ledger
-from registry.ledger.records import RunManifest
+from registry.ledger.records import ModelPin, RunManifest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.stores.base import Store
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
-from study.reporting.look import report_study
+from study.reporting.look import drift_of, report_study
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, sweep_wave
-from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
-from study.workspace.snapshot import cells_of, closing_manifest, manifests_of
+from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
+from study.workspace.snapshot import (
+    WaveSnapshot,
+    cells_of,
+    closing_manifest,
+    manifests_of,
+    take_snapshot,
+)
 from study.workspace.study import Study
 from tests.study.conftest import SMALLNESS, draw_tiny
 
@@ -146,15 +153,21 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
-def test_a_wave_that_went_on_at_another_commit_is_whole_and_the_report_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    git(tree, "init", "-q")
-    git(tree, "commit", "-q", "--allow-empty", "-m", "one")
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of one commit that stands for the checkout."""
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "one")
     for module in ("study.sweeps.sweep", "study.workspace.setup"):
-        monkeypatch.setattr(f"{module}.CHECKOUT", tree)
+        monkeypatch.setattr(f"{module}.CHECKOUT", folder)
+    return folder
+
+
+def test_a_wave_goes_on_at_another_commit_and_the_report_states_it(
+    tree: Path, tmp_path: Path
+) -> None:
     init_study(tmp_path / "study", TINY)
     study = pipeline.open_study(tmp_path / "study")
     draw_tiny(study)
@@ -162,19 +175,65 @@ def test_a_wave_that_went_on_at_another_commit_is_whole_and_the_report_says_so(
     first = begin(study, allow_dirty=False)
     run_cells(study, first, 2)
     git(tree, "commit", "-q", "--allow-empty", "-m", "two")
-    with pytest.raises(BrokenPromise, match="other commit"):
-        begin(study, allow_dirty=False)
-    second = begin(study)
+    second = begin(study, allow_dirty=False)
     assert (second.run_key, second.schedule_seed) == (first.run_key, first.schedule_seed)
     assert second.provenance.commit != first.provenance.commit
-    run_cells(study, second)
-    close(study, second)
+    run_cells(study, second, 3)
+    (tree / "requirements.lock").write_text("numpy==9\n")
+    with pytest.raises(BrokenPromise, match=r"dirty tree: .* --allow-dirty"):
+        begin(study, allow_dirty=False)
+    assert manifests_of(study.ledger, 0) == (first, second)
+    git(tree, "add", ".")
+    git(tree, "commit", "-q", "-m", "three")
+    third = begin(study, allow_dirty=False)
+    run_cells(study, third)
+    close(study, third)
     report, _ = report_study(study, None, NOW)
-    told = [words for words in report.deviations if "other commit" in words]
-    assert len(told) == 1, report.deviations
-    assert first.provenance.commit in told[0]
-    assert second.provenance.commit in told[0]
+    told = [words for words in report.deviations if "another harness" in words]
+    assert len(told) == 2, report.deviations
+    for words, manifest in zip(told, (second, third), strict=True):
+        assert (
+            f"other commit: {manifest.provenance.commit}, registered {first.provenance.commit}"
+            in words
+        )
+        assert words.endswith("; nothing bridges it.")
+    assert "other lock" not in told[0]
+    assert f"other lock: {third.provenance.lock}, registered missing" in told[1]
     assert verify_study(study.store, study.identities()).holds
+
+
+def test_a_name_stands_for_one_model_in_all_waves(tmp_path: Path) -> None:
+    text = TINY.replace("  - [honest]\n", "  - [honest]\n  - [honest]\n")
+    init_study(tmp_path / "study", text)
+    study = pipeline.open_study(tmp_path / "study")
+    draw_tiny(study)
+    pipeline.register(study)
+    begin_wave(study, SweepRequest(0, allow_dirty=True), PinnedImage("", NO_IMAGE), utc_now)
+    path = study.folder / "study.yaml"
+    path.write_text(text.replace("error_rate: 0.3", "error_rate: 0.4"))
+    later = SweepRequest(1, allow_dirty=True)
+    with pytest.raises(
+        BrokenPromise, match=r"'honest' ran in wave 0 with another .* name of its own"
+    ):
+        begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
+    path.write_text(text)
+    begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
+
+
+def test_another_address_of_a_model_is_a_deviation(registered: Study) -> None:
+    """A server of one's own may move; its frozen model, run again, bridges it."""
+    registration, manifest = registration_of(registered), begin(registered)
+    code = replace(registration.provenance, dirty=False)
+
+    def wave(number: int, url: str) -> WaveSnapshot:
+        pin = ModelPin("old", "openai", "v1", (("base_url", json.dumps(url)),))
+        moved = replace(manifest, wave=number, models=(pin,), provenance=code)
+        return WaveSnapshot(take_snapshot(registered), number, (moved,), None)
+
+    same = [wave(0, "http://a/v1"), wave(1, "http://a/v1")]
+    assert drift_of(registration, same) == ()
+    (line,) = drift_of(registration, [*same, wave(2, "http://b/v1")])
+    assert line == "Wave 2 ran old at http://b/v1, and an earlier wave at http://a/v1."
 
 
 def test_no_wave_is_begun_on_instances_that_are_generated_otherwise(

@@ -118,7 +118,7 @@ def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None
     empty = measure_drift(plan, replace(held, after=tuple(gone)), REGISTRATION)
     assert empty.pooled.state == "not run"
     assert "no archived answer was graded twice" in verdicts(sound[0], empty)[2, "told"]
-    assert verdicts(sound[0], empty)[2, "told"].startswith("withheld: withheld: C3")
+    assert verdicts(sound[0], empty)[2, "told"].startswith("withheld: C3")
     other = verdicts(sound[0], replace(sound[1], judge="another"))
     assert "judge has not graded the answers of wave 0 again" in other[2, "told"]
 

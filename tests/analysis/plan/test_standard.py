@@ -13,13 +13,15 @@ from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.controls import FROZEN_CHANGE, RELEASED_BEFORE, second_opinion
+from analysis.plan.describe import describe_plan
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
-from analysis.plan.presets import SENSITIVITY, standard_plan
+from analysis.plan.presets import SENSITIVITY, basic_plan, standard_plan
 from analysis.plan.standard import bears_on
 from analysis.report.wording import monitored_words
 from analysis.stats.adjustment import fit_slope
 from analysis.stats.intervals import estimate_gap
+from registry.ledger import JudgeRule
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import STRATA, Agent, simulate
 
@@ -248,6 +250,67 @@ def test_a_frozen_model_has_a_baseline_of_its_own(many):
     changes = [c for c in found.controls if c.what == FROZEN_CHANGE]
     assert [c.state for c in changes] == ["not run", "disagrees"]
     assert "no frozen model has an earlier run" in changes[0].says.lower()
+
+
+def without_frozen(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """The rows of a study whose frozen model is no longer served at wave 2: every run is lost."""
+    return [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if (r.wave, r.model) == (2, "old-0") else r
+        for r in rows
+    ]  # fmt: skip
+
+
+def test_a_retired_frozen_model_is_replaced_by_the_next_control_that_ran(many):
+    """spec/verdicts.md, 7: at that look alone, in the plan's order, and it calibrates as well."""
+    faulty = shifted(many, 0.2, lambda r: r.wave == 2)
+    runs = [r for r in faulty if (r.wave, r.model) == (2, "old-0")]
+    others = [replace(r, model=name) for name in ("old-3", "old-2") for r in runs]
+    found = analyse(
+        plan_of(sensitivity=[]), make_table([*without_frozen(faulty), *others]), REGISTRATION
+    )
+    one, two = found.standard.looks
+    assert (one.change.models, two.change.models) == (("old-0",), ("old-2", "old-0"))
+    assert two.change.says.startswith("old-0: promised and not run; old-2 instead. old-2: ")
+    assert (one.changed, two.changed, two.control_models) == (False, True, ("old-2",))
+    words = {v.model: v.verdict for v in found.verdicts if v.wave == 2}
+    assert (words["told"], words["later"] == "contaminated") == ("contaminated", False)
+    before = analyse(plan_of(sensitivity=[]), make_table(many), REGISTRATION)
+    assert found.verdicts[:2] == before.verdicts[:2], "the look at which it ran stands"
+
+
+def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
+    found = analyse(plan_of(sensitivity=[]), make_table(without_frozen(many)), REGISTRATION)
+    one, two = found.standard.looks
+    assert one.doubt == ""
+    assert two.change.says == "old-0: promised and not run."
+    assert {(r.verdict.verdict, r.verdict.note) for r in two.results} == {
+        ("inconclusive", "no frozen model has a scored run: a fault of this look alone would not "
+         "be seen"),
+    }  # fmt: skip
+    assert min(r.verdict.p_adjusted for r in two.results) < 0.001, "whatever the test says"
+    bare = analyse(
+        plan_of(frozen=[], sensitivity=[]), make_table(without_frozen(many)), REGISTRATION
+    )
+    assert "contaminated" in {v.verdict for v in bare.verdicts if v.wave == 2}, "none was promised"
+
+
+def test_the_rules_for_what_is_retired_are_in_the_plans_words():
+    paragraph = next(
+        line for line in describe_plan(plan_of(second_grader="flash", spiked=["told"])).split("\n")
+        if line.startswith("Changes. ")
+    )  # fmt: skip
+    for words in (
+        "Another commit, lock file, library or image is recorded",
+        "replaced there by the next of the models from before publication",
+        "A positive control is not replaced",
+        "If flash is no longer served, another judge replaces it under its name",
+    ):
+        assert words in paragraph
+    rule = JudgeRule("flash", "sha256:9", min_kappa=0.8)
+    pinned = describe_plan(replace(plan_of(second_grader="flash"), judges=(rule,)))
+    assert "flash is pinned by its requirements and is not replaced" in pinned
+    assert "frozen" not in describe_plan(basic_plan(STRATA, 24)).partition("Changes. ")[2]
 
 
 def test_a_frozen_model_that_answers_alike_has_not_changed(rows):

@@ -9,7 +9,15 @@ import pytest
 from analysis.plan.describe import describe_plan
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.report.registration import FormField, fill_form, registration_json
-from registry.ledger import JudgeRule, Plan, Preregistration, Provenance, SealedSet, record_digest
+from registry.ledger import (
+    JudgeRule,
+    Plan,
+    Preregistration,
+    Provenance,
+    SealedSet,
+    Underpowered,
+    record_digest,
+)
 
 STRATA = ("count_circles/easy", "compute_average/hard")
 BASIC = basic_plan(STRATA, 24, looks=2)
@@ -92,6 +100,8 @@ def test_the_whole_plan_in_words_is_in_the_form(plan: Plan) -> None:
 def test_the_numbers_are_those_of_the_plan() -> None:
     fields = form(STANDARD)
     assert "128 instances an arm: 64 in each of 2 strata" in fields["Sample size"].answer
+    rationale = fields["Sample size rationale"].answer
+    assert "an inflation of 10.0 points in one model with a power of 80 %" in rationale
     assert "look 8" in fields["Stopping rule"].answer
     assert "level of 0.003125" in fields["Stopping rule"].answer
     assert "old-1, old-2" in fields["Statistical models"].answer
@@ -99,6 +109,13 @@ def test_the_numbers_are_those_of_the_plan() -> None:
     assert fields["Description"].answer == "Whether it leaks."
     assert fields["Data exclusion"].answer.startswith("No model is left out.")
     assert "count_circles@1/easy" in fields["Data collection procedures"].answer
+
+
+def test_known_shortfalls_stand_in_the_rationale() -> None:
+    record = replace(record_of(STANDARD), underpowered=Underpowered("a pilot", ("few seeds",)))
+    fields = fill_form(record, sealed_of(STANDARD), "")
+    rationale = next(field for field in fields if field.name == "Sample size rationale")
+    assert rationale.answer.endswith("Known shortfalls: few seeds.")
 
 
 def test_a_reserve_is_named() -> None:

@@ -12,23 +12,7 @@ import yaml
 from study.errors import StudyError
 from study.protocol.plan_section import PlanSection
 from study.protocol.protocol import read_protocol
-
-GOOD = """\
-study: pilot
-tasks:
-  - {family: count_circles, difficulty: easy}
-  - {family: compute_average, difficulty: hard}
-seeds_per_arm: 8
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.2}
-  remote:
-    provider: openai
-    model: some-model
-    base_url: http://127.0.0.1:8000/v1
-waves:
-  - [honest]
-  - [honest, remote]
-"""
+from tests.study.conftest import PILOT as GOOD
 
 
 def study(folder: Path, text: str) -> Path:

@@ -217,3 +217,48 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     again = pipeline.open_study(study.folder)
     with pytest.raises(BrokenPromise, match="the reserve's are"):
         draw_tiny(again)
+
+
+CONTROLLED = """\
+study: controlled
+tasks: [compute_average/easy]
+seeds_per_arm: 6
+models:
+  old: {provider: scripted, agent: honest, error_rate: 0.1}
+  older: {provider: scripted, agent: honest, error_rate: 0.1}
+  reader: {provider: scripted, agent: spiked, error_rate: 0.1, release: release}
+  new: {provider: scripted, agent: honest, error_rate: 0.1}
+waves:
+  - [old, older]
+plan:
+  preset: standard-v1
+  permutations: 1999
+  controls: {pre_exposure: [old, older], frozen: [old], spiked: [reader]}
+sandbox: {kind: local}
+"""
+
+
+@pytest.mark.parametrize(
+    ("models", "notes"),
+    [
+        ("old,reader,new", []),
+        ("old", []),
+        ("older,reader,new", ["without the frozen control 'old': older bridges it"]),
+        (
+            "new",
+            [
+                "without the frozen control 'old': all verdicts will be inconclusive",
+                "without the spiked control 'reader': all verdicts will be withheld",
+            ],
+        ),
+    ],
+)
+def test_what_a_wave_lacks_without_a_control_is_noted_when_it_is_opened(
+    tmp_path: Path, models: str, notes: list[str]
+) -> None:
+    planned(tmp_path, CONTROLLED)
+    result = CliRunner().invoke(
+        main, ["wave", "open", "--study", str(tmp_path), "--models", models]
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [f"note: {note} (docs/waves.md)" for note in notes]

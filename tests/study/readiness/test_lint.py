@@ -9,25 +9,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from study.cli.main import main
-from study.protocol.lint import Finding, lint_protocol
+from study.readiness.lint import Finding, lint_study
+from tests.study.conftest import PILOT
 
-GOOD = """\
-study: pilot
-tasks: [count_circles/easy, compute_average/hard]
-seeds_per_arm: 8
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.2}
-  remote:
-    provider: openai
-    model: some-model
-    base_url: http://127.0.0.1:8000/v1
-    api_key_env: PILOT_KEY
-    retention: none
-waves:
-  - [honest]
-  - [honest, remote]
-prices: prices.yaml
-"""
+SERVER = "    base_url: http://127.0.0.1:8000/v1\n"
+WAVE = "  - [honest, remote]\n"
+TARGET = "plan: {target_gap: 0.6}"
+GOOD = f"{PILOT}prices: prices.yaml\n{TARGET}\n".replace(
+    SERVER, f"{SERVER}    api_key_env: PILOT_KEY\n    retention: none\n"
+)
 PRICES = """\
 prices:
   - {provider: openai, model: some-model, input: 1, output: 2, date: 2026-11-01, source: list}
@@ -38,7 +28,7 @@ KEY = {"PILOT_KEY": "secret"}
 def lint(folder: Path, text: str, environment: dict[str, str] = KEY) -> list[Finding]:
     (folder / "study.yaml").write_text(text)
     (folder / "prices.yaml").write_text(PRICES)
-    return lint_protocol(folder / "study.yaml", environment)
+    return lint_study(folder / "study.yaml", environment, lambda *step: None)
 
 
 def lines(findings: list[Finding], level: str = "error") -> list[tuple[int, str]]:
@@ -54,32 +44,32 @@ def test_errors_within_sections_are_reported_together(tmp_path: Path) -> None:
         GOOD.replace("seeds_per_arm: 8", "seeds_per_arm: eight")
         .replace("error_rate: 0.2", "error_rate: 2")
         .replace("api_key_env", "api_key_environment")
-        .replace("count_circles/easy", "count_circles")
-        + "plan: {alpha: 3, presett: basic-v1}\n"
+        .replace("{family: count_circles, difficulty: easy}", "count_circles")
+        .replace(TARGET, "plan: {alpha: 3, presett: basic-v1}")
     )
     assert lines(lint(tmp_path, text)) == [
-        (2, "tasks[0]"),
-        (3, "seeds_per_arm"),
-        (5, "models.honest.error_rate"),
-        (10, "models.remote.api_key_environment"),
-        (16, "plan.presett"),
-        (16, "plan.alpha"),
+        (3, "tasks[0]"),
+        (5, "seeds_per_arm"),
+        (7, "models.honest.error_rate"),
+        (12, "models.remote.api_key_environment"),
+        (18, "plan.presett"),
+        (18, "plan.alpha"),
     ]
 
 
 def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
     text = (
-        GOOD.replace("compute_average/hard", "compute_averag/hard")
+        GOOD.replace("family: compute_average", "family: compute_averag")
         .replace("  - [honest]\n", "  - [honset]\n")
         .replace("- [honest, remote]", "- {models: [honest, remote], tranches: 3}")
-        + "budget: {models: {remot: 3}}\nplan: {study_alpha: 0.02}\n"
+        .replace(TARGET, "budget: {models: {remot: 3}}\nplan: {study_alpha: 0.02}")
     )
     assert lines(lint(tmp_path, text)) == [
-        (2, "tasks[1].family"),
-        (13, "waves[0][0]"),
-        (14, "waves[1].tranches"),
-        (16, "budget.models.remot"),
-        (17, "plan.study_alpha"),
+        (4, "tasks[1].family"),
+        (15, "waves[0][0]"),
+        (16, "waves[1].tranches"),
+        (18, "budget.models.remot"),
+        (19, "plan.study_alpha"),
     ]
 
 
@@ -92,19 +82,26 @@ def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
     ]
 
 
+SINGLE = GOOD.replace("    retention: none\n", "    retention: none\n    mode: single_turn\n")
+BUDGET = f"{GOOD}budget: {{run: 5}}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("study: [\n", 2, "not valid YAML"),
-        ("- a\n", 1, "a protocol is a mapping"),
-        (GOOD + "study: twice\n", 16, "on line 1 already"),
-        (GOOD + "plan: {preset: standard-v1}\n", 16, "at least one model"),
-        (GOOD + "plan:\n  outcomes: [scores]\n", 17, "'scores'"),
-        (GOOD.replace("api_key_env: PILOT_KEY", "mode: single_turn"), 6, "'context'"),
-        (GOOD + "sandbox: {kind: local}\n", 6, "does not isolate"),
-        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 15, "none.yaml"),
+        (GOOD.replace(TARGET, "plan: {preset: standard-v1}"), 18, "at least one model"),
+        (SINGLE, 8, "'context'"),
+        (
+            SINGLE.replace("single_turn", "single_turn\n    context: 4000"),
+            8,
+            "task count_circles easy: ",
+        ),
+        (GOOD + "sandbox: {kind: local}\n", 8, "does not isolate"),
+        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 17, "none.yaml"),
+        (BUDGET.replace("some-model", "other-model"), 19, "has no price of 'remote'"),
     ],
-    ids=["syntax", "list", "repeated", "controls", "outcomes", "single turn", "sandbox", "prices"],
+    ids=["syntax", "controls", "no context", "no fit", "sandbox", "prices", "budget"],
 )
 def test_what_a_later_step_would_refuse_is_an_error(
     tmp_path: Path, text: str, line: int, words: str
@@ -117,12 +114,25 @@ def test_what_a_later_step_would_refuse_is_an_error(
 @pytest.mark.parametrize(
     ("text", "environment", "line", "words"),
     [
-        (GOOD, {}, 6, "PILOT_KEY is not set"),
-        (GOOD.replace("prices: prices.yaml\n", ""), KEY, 6, "no `prices:` file is named"),
-        (GOOD.replace("some-model", "other-model"), KEY, 6, "no price is known for other-model"),
-        (GOOD.replace(", remote]", "]"), KEY, 6, "it is in no wave"),
+        (GOOD, {}, 8, "PILOT_KEY is not set"),
+        (GOOD.replace("prices: prices.yaml\n", ""), KEY, 8, "no `prices:` file is named"),
+        (GOOD.replace("some-model", "other-model"), KEY, 8, "no price is known for other-model"),
+        (GOOD.replace(", remote]", "]"), KEY, 8, "it is in no wave"),
+        (
+            GOOD.replace("    retention: none\n", ""),
+            KEY,
+            8,
+            "what its provider keeps is not stated",
+        ),
+        (
+            GOOD.replace(WAVE, 2 * WAVE).replace("0.6}", "0.6, looks: 1}"),
+            KEY,
+            19,
+            "1 looks, but 2 waves",
+        ),
+        (GOOD.replace("target_gap: 0.6", "target_gap: 0.1"), KEY, 5, "and 0.80 is needed"),
     ],
-    ids=["key", "prices", "price", "idle"],
+    ids=["key", "prices", "price", "idle", "retention", "looks", "power"],
 )
 def test_what_can_still_be_mended_is_a_warning(
     tmp_path: Path, text: str, environment: dict[str, str], line: int, words: str
@@ -153,8 +163,8 @@ def test_the_command_prints_all_and_writes_nothing(tmp_path: Path) -> None:
     bad = run(str(other))
     assert bad.exit_code == 2
     assert bad.output == (
-        f"{other}:3: seeds_per_arm: 0: a number from 1 on is right\n"
-        f"{other}:4: replicate: unknown key; did you mean 'replicates'?\n"
+        f"{other}:5: seeds_per_arm: 0: a number from 1 on is right\n"
+        f"{other}:6: replicate: unknown key; did you mean 'replicates'?\n"
         f"{other}: 2 errors\n"
     )
     other.unlink()
@@ -162,14 +172,14 @@ def test_the_command_prints_all_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_findings_as_json(tmp_path: Path) -> None:
-    lint(tmp_path, GOOD.replace("alpha", "") + "entropy: dice\n")
+    lint(tmp_path, GOOD + "entropy: dice\n")
     result = run(str(tmp_path), "--json")
     assert result.exit_code == 2
     assert json.loads(result.output) == [
         {
             "level": "error",
             "file": f"{tmp_path}/study.yaml",
-            "line": 16,
+            "line": 19,
             "key": "entropy",
             "message": "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration "
             "(found 'dice')",

@@ -1,0 +1,229 @@
+"""Check a study file without doing anything: what is wrong with it, and what later steps would
+refuse as far as that needs no ledger, draw, network or container engine. The checks of a draw and
+a registration are these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain
+from pathlib import Path
+
+from generators.yaml_lines import Place, key_of
+from harness.build_model import build_model
+from harness.errors import HarnessError, ModelUnavailable
+from harness.judging import build_judge
+from harness.spending import OWN_PROVIDERS, PriceList, read_prices
+from registry.ledger import JudgePin, Ledger, ModelPin
+from registry.provenance import utc_now
+from registry.stores import open_store
+from study.errors import StudyFileError
+from study.protocol import (
+    PANEL,
+    Faults,
+    Protocol,
+    design_shortfalls,
+    draw_faults,
+    examine_protocol,
+    read_yaml,
+    tested_models,
+)
+from study.readiness.later_refusals import (
+    EVERY_KEY,
+    context_faults,
+    guessable_questions,
+    key_faults,
+    price_faults,
+)
+from study.readiness.target_power import LEAST_POWER, find_power, find_remedies, points
+from study.workspace import Study
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+_BUILT_IN = "scripted"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a study file that is wrong, or that a later step will ask for."""
+
+    level: str  # "error" or "warning"
+    file: str
+    line: int
+    key: str  # "" for the file as a whole
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " + (f"{self.key}: " if self.key else "")
+        return f"{place}{'warning: ' if self.level == 'warning' else ''}{self.message}"
+
+
+def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list[Finding]:
+    """Return the findings on a study file, in the order of its lines. Errors inside a section hide
+    what could be found between sections, and errors hide what leaves the study without an answer,
+    which takes a simulation. Raises StudyError for a file that cannot be read."""
+    try:
+        protocol, faults = examine_protocol(path.parent, path.name)
+    except StudyFileError as error:
+        protocol, faults = None, [error]
+    if protocol is None:
+        found = [Finding("error", f.file, f.line, f.key, f.message) for f in faults]
+        return sorted(dict.fromkeys(found), key=lambda finding: finding.line)
+    nowhere = open_store("memory:")
+    study = Study(path.parent, protocol, nowhere, Ledger(nowhere))
+    document = read_yaml(path)
+    errors = [("error", *error) for error in find_errors(study)]
+    needs = chain(find_needs(study, environment), draw_faults(protocol, today()))
+    lacks = () if errors else find_shortfalls(protocol, watch, remedies=False)
+    findings = [
+        Finding(level, document.path, document.line(place), key_of(place), message)
+        for level, place, message in (*errors, *(("warning", *need) for need in (*needs, *lacks)))
+    ]
+    return sorted(findings, key=lambda finding: finding.line)
+
+
+def find_errors(study: Study) -> Faults:
+    """Yield what no step would accept on any machine."""
+    return chain(
+        _model_errors(study),
+        _sandbox_errors(study.protocol),
+        key_faults(study),
+        context_faults(study),
+        price_faults(study),
+    )
+
+
+def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
+    """Yield what a sweep will need and this machine or the price file lacks, and what weakens an
+    answer: idle models, and panels that providers may keep."""
+    return chain(
+        _missing_here(study, environment),
+        _missing_prices(study),
+        _idle_models(study.protocol),
+        _burned_panels(study.protocol),
+    )
+
+
+def find_shortfalls(protocol: Protocol, watch: Watch, *, remedies: bool) -> Faults:
+    """Yield what leaves the study without an answer; with the simulated remedies for a lack of
+    power if they are asked for."""
+    return chain(
+        design_shortfalls(protocol),
+        guessable_questions(protocol),
+        _power_shortfalls(protocol, watch, remedies),
+    )
+
+
+def today() -> date:
+    """The day, UTC."""
+    return date.fromisoformat(utc_now()[:10])
+
+
+def _power_shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:
+    watch("simulating the plan", 0, 1)
+    found = find_power(protocol)
+    watch("simulating the plan", 1, 1)
+    if found.suffices:
+        return
+    target = points(protocol.plan.target_gap)
+    mended = ", or ".join(find_remedies(protocol, watch)) if remedies else ""
+    would = f": enough would be {mended}" if mended else ""
+    yield (
+        ("seeds_per_arm",),
+        f"{target} in one model would be found with probability {found}, and {LEAST_POWER:.2f} is "
+        f"needed{would}",
+    )
+
+
+def _buyers(protocol: Protocol) -> Iterator[tuple[Place, ModelPin | JudgePin]]:
+    """Yield the place and pin of each model and judge that is not built in."""
+    for section, pins in (("models", protocol.models), ("judges", protocol.judges)):
+        for pin in pins:
+            if pin.provider != _BUILT_IN:
+                yield (section, pin.name), pin
+
+
+def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Path) -> None:
+    """Build a model or judge, which makes no request. Raises HarnessError."""
+    if isinstance(pin, JudgePin):
+        build_judge(pin, str(folder), environment)
+    else:
+        build_model(pin, environment, str(folder))
+
+
+def _model_errors(study: Study) -> Faults:
+    """Yield settings that no machine could use, such as a single turn without a context window."""
+    for place, pin in _buyers(study.protocol):
+        try:
+            _build(pin, EVERY_KEY, study.folder)
+        except ModelUnavailable:
+            continue
+        except HarnessError as error:
+            yield place, str(error)
+
+
+def _missing_here(study: Study, environment: Mapping[str, str]) -> Faults:
+    """Yield what models need and this machine lacks: keys, libraries, weights."""
+    for place, pin in _buyers(study.protocol):
+        try:
+            _build(pin, environment, study.folder)
+        except ModelUnavailable as error:
+            yield place, str(error)
+        except HarnessError:
+            continue  # an error everywhere
+
+
+def _sandbox_errors(protocol: Protocol) -> Faults:
+    """Yield models whose programs would run in a sandbox that does not isolate."""
+    for place, pin in _buyers(protocol):
+        runs_nothing = isinstance(pin, JudgePin) or pin.provider == "agent_server"
+        single_turn = dict(pin.settings).get("mode") == '"single_turn"'
+        if protocol.sandbox.kind == "local" and not (runs_nothing or single_turn):
+            yield (
+                place,
+                "it is not built in, and the local sandbox does not isolate what it runs: set "
+                "`sandbox: {kind: docker}`",
+            )
+
+
+def _missing_prices(study: Study) -> Faults:
+    """Yield the models and judges that must be paid for and have no price, in a study without a
+    budget, which would be an error."""
+    named, prices = study.protocol.prices, PriceList("", "", ())
+    if study.protocol.budget is not None:
+        return
+    try:
+        prices = prices if named is None else read_prices(study.folder / named)
+    except HarnessError:
+        return  # an error
+    for place, pin in _buyers(study.protocol):
+        if pin.provider not in OWN_PROVIDERS and prices.of(pin.provider, pin.version) is None:
+            lacks = "no `prices:` file is named" if named is None else "no price is known"
+            yield (
+                place,
+                f"{lacks} for {pin.version} of {pin.provider}: state it (docs/money.md), or give "
+                "the sweep --allow-unknown-price",
+            )
+
+
+def _idle_models(protocol: Protocol) -> Faults:
+    """Yield models that are in no wave."""
+    planned = {name for wave in protocol.waves for name in wave}
+    for pin in protocol.models:
+        if pin.name not in planned:
+            yield ("models", pin.name), "it is in no wave, so it never runs"
+
+
+def _burned_panels(protocol: Protocol) -> Faults:
+    """Yield tested models that send the panel more than once to a provider that may keep it."""
+    kept = {name for name, retention in protocol.retention if retention != "none"}
+    waves = list(enumerate(tested_models(protocol)))
+    for name in dict.fromkeys(name for _, models in waves for name in models if name in kept):
+        runs = [wave for wave, models in waves if name in models]
+        panels = [wave for wave in runs if set(PANEL) & set(protocol.wave_tranches(wave)[name])]
+        if len(panels) > 1:
+            yield (
+                ("models", name),
+                "its provider may keep the panel, so that from its second look on it cannot be "
+                "cleared: draw reserve tranches (docs/waves.md)",
+            )
