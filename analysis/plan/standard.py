@@ -235,8 +235,8 @@ def _change(
 
 def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[int]) -> list[int]:
     """The columns whose runs calibrate a look: those of pre-exposure models up to it, without the
-    runs at the ``faulty`` waves, at which the frozen models have changed; of such a wave those of
-    those that bridge it."""
+    runs at the ``faulty`` waves, at which the frozen models have changed; of such a wave the
+    runs of those that bridge it."""
     if wave in faulty:
         return bridging_columns(rules, means, wave)
     return [

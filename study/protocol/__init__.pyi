@@ -1,8 +1,13 @@
-from .draw_checks import LEAST_CONTROL_RUNS, design_shortfalls, draw_faults, tested_models
-from .lint import EveryKey, lint_protocol
+from .draw_checks import (
+    LEAST_CONTROL_RUNS,
+    design_shortfalls,
+    draw_faults,
+    missing_controls,
+    tested_models,
+)
 from .plan_section import ControlsSection, Faults, PlanFile, idle_keys, plan_options
-from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
-from .schema import study_schema
+from .protocol import FILE_NAME, Protocol, Task, examine_protocol, read_protocol, relatives_of
+from .schema import SCHEMA_NAME, study_schema
 from .sections import NAME, PANEL, URL, VARIABLE, BudgetSection, Tranches, write_tranches
 from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
 
@@ -12,11 +17,11 @@ __all__ = [
     "MAX_BYTES",
     "NAME",
     "PANEL",
+    "SCHEMA_NAME",
     "URL",
     "VARIABLE",
     "BudgetSection",
     "ControlsSection",
-    "EveryKey",
     "Faults",
     "PlanFile",
     "Protocol",
@@ -24,9 +29,10 @@ __all__ = [
     "Tranches",
     "design_shortfalls",
     "draw_faults",
+    "examine_protocol",
     "explain_fault",
     "idle_keys",
-    "lint_protocol",
+    "missing_controls",
     "plan_options",
     "read_bounded",
     "read_protocol",

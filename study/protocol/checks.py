@@ -75,10 +75,12 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
 
 
 def refuse_agents(document: YamlDocument) -> Faults:
-    """Yield built-in agents as judges, before their keys are checked against those of one."""
+    """Yield agents as judges, before their keys are checked against those of one."""
     judges = document.value.get("judges")
     for name, section in judges.items() if isinstance(judges, dict) else []:
         given = section if isinstance(section, dict) else {}
+        if given.get("provider") == "agent_server":
+            yield ("judges", name, "provider"), "a judge is a plain model, and no agent server"
         if given.get("provider") == "scripted" and given.get("agent") not in JUDGES:
             message = f"a judge is a plain model: no built-in agent, but for {', '.join(JUDGES)}"
             yield ("judges", name), f"{message}, which is none to trust"
@@ -189,8 +191,6 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
         place = ("judges", name)
         if name in parsed.models or name in GRADERS:
             yield place, f"the name {name!r} is taken: give the judge its own"
-        if isinstance(section, AgentServerSection):
-            yield place, "a judge is a plain model, and no agent server"
         for key in ("mode", "context"):
             if getattr(section, key, None) is not None:
                 yield (*place, key), f"a judge has no {key!r}"

@@ -12,6 +12,7 @@ from analysis.plan import EXCLUSIONS, MULTIPLICITY, OUTCOME_WORDS, SENSITIVITY
 from study.protocol.reference import Reference, SectionReference, plain, sections
 from study.protocol.sections import ProtocolFile, WaveSection
 
+SCHEMA_NAME = "study.schema.json"  # beside study.yaml, which names it in its first line
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DEFINITIONS = "#/$defs/"
 # A task family at a difficulty, or a template file: what checks.spell_out_tasks reads.

@@ -132,16 +132,11 @@ class AgentServerSection(_ModelSection):
     bridge_url: str | None = Field(default=None, pattern=URL)
 
 
-_Unscripted = (
-    OpenAISection
-    | AnthropicSection
-    | GoogleSection
-    | BedrockSection
-    | LocalSection
-    | AgentServerSection
-)
-ModelSection = Annotated[ScriptedSection | _Unscripted, Field(discriminator="provider")]
-JudgeSection = Annotated[ScriptedJudgeSection | _Unscripted, Field(discriminator="provider")]
+_PlainModel = OpenAISection | AnthropicSection | GoogleSection | BedrockSection | LocalSection
+ModelSection = Annotated[
+    ScriptedSection | _PlainModel | AgentServerSection, Field(discriminator="provider")
+]
+JudgeSection = Annotated[ScriptedJudgeSection | _PlainModel, Field(discriminator="provider")]
 
 
 class SandboxSection(Section):
@@ -225,7 +220,8 @@ MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "local": LocalSection,
     "agent_server": AgentServerSection,
 }
-JUDGE_SECTIONS: Mapping[str, type[Section]] = {**MODEL_SECTIONS, "scripted": ScriptedJudgeSection}
+_PLAIN = {name: section for name, section in MODEL_SECTIONS.items() if name != "agent_server"}
+JUDGE_SECTIONS: Mapping[str, type[Section]] = {**_PLAIN, "scripted": ScriptedJudgeSection}
 
 
 # --- The tranches of the waves ---

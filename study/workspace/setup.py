@@ -26,7 +26,7 @@ from registry.ledger import (
 from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
 from study.errors import StudyError
-from study.protocol import FILE_NAME, Protocol, read_protocol
+from study.protocol import FILE_NAME, SCHEMA_NAME, Protocol, read_protocol
 from study.workspace.grading import grading_digest
 from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
@@ -59,17 +59,23 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
 
 
 def create_study(folder: Path, new: NewStudy, now: str) -> Path:
-    """Write the folder of a new study with its price file. Either all of it is written, or nothing
-    is left. Raises StudyError if the folder holds a study or a price file."""
-    return _write_folder(folder, study_text(new), {PRICES_NAME: prices_text(new, now[:10])})
+    """Write the folder of a new study, with its price file and the schema for editors. Either all
+    of it is written, or nothing is left. Raises StudyError if the folder holds one of these
+    files."""
+    from study.protocol import study_schema  # which no other command needs
+
+    schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
+    files = {PRICES_NAME: prices_text(new, now[:10]), SCHEMA_NAME: schema}
+    return _write_folder(folder, study_text(new), files)
 
 
 def check_new(folder: Path) -> None:
-    """Raise StudyError if the folder holds a study or a price file."""
+    """Raise StudyError if the folder holds a file that a new study is written with."""
     if (folder / FILE_NAME).exists():
         raise StudyError(f"{folder / FILE_NAME}: a study is there already; {_ELSEWHERE}")
-    if (folder / PRICES_NAME).exists():
-        raise StudyError(f"{folder / PRICES_NAME}: a price file is there already; move it away")
+    for name in (PRICES_NAME, SCHEMA_NAME):
+        if (folder / name).exists():
+            raise StudyError(f"{folder / name}: is there already; move it away")
 
 
 def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path:

@@ -158,7 +158,7 @@ def test_a_stop_at_any_question_leaves_nothing(tmp_path: Path, answers: list[str
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["study.yaml", "prices.yaml"])
+@pytest.mark.parametrize("name", ["study.yaml", "prices.yaml", "study.schema.json"])
 def test_an_existing_file_is_never_written_over(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     done = run(str(tmp_path), "--guided", "--yes")

@@ -110,6 +110,10 @@ def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
         ("error_rate: 0", "error_rate: 1.5"),
         (", error_rate: 0", ""),
         ("provider: anthropic", "provider: antropic"),
+        (
+            "provider: anthropic, model: claude-haiku-4-5",
+            "provider: agent_server, base_url: 'http://127.0.0.1:9000', tree: host",
+        ),
         ("provider: anthropic, ", ""),
         ("http://127", "http://me:secret@127"),
         ("2025-03-01", "March"),
