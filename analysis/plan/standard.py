@@ -236,13 +236,16 @@ def _change(
 def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[int]) -> list[int]:
     """The columns whose runs calibrate a look: those of pre-exposure models up to it, without the
     runs at the ``faulty`` waves, at which the frozen models have changed; of such a wave the
-    runs of those that bridge it."""
+    runs of those that bridge it. A model without a scored run at a wave did not run there."""
     if wave in faulty:
         return bridging_columns(rules, means, wave)
     return [
         place
         for place, column in enumerate(means.columns)
-        if column.model in rules.pre_exposure and column.wave <= wave and column.wave not in faulty
+        if column.model in rules.pre_exposure
+        and column.wave <= wave
+        and column.wave not in faulty
+        and means.scored[:, place].any()
     ]
 
 
