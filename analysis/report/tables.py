@@ -9,11 +9,17 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
 from analysis.plan import (
+    AGREES,
+    DISAGREES,
+    NOT_RUN,
     SENSITIVITY,
+    UNINFORMATIVE,
+    ControlResult,
     Monitored,
     PrimaryResult,
     SensitivityResult,
@@ -282,6 +288,40 @@ def _cause_rows(report: Report) -> Iterator[tuple[object, ...]]:
         yield *key, arms.get(Arm.PUBLIC, 0), arms.get(Arm.PRIVATE, 0)
 
 
+def _control_rows(
+    controls: Sequence[ControlResult],
+) -> list[tuple[str, dict[str, list[int]]]]:
+    """Each control with its waves by state."""
+    rows: dict[str, dict[str, list[int]]] = {}
+    for control in controls:
+        states = rows.setdefault(f"{control.kind}, {control.what}", defaultdict(list))
+        states[control.state].append(control.wave)
+    return list(rows.items())
+
+
+def _control_columns(report: Report) -> Columns:
+    states = [AGREES, UNINFORMATIVE, DISAGREES]
+    if any(control.state == NOT_RUN for control in report.controls):
+        states.append(NOT_RUN)
+
+    def of(state: str) -> Callable[[Any], object]:
+        return lambda row: _waves(row[1][state])
+
+    return {"Control": 0, **{state.capitalize(): of(state) for state in states}}
+
+
+def _waves(waves: Sequence[int]) -> str:
+    """Waves in words; three or more in a row as a range."""
+    if not waves:
+        return NONE
+    runs = [
+        [wave for _, wave in run]
+        for _, run in groupby(enumerate(sorted(waves)), lambda at: at[1] - at[0])
+    ]
+    parts = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return f"{'wave' if len(waves) == 1 else 'waves'} {', '.join(parts)}"
+
+
 # -- the tables
 
 _MODEL: Columns = {"Model": "model", "#Wave": "wave"}
@@ -349,6 +389,14 @@ _SPECS = (
         },
     ),
     PageTable(
+        "control_states",
+        "Waves at which each control agrees, is uninformative (too few instances to say), or "
+        "disagrees. C1 decides nothing, since all scores are calibrated by its models; verdicts "
+        "rest on C2 and C3.",
+        lambda report: _control_rows(report.controls),
+        _control_columns,
+    ),
+    PageTable(
         "controls",
         "Controls at their waves. C1: the gap of models that cannot have seen the published "
         "instances, and how far it has changed since; as all scores are calibrated by these "
@@ -365,6 +413,7 @@ _SPECS = (
             "#p": lambda c: _p(c.p),
             "What was seen": "says",
         },
+        fold="Controls by wave",
     ),
     PageTable(
         "monitoring",

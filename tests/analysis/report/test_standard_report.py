@@ -24,7 +24,16 @@ import pytest
 from analysis.calibration import read_calibration
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, Verdict
+from analysis.plan import (
+    AGREES,
+    CONTAMINATED,
+    DISAGREES,
+    INCONCLUSIVE,
+    NO_INFLATION,
+    NOT_RUN,
+    UNINFORMATIVE,
+    Verdict,
+)
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probes import Exposure
@@ -43,6 +52,7 @@ from analysis.report.report import (
     build_table_report,
     report_json,
 )
+from analysis.report.tables import tables_of
 from analysis.report.tool_use import Conduct, Use, tabulate_tools
 from analysis.report.wording import headline, summarise
 from analysis.report.write import report_files, write_files
@@ -277,9 +287,20 @@ def test_the_flow_of_instances_adds_up(report, html):
 
 def test_controls_stand_in_the_page_and_behind_each_verdict(html):
     assert "C1, released before publication" in html
-    assert html.count("C1, frozen, change since the baseline") == 2
+    assert html.count("C1, frozen, change since the baseline") == 3  # by state, at two waves
     assert "The control that it rests on agrees: C3 (graded exactly)" in html
     assert "C3, graded exactly" in html
+
+
+def test_controls_are_summed_up_by_state(report):
+    frozen = next(c for c in report.controls if c.what.startswith("frozen"))
+    states = {1: AGREES, 2: AGREES, 3: AGREES, 4: DISAGREES, 6: DISAGREES, 7: UNINFORMATIVE}
+    controls = tuple(replace(frozen, wave=w, state=state) for w, state in states.items())
+    table = tables_of(replace(report, controls=controls))["control_states"]
+    assert table.rows == ((f"C1, {frozen.what}", "waves 1 to 3", "wave 7", "waves 4, 6"),)
+    unrun = replace(frozen, state=NOT_RUN)
+    (row,) = tables_of(replace(report, controls=(unrun,)))["control_states"].rows
+    assert row[1:] == ("–", "–", "–", f"wave {frozen.wave}")
 
 
 def test_a_harness_that_changed_leaves_verdicts_open_and_says_why_in_every_form(rows):

@@ -126,9 +126,11 @@ def test_a_report_is_a_folder_of_files_that_tell_the_same(study: Study) -> None:
     assert float(row["estimate"]) == body["models"][0]["estimate"]
     assert (page.parent / "report.md").is_file()
     assert {path.name for path in (page.parent / "figures").iterdir()} == {
+        "flow.svg",
         "gaps.svg",
         "monitoring.svg",
         "scores.svg",
+        "strata.svg",
         "time.svg",
     }
     assert body["tools"]["models"]
