@@ -30,6 +30,7 @@ from analysis.stats import (
     estimate_gap,
     max_t,
     one_armed,
+    p_floor,
     p_values,
     permutation_seed,
     permute_gaps,
@@ -57,6 +58,7 @@ class Exposure:
     n_public: int
     n_private: int
     strata: int
+    p_floor: float = 0.0  # the least p that the permutations can show
 
 
 class ArmGap(TypedDict):
@@ -71,6 +73,7 @@ class ArmGap(TypedDict):
     n_public: int
     n_private: int
     strata: int
+    p_floor: float
 
 
 def compare_arms(
@@ -98,6 +101,7 @@ def compare_arms(
             n_public=estimate.n_public,
             n_private=estimate.n_private,
             strata=len(strata),
+            p_floor=p_floor(statistics),
         )
         gaps.append((gap, estimate))
     return gaps
@@ -170,6 +174,7 @@ class TextExposure:
     n_public: int
     n_private: int
     strata: int
+    p_floor: float = 0.0
     exploratory: bool = True  # always
 
 

@@ -146,7 +146,10 @@ def _simulated_study() -> tuple[Plan, ResultTable]:
         for model in models
         for number in range(2 * ARM)
     ]
-    plan = standard_plan(strata, ARM, pre_exposure=old, frozen=old[:1], looks=LOOKS)
+    counted = ("score", "fraction")
+    plan = standard_plan(
+        strata, ARM, pre_exposure=old, frozen=old[:1], looks=LOOKS, outcomes=counted
+    )
     return plan, make_table(rows)
 
 

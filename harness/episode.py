@@ -94,6 +94,7 @@ class Grade:
     dimension_scores: tuple[tuple[str, float | None], ...] = ()
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
+    key_fraction: float | None = None  # of the criteria that need the key: the share passed
 
 
 __all__ = [

@@ -56,6 +56,8 @@ class EpisodeColumns:
     served_version: str
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
+    key_fraction: float | None = None  # of the criteria that need the key: the share passed
+    gate_free: float | None = None  # credit for headline values whatever the gates before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

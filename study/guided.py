@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.planning import ARTICLE, PowerDesign, SimulationSize, seeds_curve
+from analysis.planning import SimulationSize, seeds_curve
 from harness.model import Usage
 from harness.spending import Price
 from study.errors import StudyError
-from study.planning import PowerRequest, plan_setting
+from study.planning import registered_design
 from study.protocol import FILE_NAME
 from study.sweeps import price_pins, render_wave
 from study.workspace import PRICES_NAME, NewStudy, Study, open_study, prices_text, study_text
@@ -60,9 +60,7 @@ def forecast_study(new: NewStudy, now: str, watch: Watch) -> StudyForecast:
     """Find the seeds that the target gap needs by simulating the plan, and count the episodes.
     Raises StudyError if no reachable number is enough, and as reading the study does."""
     with _draft(new, now) as study:
-        plan = study.protocol.registered_plan()
-        setting = plan_setting(PowerRequest(gap=new.gap), plan, study.protocol)
-    design = PowerDesign(plan, ARTICLE, setting)
+        design = registered_design(study.protocol, new.gap)
     needed = seeds_curve(design, SimulationSize(), POWER + _SPARE, partial(watch, "simulating"))
     if needed.value is None:
         raise StudyError(

@@ -7,6 +7,7 @@ done already changes nothing and says so.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,10 @@ def register(
     """The plan, promised before any data, with the code and image it is promised for; and its
     ``registration.json``, for a public registry. ``underpowered`` is the reason to
     register one that cannot answer; by default the draw's."""
-    gate = _gate(study, watch, underpowered)
-    record, fresh = workspace.register_plan(study, watch, utc_now(), gate)
+    from study.readiness import describe_chances
+
+    gate, simulate = _gate(study, watch, underpowered), partial(describe_chances, study.protocol)
+    record, fresh = workspace.register_plan(study, watch, utc_now(), gate, simulate)
     workspace.write_registration(study, record)
     return record, fresh
 

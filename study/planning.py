@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from analysis.data import ResultTable
 from analysis.errors import AnalysisError
@@ -26,11 +29,16 @@ from analysis.planning import (
     gaps_curve,
     power_at,
     seeds_curve,
+    weigh_criteria,
 )
+from analysis.stats import Floats
+from generators.catalog import Catalog
+from generators.grading import is_static
 from registry.ledger import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.protocol import Protocol, read_protocol
+from study.protocol import Protocol, Task, read_protocol
+from study.sweeps import example_of
 from study.workspace import is_study, open_study, take_snapshot
 
 Watch = Callable[[str, int, int], None]
@@ -142,7 +150,9 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     protocol = None if request.study is None else read_protocol(request.study)
     plan = _plan(request, protocol)
     pilot, source = _pilot(request, plan)
-    components = _components(request, plan, pilot)
+    if pilot is None and protocol is not None:
+        source = f"the weights and criteria of the study's tasks, and {source}"
+    components = _components(request, plan, pilot, protocol)
     setting = plan_setting(request, plan, protocol)
     effort, design = request.effort, PowerDesign(plan, components, setting)
     check_design(design, effort)
@@ -161,10 +171,10 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
 
 def registered_design(protocol: Protocol, gap: float) -> PowerDesign:
     """Return the design of a study as it stands, for one model that is inflated by ``gap``; the
-    variance components are those of published results."""
+    variance is that of the weights and criteria of its tasks."""
     request, plan = PowerRequest(gap=gap), protocol.registered_plan()
     setting = plan_setting(request, plan, protocol)
-    return PowerDesign(plan, _components(request, plan, None), setting)
+    return PowerDesign(plan, _components(request, plan, None, protocol), setting)
 
 
 def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
@@ -256,11 +266,18 @@ def _rows(source: Path, grader: str | None) -> ResultTable:
     return exact_table(study, study.closed_waves)
 
 
-def _components(request: PowerRequest, plan: Plan, pilot: PilotVariance | None) -> Components:
-    """Return the pilot's components, else the article's, with the changes of the request."""
-    base = ARTICLE if pilot is None else pilot.components
-    if pilot is None:
-        base = replace(base, sd=_sds(plan.outcomes))
+def _components(
+    request: PowerRequest, plan: Plan, pilot: PilotVariance | None, protocol: Protocol | None
+) -> Components:
+    """Return the pilot's components, else those of the study's rubrics, else those of published
+    results, with the changes of the request."""
+    if pilot is not None:
+        base = pilot.components
+    elif protocol is not None:
+        weights = [weigh_task(task, protocol.catalog, plan.outcomes) for task in protocol.tasks]
+        base = weigh_criteria(weights)
+    else:
+        base = replace(ARTICLE, sd=_sds(plan.outcomes))
     if request.sd is not None:
         base = replace(base, sd=tuple(sd * request.sd / base.sd[0] for sd in base.sd))
     if request.seed_share is not None:
@@ -271,5 +288,22 @@ def _components(request: PowerRequest, plan: Plan, pilot: PilotVariance | None) 
 
 
 def _sds(outcomes: Sequence[str]) -> tuple[float, ...]:
-    known = dict(zip(("score", "fraction"), ARTICLE.sd, strict=True))
-    return tuple(known.get(outcome, ARTICLE.sd[0]) for outcome in outcomes)
+    by_weight, by_count = ARTICLE.sd
+    return tuple(by_count if "fraction" in outcome else by_weight for outcome in outcomes)
+
+
+@cache
+def weigh_task(task: Task, catalog: Catalog, outcomes: tuple[str, ...]) -> Floats:
+    """Return the weights (outcomes, criteria) that an example of a task gives its criteria in each
+    outcome, with sum 1. Raises StudyError if nothing of it is graded exactly."""
+    criteria = [c for c in example_of(task, catalog).rubric.criteria if c.check is not None]
+    sizes = Counter(criterion.metarubric for criterion in criteria)
+    counted = np.array([float(criterion.weight > 0) for criterion in criteria])
+    by_weight = np.array([c.weight / sizes[c.metarubric] for c in criteria])
+    needed = counted * [not is_static(criterion) for criterion in criteria]
+    by_outcome = {"key-fraction": needed, "fraction": counted}
+    rows = np.array([by_outcome.get(outcome, by_weight) for outcome in outcomes])
+    total = rows.sum(axis=1, keepdims=True)
+    if not (total > 0).all():
+        raise StudyError(f"{task.stratum}: no criterion of its rubric counts in every outcome")
+    return np.asarray(rows / total)

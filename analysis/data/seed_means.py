@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,13 @@ from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
 from analysis.stats import Bools, Floats, Ints, one_armed
 from registry.result_row import Arm, Status
+
+OUTCOME_COLUMNS: Mapping[str, tuple[str, ...]] = {  # columns of the outcomes that plans register
+    "score": ("score",),
+    "key-fraction": ("key_fraction",),
+    "fraction": ("passed", "total"),
+    "gate-free": ("gate_free",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +147,21 @@ def make_seed_means(
 
 
 def outcome_of(table: ResultTable, outcome: str) -> Floats:
-    """An outcome by row, NaN where missing: ``score`` (weighted), ``fraction`` (criteria passed of
-    total) or the score of a part, such as ``score_sr``, which is NaN also in a stratum that has no
-    criterion of it. Raises AnalysisError if scored rows lack the counts that ``fraction`` needs."""
+    """An outcome by row, NaN where missing: one that a plan registers (``OUTCOME_COLUMNS``) or the
+    score of a part, such as ``score_sr``, which is NaN also in a stratum that has no criterion of
+    it. Raises AnalysisError if scored rows lack the columns of a registered outcome."""
     if outcome.startswith("score_"):
         return _dimension_of(table, outcome)
-    value = table["score"] if outcome == "score" else table["passed"] / table["total"]
+    columns = OUTCOME_COLUMNS[outcome]
+    value = table[columns[0]] / table[columns[1]] if len(columns) == 2 else table[columns[0]]
     value = np.where(table["status"] == Status.MODEL_FAILURE, 0.0, value)
-    if np.isnan(value[table["status"] == Status.SCORED]).any():
+    lacking = np.isnan(value) & (table["status"] == Status.SCORED)
+    if lacking.any():
         raise AnalysisError(
-            f"outcome {outcome!r} needs the columns passed and total in every scored row; "
-            "register the outcome 'score' alone where a grader does not count criteria"
+            f"outcome {outcome!r} needs {' and '.join(columns)} in every scored row, and "
+            f"{lacking.sum()} lack it, one of them of the stratum "
+            f"{table['stratum'][lacking][0]!r}: register outcomes that the rows have, such as "
+            "'score' alone"
         )
     return value
 

@@ -52,6 +52,8 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "served_version": "string",
         "score_key": "float64?",
         "score_static": "float64?",
+        "key_fraction": "float64?",
+        "gate_free": "float64?",
         "tranche": "int64",
         "burned": "int64",
     }
@@ -61,7 +63,10 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
 MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole numbers
 
 _KEY = ("wave", "model", "instance", "replicate", "grader")
-_UNIT = ("score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static")
+_UNIT = (
+    *("score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static"),
+    *("key_fraction", "gate_free"),
+)
 _LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
 
 

@@ -193,6 +193,7 @@ def compare_look(
             float(test.p[place]),
             adjusted,
             _LEAKED if adjusted <= LEVEL else "",
+            test.floor,
         )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
 from analysis.plan.negative_controls import (
@@ -21,12 +23,14 @@ from analysis.plan.negative_controls import (
 from analysis.plan.presets import RegisteredPlan, bridging_models, look_alpha
 from analysis.plan.primary import family_tests, look_data
 from analysis.plan.results import OutcomeGap, PrimaryResult
-from analysis.stats import Floats, p_words, points, signed
+from analysis.stats import Floats, drop_one_armed, p_words, points, signed
 from registry.ledger import StandardRules
 from registry.result_row import GRADER
 
 RELEASED_BEFORE = "released before publication"
 FROZEN_CHANGE = "frozen, change since the baseline"
+STATIC = "score_static"  # the column of scores over criteria that need no answer key
+STATIC_CRITERIA = "criteria that need no answer key"
 _DETECTABLE = 1.96 + 0.8416  # standard errors: power of 80 % at the two-sided level of 5 %
 _GIVEN_KEYS = "given public keys"
 _TOO_BLUNT = "was not found: the instrument is too blunt at this look"
@@ -48,6 +52,7 @@ class ControlResult:
     p: float | None = None
     says: str = ""
     detectable: float | None = None
+    p_floor: float = 0.0  # the least p that the permutations can show
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,46 @@ def negative_control(
         control.interval90,
         control.p,
         f"{missing} {_negative_words(control, models)}".strip(),
+        p_floor=control.p_floor,
+    )
+
+
+def static_control(
+    registered: RegisteredPlan, parts: SeedMeans, models: Sequence[str], wave: int
+) -> ControlResult | None:
+    """C1 at a look: the pooled gap of the tested models on criteria that are the same in every
+    instance, which no knowledge of an instance can help with. None if no row has such criteria.
+    Like the control models' gap it vetoes nothing."""
+    columns = parts.where(wave, models)
+    chosen = parts.pick(columns)
+    values = chosen.values[:, :, [chosen.outcomes.index(STATIC)]]
+    values, _ = drop_one_armed(values, chosen.stratum, chosen.public)
+    rows = ~np.isnan(values).all(axis=(1, 2))
+    if not rows.any():
+        return None
+    seed = registered.seed("C1", STATIC_CRITERIA, str(wave))
+    control = pooled_control(
+        values[rows],
+        chosen.stratum[rows],
+        chosen.public[rows],
+        control_settings(registered.plan, seed),
+        tranche=chosen.tranche[rows],
+    )
+    named = chosen.models
+    says = _negative_words(control, named)
+    if control.state == DISAGREES:
+        says += " Something else than the answers differs between the arms."
+    return ControlResult(
+        "C1",
+        STATIC_CRITERIA,
+        wave,
+        named,
+        control.state,
+        control.gap,
+        control.interval90,
+        control.p,
+        says,
+        p_floor=control.p_floor,
     )
 
 
@@ -137,6 +182,7 @@ def frozen_change(
         control.p,
         says,
         detectable,
+        control.p_floor,
     )
 
 
@@ -172,8 +218,11 @@ def positive_controls(
             p, gap = float(family.p[0, place]), float(family.gaps[0, place, 0])
             state = AGREES if p <= look_alpha(plan) else DISAGREES
             says = "was found" if state == AGREES else _TOO_BLUNT
-            says = f"{model}, which was given public keys, {says} (p {p_words(p)})."
-            yield ControlResult("C2", _GIVEN_KEYS, wave, (model,), state, gap, None, p, says)
+            says = f"{model}, which was given public keys, {says} (p {p_words(p, family.floor)})."
+            yield ControlResult(
+                *("C2", _GIVEN_KEYS, wave, (model,), state, gap, None, p, says),
+                p_floor=family.floor,
+            )
     if lost := lacking_models(means, columns, spiked):
         says = f"{', '.join(lost)}: promised and not run."
         yield ControlResult("C2", _GIVEN_KEYS, wave, lost, DISAGREES, says=says)
@@ -204,6 +253,7 @@ def second_opinion(
             state=AGREES if agrees else DISAGREES,
             gap=gap.gap,
             p=other.verdict.p_adjusted,
+            p_floor=other.verdict.p_floor,
             says=(
                 f"{grader} finds a gap of {signed(gap.gap)} points of {result.model} "
                 f"({signed(low)} to {signed(high)}), which {words} "
@@ -255,6 +305,7 @@ def drift_control(
         interval90=pooled.interval90,
         p=pooled.p,
         says=drift_words(drift),
+        p_floor=pooled.p_floor,
     )
 
 
@@ -271,7 +322,8 @@ def _negative_words(control: ControlTest, models: Sequence[str]) -> str:
     named = ", ".join(models)
     if control.state == AGREES:
         gap = signed(control.gap or 0.0)
-        return f"{named}: no gap where there can be none ({gap} points, p {p_words(control.p)})."
+        p = p_words(control.p, control.p_floor)
+        return f"{named}: no gap where there can be none ({gap} points, p {p})."
     return f"{named}: {control.reason}."
 
 
@@ -279,7 +331,8 @@ def _change_words(control: ControlTest, models: Sequence[str], detectable: float
     named = ", ".join(models)
     text = f"{named}: {control.reason}."
     if control.state == AGREES:
-        text = f"{named}: no change by arm since the baseline (p {p_words(control.p)})."
+        p = p_words(control.p, control.p_floor)
+        text = f"{named}: no change by arm since the baseline (p {p})."
     if detectable is None:
         return text
     return f"{text} A fault of this look alone would be seen from {points(detectable)} points on."

@@ -24,8 +24,16 @@ def describe_plan(plan: Plan) -> str:
             *_burned_words(plan),
             f"Exclusions. {_exclusion_words(plan)}",
             *_sensitivity_words(plan),
+            *_chance_words(plan),
         )
     )
+
+
+def _chance_words(plan: Plan) -> tuple[str, ...]:
+    """The chances of the verdicts, as they were simulated."""
+    if not plan.chances:
+        return ()
+    return (f"Power. Simulated before any data, by the rubrics' weights: the plan {plan.chances}.",)
 
 
 def _judge_words(plan: Plan) -> tuple[str, ...]:
@@ -157,7 +165,9 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
             f"{rules.control_alpha:g}, and vetoes nothing."
         )
     )
-    if rules.frozen:
+    if not rules.frozen:
+        words += " No frozen model is named: a fault of one look alone would not be seen."
+    else:
         words += (
             " Where the frozen models' change by arm since their own baseline has a p below "
             f"{rules.control_alpha:g}, the look is calibrated on their runs of that look, and has "

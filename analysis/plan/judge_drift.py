@@ -20,7 +20,7 @@ from analysis.plan.negative_controls import (
     control_settings,
     regrade_drift,
 )
-from analysis.stats import Bools, Floats, MeanEstimate, estimate_mean, permutation_seed
+from analysis.stats import Bools, Floats, MeanEstimate, estimate_mean, p_words, permutation_seed
 from registry.ledger import Plan
 from registry.result_row import ResultRow
 
@@ -136,7 +136,8 @@ def drift_words(drift: Drift) -> str:
     if control.state != AGREES:
         return f"{subject} again: {control.reason}."
     gap = 0.0 if control.gap is None else 100 * control.gap
-    return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {control.p:.3f})."
+    p = p_words(control.p, control.p_floor)
+    return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {p})."
 
 
 def _mean(change: Floats, data: SeedMeans, arm: Bools) -> MeanEstimate | None:

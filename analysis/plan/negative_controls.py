@@ -19,6 +19,7 @@ from analysis.stats import (
     control_means,
     estimate_gap,
     one_armed,
+    p_floor,
     p_words,
     permute_blocks,
     signed,
@@ -51,6 +52,7 @@ class ControlTest:
     state: ControlState
     reason: str = ""
     se: float | None = None
+    p_floor: float = 0.0  # the least p that the permutations can show
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +130,21 @@ def _test(
     gap, p = estimate_gap(scores[:, 0], codes, arm), float(two_sided_p(gaps)[0])
     if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
         return ControlTest(gap.gap, (gap.gap, gap.gap), p, AGREES)
-    return _control(gap, p, settings)
+    return _control(gap, p, p_floor(gaps), settings)
 
 
-def _control(gap: GapEstimate, p: float, settings: ControlSettings) -> ControlTest:
+def _control(gap: GapEstimate, p: float, floor: float, settings: ControlSettings) -> ControlTest:
     small = tost(gap.gap, gap.se, gap.df, settings.margin)
     low, high = map(signed, small.interval90)
     if p < settings.level:
-        state, reason = DISAGREES, f"the arms differ by {signed(gap.gap)} points (p {p_words(p)})"
+        state = DISAGREES
+        reason = f"the arms differ by {signed(gap.gap)} points (p {p_words(p, floor)})"
     elif small.equivalent:
         state, reason = AGREES, ""
     else:
         state = UNINFORMATIVE
         reason = f"too few instances to tell: the 90 % interval is {low} to {high} points"
-    return ControlTest(gap.gap, small.interval90, p, state, reason, gap.se)
+    return ControlTest(gap.gap, small.interval90, p, state, reason, gap.se, floor)
 
 
 def _nothing(why: str) -> ControlTest:

@@ -15,9 +15,14 @@ from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
-OUTCOMES = ("score", "fraction")
+OUTCOMES = ("score", "key-fraction")
 OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
-    {"score": "weighted score", "fraction": "fraction of criteria passed"}
+    {
+        "score": "weighted score",
+        "key-fraction": "fraction passed of the criteria that need the answer key",
+        "fraction": "fraction of criteria passed",
+        "gate-free": "credit for headline values whatever the gates",
+    }
 )
 MULTIPLICITY = ("westfall-young", "holm")
 MISSING = (
@@ -203,7 +208,7 @@ def _complaints(plan: Plan) -> Iterator[str]:
     if plan.looks > MOST_LOOKS:
         yield f"looks: {plan.looks} are too many; give {MOST_LOOKS} or fewer"
     yield from _number_complaints(plan)
-    yield from _name_complaints("outcomes", plan.outcomes, OUTCOMES)
+    yield from _name_complaints("outcomes", plan.outcomes, OUTCOME_WORDS)
     if not plan.outcomes:
         yield "outcomes: name at least one"
     if plan.multiplicity not in MULTIPLICITY:

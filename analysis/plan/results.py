@@ -129,6 +129,7 @@ class PrimaryResult:
     p_unadjusted: float
     p_adjusted_unadjusted: float  # over the models, without the covariate
     strata: tuple[StratumGap, ...] = ()
+    p_floor_unadjusted: float = 0.0
 
     @property
     def model(self) -> str:
@@ -272,6 +273,7 @@ def _result(tested: _Tested, place: int, plain: FamilyTest, missing: MissingRuns
         float(plain.p[0, place]),
         float(plain.adjusted[0, place]),
         tuple(_stratum_gaps(tested.data, m, outcome)),
+        plain.floor,
     )
 
 

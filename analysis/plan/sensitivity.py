@@ -33,6 +33,7 @@ from analysis.stats import (
     gee_gap,
     max_t,
     mixed_gap,
+    p_floor,
     p_values,
     permutation_seed,
     permute_gaps,
@@ -68,6 +69,7 @@ class SensitivityResult:
     p: float | None = None  # one-sided, unless the note says otherwise
     p_adjusted: float | None = None
     note: str = ""
+    p_floor: float = 0.0  # the least p that the permutations can show; 0 of a model's p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +105,8 @@ def _unadjusted(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]
     for result in look.results:
         gap, p = result.unadjusted, result.p_unadjusted
         if gap is not None:
-            yield row(result.model, "", gap.gap, gap.interval, p, result.p_adjusted_unadjusted)
+            adjusted, floor = result.p_adjusted_unadjusted, result.p_floor_unadjusted
+            yield row(result.model, "", gap.gap, gap.interval, p, adjusted, p_floor=floor)
 
 
 def _fitted_slope(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
@@ -118,7 +121,8 @@ def _fitted_slope(look: SensitivityInput, row: Row) -> Iterator[SensitivityResul
         gap = estimate_gap(fitted.residuals[:, m, 0], means.stratum, means.public)
         slope = f"slope {fitted.beta[m, 0]:.2f}"
         p, adjusted = float(test.p[0, place]), float(test.adjusted[0, place])
-        yield row(means.models[m], slope, gap.gap, gap.interval, p, adjusted)
+        model, floor = means.models[m], test.floor
+        yield row(model, slope, gap.gap, gap.interval, p, adjusted, p_floor=floor)
 
 
 def _leave_one_out(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
@@ -132,7 +136,8 @@ def _leave_one_out(look: SensitivityInput, row: Row) -> Iterator[SensitivityResu
     for place, code in enumerate(left_out.strata.tolist()):
         for m, model in enumerate(means.models):
             gap, p = float(left_out.gaps[place, m]), float(left_out.p[place, m])
-            yield row(model, f"without {means.strata[code]}", gap, p=p)
+            floor = left_out.floors[place]
+            yield row(model, f"without {means.strata[code]}", gap, p=p, p_floor=floor)
 
 
 def _by_dimension(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
@@ -155,7 +160,8 @@ def _by_dimension(look: SensitivityInput, row: Row) -> Iterator[SensitivityResul
             )
             if not math.isnan(gap):
                 detail = DIMENSIONS[means.outcomes[o]]
-                yield row(model, detail, gap, p=p, p_adjusted=adjusted)
+                floor = categories.floor
+                yield row(model, detail, gap, p=p, p_adjusted=adjusted, p_floor=floor)
 
 
 def _key_and_static(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
@@ -179,7 +185,8 @@ def _key_and_static(look: SensitivityInput, row: Row) -> Iterator[SensitivityRes
         ):
             if gap is not None:
                 interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
-                yield row(model, part, gap.gap, interval, p, note=note)
+                floor = contrast.floor
+                yield row(model, part, gap.gap, interval, p, note=note, p_floor=floor)
 
 
 def _fit_runs(
@@ -235,11 +242,12 @@ _ANALYSES: Mapping[str, Callable[[SensitivityInput, Row], Iterator[SensitivityRe
 class LeftOut:
     """The test again without each stratum (or task) in turn: ``strata`` (k,) holds their codes,
     ``gaps`` (k, models) the gap of the first outcome over the others, ``p`` (k, models) P1's on
-    them."""
+    them, ``floors`` (k) the least that they can be."""
 
     strata: Ints
     gaps: Floats
     p: Floats
+    floors: tuple[float, ...]
 
 
 def leave_one_out(
@@ -273,7 +281,8 @@ def leave_one_out(
         for g, (retained, few) in enumerate(zip(rest, small, strict=True))
     ]
     gaps = np.array([test.observed[:, 0] for test in tests])
-    return LeftOut(codes, gaps, np.array([p_values(max_t(test)) for test in tests]))
+    p = np.array([p_values(max_t(test)) for test in tests])
+    return LeftOut(codes, gaps, p, tuple(map(p_floor, tests)))
 
 
 def _join(parts: list[tuple[Permuted, int]]) -> Permuted:
@@ -296,7 +305,7 @@ class BurnTest:
 
     Per model (models,): ``gaps`` estimate burned minus unexposed on the first outcome, ``p``
     one-sided, ``p_adjusted`` over the models. ``burned`` and ``unexposed`` count seeds
-    in the ``strata`` strata that hold both.
+    in the ``strata`` strata that hold both; ``floor`` is the least p.
     """
 
     gaps: tuple[GapEstimate | None, ...]
@@ -305,6 +314,7 @@ class BurnTest:
     burned: int
     unexposed: int
     strata: int
+    floor: float
 
 
 def compare_burned(
@@ -333,6 +343,7 @@ def compare_burned(
         int(labels.sum()),
         int((~labels).sum()),
         len(np.unique(strata)),
+        p_floor(statistics),
     )
 
 
@@ -352,6 +363,7 @@ class CategoryGaps:
     p: Floats
     p_adjusted: Floats
     strata: Ints
+    floor: float  # the least p
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +382,7 @@ class Contrast:
     p_key: float
     p_static: float
     p_excess: float
+    floor: float  # the least p
 
 
 def max_t_over_categories(
@@ -394,7 +407,7 @@ def max_t_over_categories(
     sums = gaps.observed[:, 0].reshape(shape) * len(np.unique(stratum))
     np.divide(sums, strata, out=means, where=strata > 0)
     p = p_values(single).reshape(shape)
-    return CategoryGaps(means, p, np.array(adjusted).reshape(shape), strata)
+    return CategoryGaps(means, p, np.array(adjusted).reshape(shape), strata, p_floor(gaps))
 
 
 def contrast_key_with_static(
@@ -416,6 +429,7 @@ def contrast_key_with_static(
             p_key=one_sided[m],
             p_static=two_sided[models + m],
             p_excess=one_sided[2 * models + m],
+            floor=p_floor(gaps),
         )
         for m in range(models)
     )

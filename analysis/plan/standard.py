@@ -27,6 +27,7 @@ from analysis.plan.controls import (
     negative_control,
     positive_controls,
     second_opinion,
+    static_control,
 )
 from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.judge_drift import Drift
@@ -130,7 +131,8 @@ def run_standard(
     clean = whole.where(kept.primary)
     looks = list(_looks(registered, graded, means, kept.seeds, history))
     judged = _Judged(_second(registered, table, history), tuple(drifts), scored_by)
-    controls = tuple(_controls(registered, means, looks, judged))
+    parts = make_seed_means(clean, (*DIMENSIONS, *PARTS), plan.strata)
+    controls = (*_controls(registered, means, looks, judged), *_static(registered, parts, looks))
     watched = [each for each in looks if not each[0].beyond]  # whether all have verdicts or not
     results = [look for look, _ in looks]
     return StandardResult(
@@ -138,7 +140,7 @@ def run_standard(
         controls,
         monitor_looks(registered, _watched(registered, whole, kept, watched)),
         (
-            *_sensitivity_results(registered, clean, looks),
+            *_sensitivity_results(registered, clean, parts, looks),
             *_burn_tests(registered, whole, kept.seeds, results),
             *_discoveries(results),
         ),
@@ -382,6 +384,19 @@ def _controls(
         yield from _judge_controls(rules, means, look, judged)
 
 
+def _static(
+    registered: RegisteredPlan,
+    parts: SeedMeans,
+    looks: Sequence[tuple[LookResult, LookData]],
+) -> Iterator[ControlResult]:
+    """The control on static criteria at each look that has them."""
+    for look, _ in looks:
+        models = [result.model for result in look.results]
+        control = static_control(registered, parts, models, look.wave) if models else None
+        if control is not None:
+            yield control
+
+
 def _judge_controls(
     rules: StandardRules, means: SeedMeans, look: LookResult, judged: _Judged
 ) -> Iterator[ControlResult]:
@@ -449,14 +464,17 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
             verdict.p,
             q,
             "exploratory, at q = 0.05",
+            verdict.p_floor,
         )
 
 
 def _sensitivity_results(
-    registered: RegisteredPlan, table: ResultTable, looks: Sequence[tuple[LookResult, LookData]]
+    registered: RegisteredPlan,
+    table: ResultTable,
+    parts: SeedMeans,
+    looks: Sequence[tuple[LookResult, LookData]],
 ) -> Iterator[SensitivityResult]:
     plan, registration = registered.plan, registered.registration
-    parts = make_seed_means(table, (*DIMENSIONS, *PARTS), plan.strata)
     for place, (look, data) in enumerate(looks, start=1):
         if not look.results:
             continue

@@ -3,6 +3,7 @@ from .power import (
     PowerDesign,
     PowerPoint,
     PowerSetting,
+    chance_cleared,
     check_design,
     check_target,
     formula_gap,
@@ -18,6 +19,8 @@ from .variance_components import (
     PilotVariance,
     SimulationSize,
     estimate_components,
+    rate_error,
+    weigh_criteria,
 )
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "PowerPoint",
     "PowerSetting",
     "SimulationSize",
+    "chance_cleared",
     "check_design",
     "check_target",
     "estimate_components",
@@ -37,5 +41,7 @@ __all__ = [
     "formula_seeds",
     "gaps_curve",
     "power_at",
+    "rate_error",
     "seeds_curve",
+    "weigh_criteria",
 ]

@@ -40,6 +40,8 @@ from analysis.stats import (
     Floats,
     Ints,
     calibrate,
+    clear_models,
+    estimate_gaps,
     linear_spending,
     permute_gaps,
     remove_rows,
@@ -126,6 +128,8 @@ class PowerPoint:
     power: float  # to name a model that is inflated (P3)
     error: float
     formula: float
+    cleared: float  # chance of "no material inflation" for a model of a look of clean ones
+    cleared_error: float
     study_power: float | None = None  # to reject for the study by the last look (P4)
     study_error: float | None = None
     study_look: float | None = None  # mean look of rejection
@@ -177,8 +181,16 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
     plan, replications = design.plan, effort.replications
     power = float(_one_look(design, effort).mean())
     error = rate_error(power, replications)
-    formula = formula_power(design)
-    point = PowerPoint(plan.seeds_per_arm, design.setting.gap, power, error, formula)
+    cleared = chance_cleared(design, effort)
+    point = PowerPoint(
+        plan.seeds_per_arm,
+        design.setting.gap,
+        power,
+        error,
+        formula_power(design),
+        cleared,
+        rate_error(cleared, replications * design.setting.models),
+    )
     if not study or plan.standard is None:
         return point
     looks = _study_looks(design, effort, plan.standard.study_alpha)
@@ -189,6 +201,19 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
         study_error=rate_error(rate, effort.studies),
         study_look=float(looks[looks > 0].mean()) if rate else None,
     )
+
+
+def chance_cleared(design: PowerDesign, effort: SimulationSize) -> float:
+    """The chance of "no material inflation" for a model of a look whose models are all clean."""
+    plan, setting = design.plan, design.setting
+    stratum, public = allocation(plan)
+    outcomes, cleared = len(plan.outcomes), 0
+    size = len(stratum) * (setting.models + 1) * outcomes
+    for count, stream, _ in batches(effort.seed, "clean", effort.replications, size):
+        values, control = _draw_look(design, count, stream)
+        gaps = estimate_gaps(_calibrated(values, control, stratum), stratum, public)
+        cleared += int(clear_models(gaps, plan.margin).cleared.sum())
+    return cleared / (effort.replications * setting.models)
 
 
 def _unwatched(done: int, of: int) -> None:
@@ -327,7 +352,7 @@ def first_rejections(
 
 def _one_look(design: PowerDesign, effort: SimulationSize) -> Bools:
     """The studies that name the inflated model of a look."""
-    plan, components, setting = design.plan, design.components, design.setting
+    plan, setting = design.plan, design.setting
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
     outcomes = len(plan.outcomes)
@@ -335,14 +360,34 @@ def _one_look(design: PowerDesign, effort: SimulationSize) -> Bools:
     named: list[Bools] = []
     size = len(stratum) * (setting.models + 1) * outcomes
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
-        shared = draw_shared(components, outcomes, (len(stratum), count), stream)
-        x = _control_means(design, shared, stream)
-        shape = (len(stratum), count, setting.models)
-        noise = math.sqrt(design.own_share) * draw_normal(components, outcomes, shape, stream)
-        values = shared[:, :, None] + noise
+        values, x = _draw_look(design, count, stream)
         values[public, :, 0] += raised
         named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
     return np.concatenate(named)
+
+
+def _draw_look(
+    design: PowerDesign, count: int, stream: np.random.Generator
+) -> tuple[Floats, Floats | None]:
+    """Seed means (n, B, models, outcomes) of a look of clean models, and the control models' means
+    (n, B, outcomes), None without any."""
+    components, outcomes = design.components, len(design.plan.outcomes)
+    n = len(allocation(design.plan)[0])
+    shared = draw_shared(components, outcomes, (n, count), stream)
+    x = _control_means(design, shared, stream)
+    shape = (n, count, design.setting.models)
+    noise = math.sqrt(design.own_share) * draw_normal(components, outcomes, shape, stream)
+    return shared[:, :, None] + noise, x
+
+
+def _calibrated(values: Floats, control: Floats | None, stratum: Ints) -> Floats:
+    """Seed means (n, B, models, outcomes) minus the control models' means, if there are any."""
+    n, studies, models, outcomes = values.shape
+    if control is None:
+        return values
+    wide = np.repeat(control, models, axis=1)
+    flat = calibrate(values.reshape(n, studies * models, outcomes), wide, stratum).residuals
+    return flat.reshape(values.shape)
 
 
 def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> Ints:

@@ -47,7 +47,7 @@ def fill_form(
     return (
         *_information(record, description, words),
         *_design(record.plan, sealed, words),
-        *_sampling(record, sealed),
+        *_sampling(record, sealed, words),
         *_variables(record.plan),
         *_analysis(record.plan, words),
         FormField("q23", "Other", "Other", _other(record, sealed, words)),
@@ -118,7 +118,9 @@ def _design(plan: Plan, sealed: SealedSet, words: dict[str, str]) -> Iterator[Fo
     )
 
 
-def _sampling(record: Preregistration, sealed: SealedSet) -> Iterator[FormField]:
+def _sampling(
+    record: Preregistration, sealed: SealedSet, words: dict[str, str]
+) -> Iterator[FormField]:
     section, plan = "Sampling Plan", record.plan
     arm = plan.seeds_per_arm * len(plan.strata)
     yield FormField("q8", section, "Existing Data", "Registration prior to creation of data")
@@ -151,7 +153,7 @@ def _sampling(record: Preregistration, sealed: SealedSet) -> Iterator[FormField]
         f"{counted(len(plan.strata), 'stratum', 'strata')}; {counted(plan.replicates, 'run')} of "
         f"each model on each.{reserve}",
     )
-    yield FormField("q12", section, "Sample size rationale", _size_rationale(record))
+    yield FormField("q12", section, "Sample size rationale", _size_rationale(record, words))
     yield FormField(
         "q13",
         section,
@@ -162,15 +164,16 @@ def _sampling(record: Preregistration, sealed: SealedSet) -> Iterator[FormField]
     )
 
 
-def _size_rationale(record: Preregistration) -> str:
+def _size_rationale(record: Preregistration, words: dict[str, str]) -> str:
     """The reason for the number of instances."""
-    plan, known = record.plan, record.underpowered
-    target = f"an inflation of {points(plan.target_gap)} points in one model"
+    known = record.underpowered
+    target = f"an inflation of {points(record.plan.target_gap)} points in one model"
+    shortfalls = "" if known is None else f" Known shortfalls: {'; '.join(known.shortfalls)}."
     return (
         f"Fixed before the draw, to find {target} with a power of 80 % or more by simulation of "
-        f"this plan with its {counted(plan.looks, 'look')} (`dosimeter power`)."
-        + ("" if known is None else f" Known shortfalls: {'; '.join(known.shortfalls)}.")
-    )
+        f"this plan with its {counted(record.plan.looks, 'look')} (`dosimeter power`). "
+        f"{words.get('Power', '')}{shortfalls}"
+    ).rstrip()
 
 
 def _variables(plan: Plan) -> Iterator[FormField]:

@@ -162,11 +162,11 @@ def _extremes(results: Sequence[SensitivityResult]) -> Iterator[tuple[object, ..
         by_model[result.wave, result.model].append(result)
     for (wave, model), parts in by_model.items():
         gaps = [(a.estimate, a.detail) for a in parts if a.estimate is not None]
-        ps = [(a.p, a.detail) for a in parts if a.p is not None]
+        ps = [(a.p, a.detail, a.p_floor) for a in parts if a.p is not None]
         if gaps and ps:
-            (gap, smallest), (p, largest) = min(gaps), max(ps)
+            (gap, smallest), (p, largest, floor) = min(gaps), max(ps)
             without = [stratum.removeprefix("without ") for stratum in (smallest, largest)]
-            yield model, wave, signed(gap), without[0], p_words(p), without[1]
+            yield model, wave, signed(gap), without[0], p_words(p, floor), without[1]
 
 
 # -- values of cells
@@ -187,8 +187,8 @@ def _signed(value: float | None) -> str:
     return NONE if value is None else signed(value)
 
 
-def _p(value: float | None) -> str:
-    return NONE if value is None else p_words(value)
+def _p(value: float | None, floor: float = 0.0) -> str:
+    return NONE if value is None else p_words(value, floor)
 
 
 def _nats(value: float, sign: str = "") -> str:
@@ -330,15 +330,15 @@ _GAP: Columns = {
     "#95 % interval": lambda row: range_words(row.interval),
 }
 _P: Columns = {
-    "#p": lambda row: p_words(row.p),
-    "#Adjusted p": lambda row: p_words(row.p_adjusted),
+    "#p": lambda row: p_words(row.p, row.p_floor),
+    "#Adjusted p": lambda row: p_words(row.p_adjusted, row.p_floor),
 }
 _SENSITIVITY_COLUMNS: Columns = {
     **_MODEL,
     "Part": lambda a: a.detail or _WHOLE,
     **_GAP,
-    "#p": lambda a: _p(a.p),
-    "#Adjusted p": lambda a: _p(a.p_adjusted),
+    "#p": lambda a: _p(a.p, a.p_floor),
+    "#Adjusted p": lambda a: _p(a.p_adjusted, a.p_floor),
     "Note": lambda a: a.note or NONE,
 }
 _EXTREMES: Columns = {
@@ -410,7 +410,7 @@ _SPECS = (
             "Result": "state",
             "#Gap": lambda c: _signed(c.gap),
             "#90 % interval": lambda c: range_words(c.interval90),
-            "#p": lambda c: _p(c.p),
+            "#p": lambda c: _p(c.p, c.p_floor),
             "What was seen": "says",
         },
         fold="Controls by wave",

@@ -59,6 +59,7 @@ def make_plan(
     return standard_plan(
         KINDS,
         per_arm,
+        outcomes=("score", "fraction"),
         looks=looks,
         permutations=permutations,
         pre_exposure=[model.name for model in CONTROLS],

@@ -155,3 +155,14 @@ def score_parts(
         return score_verdicts(rubric, tuple(wanted_verdicts))
 
     return over(False), over(True)
+
+
+def key_fraction(rubric: Rubric, verdicts: tuple[bool | None, ...]) -> float | None:
+    """Share passed of the decided criteria that need the answer key and have a weight, each
+    counted once; None without any."""
+    decided = [
+        verdict
+        for criterion, verdict in zip(rubric.criteria, verdicts, strict=True)
+        if verdict is not None and criterion.weight and not is_static(criterion)
+    ]
+    return sum(decided) / len(decided) if decided else None

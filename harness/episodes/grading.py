@@ -7,6 +7,7 @@ from generators.grading import (
     Answer,
     Rubric,
     check_answer,
+    key_fraction,
     parse_answer,
     score_parts,
     score_verdicts,
@@ -64,4 +65,5 @@ def make_grade(
         ),
         score_key=key,
         score_static=static,
+        key_fraction=key_fraction(rubric, verdicts),
     )

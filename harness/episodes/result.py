@@ -77,6 +77,7 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
     right = verdicts[LENIENT]
     score, passed = (None, None) if right is None else (float(right), int(right))
     parts: dict[str, Any] = dict.fromkeys(name for name in _SHARED if name.startswith("score_"))
+    parts["key_fraction"] = None
     return row, replace(row, grader="lenient", score=score, passed=passed, **parts)
 
 
@@ -102,6 +103,7 @@ def _graded_columns(grade: Grade) -> dict[str, Any]:
         **{f"score_{name.lower()}": dimensions.get(name) for name in ("SR", "DH", "IM", "IF")},
         "score_key": grade.score_key,
         "score_static": grade.score_static,
+        "key_fraction": grade.key_fraction,
     }
 
 

@@ -67,7 +67,7 @@ class Plan:
     replicates: int
     looks: int  # waves that share alpha
     alpha: float  # one-sided, over all looks and the models within each
-    outcomes: tuple[str, ...]  # of "score", "fraction"; the first is the one estimated
+    outcomes: tuple[str, ...]  # "score", "key-fraction", …; the first is the one estimated
     permutations: int
     enumerate_up_to: int  # allocations; that many or fewer are enumerated instead
     margin: float  # no material inflation: the upper bound lies below it
@@ -78,6 +78,8 @@ class Plan:
     judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
     # The inflation of one model that the plan is to find with a power of 80 % or more.
     target_gap: float = field(default=0.10, metadata=_LATER)
+    # The chances to find it, and to clear a clean model, in words: simulated at the registration.
+    chances: str = field(default="", metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

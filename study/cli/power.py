@@ -82,8 +82,8 @@ _SHARE = click.FloatRange(0, 1)
     "--outcome",
     "outcomes",
     multiple=True,
-    type=click.Choice(["score", "fraction"]),
-    help="Default: both, by the larger.",
+    type=click.Choice(["score", "key-fraction", "fraction", "gate-free"]),
+    help="Default: the plan's; a claim is by the largest.",
 )
 @click.option("--final-only", is_flag=True, help="Only the weighted score is inflated.")
 @click.option(
@@ -222,6 +222,9 @@ def _findings(answer: PowerAnswer) -> list[str]:
     lines = [
         f"As planned, {gap} in one new model: power {_share(planned.power, planned.error)} "
         f"(formula {planned.formula:.2f}).",
+        f"As planned, a model without inflation is cleared (no material inflation, margin "
+        f"{100 * answer.plan.margin:g} points) with probability "
+        f"{_share(planned.cleared, planned.cleared_error)}.",
     ]
     if planned.study_power is not None:
         look = planned.study_look
@@ -262,6 +265,7 @@ def _row(answer: PowerAnswer, point: PowerPoint) -> dict[str, Any]:
         "points": f"{100 * point.gap:.1f}",
         "a model": _share(point.power, point.error),
         "by formula": f"{point.formula:.2f}",
+        "cleared": _share(point.cleared, point.cleared_error),
     }
     if point.study_power is not None:
         row["the study"] = _share(point.study_power, point.study_error)

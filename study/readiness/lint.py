@@ -41,6 +41,7 @@ from study.workspace import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 _BUILT_IN = "scripted"
+LEAST_FROZEN_RUNS = 8  # spec/verdicts.md, 1; with 2 a fault of 5 points was seen in 24 % of looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,13 @@ def find_errors(study: Study) -> Faults:
 
 def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
     """Yield what a sweep will need and this machine or the price file lacks, and what weakens an
-    answer: idle models, and panels that providers may keep."""
+    answer: idle models, panels that providers may keep, and few runs of frozen models."""
     return chain(
         _missing_here(study, environment),
         _missing_prices(study),
         _idle_models(study.protocol),
         _burned_panels(study.protocol),
+        _few_frozen_runs(study.protocol),
     )
 
 
@@ -227,3 +229,18 @@ def _burned_panels(protocol: Protocol) -> Faults:
                 "its provider may keep the panel, so that from its second look on it cannot be "
                 "cleared: draw reserve tranches (docs/waves.md)",
             )
+
+
+def _few_frozen_runs(protocol: Protocol) -> Faults:
+    """Yield too few runs of frozen models to tell a fault of one look from chance."""
+    rules = protocol.registered_plan().standard
+    if rules is None:
+        return
+    runs = len(rules.frozen) * rules.control_runs
+    if runs < LEAST_FROZEN_RUNS:
+        yield (
+            ("plan", "controls", "frozen"),
+            f"{runs} runs of frozen models on an instance at each look: a fault of one look alone "
+            f"may pass for a leak (docs/statistics.md); {LEAST_FROZEN_RUNS} show it, such as four "
+            "models named here and in every wave, with `runs: 2`",
+        )

@@ -11,10 +11,12 @@ from functools import cache
 from analysis.planning import (
     PowerDesign,
     SimulationSize,
+    chance_cleared,
     formula_gap,
     formula_power,
     formula_seeds,
     power_at,
+    rate_error,
 )
 from study.planning import registered_design
 from study.protocol import LEAST_CONTROL_RUNS, Protocol, tested_models
@@ -54,11 +56,22 @@ def find_power(protocol: Protocol) -> TargetPower:
     return _simulate(registered_design(protocol, protocol.plan.target_gap))
 
 
+def describe_chances(protocol: Protocol) -> str:
+    """Return the power for the target gap in a model, and the chance that a clean model is cleared,
+    in words for the registered plan."""
+    found, design = find_power(protocol), registered_design(protocol, protocol.plan.target_gap)
+    words = f"finds {points(protocol.plan.target_gap)} in one model with probability {found}"
+    if found.error is None:
+        return words
+    cleared = chance_cleared(design, _size(design, _FEW))
+    error = rate_error(cleared, _FEW * design.setting.models)
+    clearing = f"clears a model without inflation with probability {cleared:.2f} ± {error:.2f}"
+    return f"{words}, and {clearing}"
+
+
 def describe_power(protocol: Protocol) -> str:
-    """Return the power for the target gap in a model in one line, and that for five points in the
-    whole study."""
-    found, target = find_power(protocol), points(protocol.plan.target_gap)
-    line = f"power: finds {target} in one model with probability {found}"
+    """Return these chances in one line, and the power for five points in the whole study."""
+    found, line = find_power(protocol), f"power: {describe_chances(protocol)}"
     design = registered_design(protocol, STUDY_GAP)
     if design.plan.standard is None or found.error is None:
         return line
@@ -73,7 +86,7 @@ def describe_power(protocol: Protocol) -> str:
 def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:
     """Yield the changes that raise the power to 80 %, each alone, with the power that they give."""
     design = registered_design(protocol, protocol.plan.target_gap)
-    searches = (_more_seeds, _more_control_runs, _fewer_looks, _larger_gap)
+    searches = (_more_seeds, _more_runs, _more_control_runs, _fewer_looks, _larger_gap)
     for number, search in enumerate(searches):
         watch("simulating what would mend it", number, len(searches))
         if remedy := search(design, protocol):
@@ -96,6 +109,20 @@ def _more_seeds(design: PowerDesign, protocol: Protocol) -> str:
         if (found := _simulate(larger)).suffices:
             return f"`seeds_per_arm: {seeds}` ({found})"
         seeds = math.ceil(_STEP * seeds) + 1
+    return ""
+
+
+def _more_runs(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the fewest runs of a model on an instance that are enough, up to three times those
+    planned. Control models have as many, unless the study states theirs."""
+    planned, controls = design.plan.replicates, protocol.plan.controls
+    for runs in range(planned + 1, 3 * planned + 1):
+        setting = design.setting
+        if controls is not None and controls.runs is None:
+            setting = replace(setting, control_runs=runs)
+        more = replace(design, plan=replace(design.plan, replicates=runs), setting=setting)
+        if formula_power(more) >= LEAST_POWER and (found := _simulate(more)).suffices:
+            return f"`replicates: {runs}` ({found})"
     return ""
 
 

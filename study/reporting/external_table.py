@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from analysis.data import ResultTable, codes_of, one_of, read_graded_file
 from analysis.errors import AnalysisError
-from analysis.plan import STANDARD, WaveHistory, analyse, basic_plan, standard_plan
+from analysis.plan import OUTCOMES, STANDARD, WaveHistory, analyse, basic_plan, standard_plan
 from analysis.report import Report, build_table_report, table_departures
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
 from registry.ledger import Plan, record_body
-from registry.result_row import GRADER
+from registry.result_row import GRADER, Status
 from study.errors import StudyError
 from study.protocol import (
     ControlsSection,
@@ -136,6 +136,22 @@ def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:
     return section.model_copy(update={"controls": made})
 
 
+def _carried_outcomes(table: ResultTable) -> tuple[tuple[str, ...], list[str]]:
+    """Return the outcomes that rows from elsewhere have, with a note if they are not the preset's:
+    tables may count criteria without marking those that need the answer key."""
+    scored = table.where(table["status"] == Status.SCORED)
+    if not np.isnan(scored["key_fraction"]).any():
+        return OUTCOMES, []
+    if not np.isnan(scored["passed"]).any():
+        return ("score", "fraction"), [
+            "The rows do not mark the criteria that need the answer key (key_fraction): the second "
+            "outcome is the fraction of all criteria passed."
+        ]
+    return ("score",), [
+        "The rows count no criteria (passed, total): the weighted score is the only outcome."
+    ]
+
+
 def _plan_of(
     section: PlanFile, table: ResultTable, path: Path | None, history: WaveHistory
 ) -> tuple[Plan, list[str]]:
@@ -143,11 +159,9 @@ def _plan_of(
     shape, and notes on them."""
     strata = section.strata or tuple(codes_of(table["stratum"])[0])
     options, notes = plan_options(section), []
-    if section.outcomes is None and np.isnan(table["passed"]).all():
-        options["outcomes"] = ("score",)
-        notes.append(
-            "The rows count no criteria (passed, total): the weighted score is the only outcome."
-        )
+    if section.outcomes is None:
+        options["outcomes"], words = _carried_outcomes(table)
+        notes += words
     if options.pop("regrade", 0):
         raise StudyError(
             f"{path}: controls.regrade: a table has no archived answers to grade again; leave it "

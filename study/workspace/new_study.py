@@ -127,7 +127,7 @@ def study_text(study: NewStudy) -> str:
         models="\n".join(_model_lines(study)),
         before=before,
         tested=tested,
-        frozen=_names(study.controls[:2]),
+        frozen=before,
         looks=study.looks,
         budget=_budget_line(study),
     )

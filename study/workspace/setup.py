@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.files import write_whole
@@ -160,10 +160,15 @@ def draw_seeds(
 
 
 def register_plan(
-    study: Study, watch: Watch, now: str, gate: Gate = _open_gate
+    study: Study,
+    watch: Watch,
+    now: str,
+    gate: Gate = _open_gate,
+    simulate: Callable[[], str] = str,
 ) -> tuple[Preregistration, bool]:
-    """Register the plan, if the gate lets it pass. Return the record, and whether it is new. Raises
-    BrokenPromise if another plan is registered."""
+    """Register the plan, if the gate lets it pass, with the chances that ``simulate`` returns in
+    words. Return the record, and whether it is new. Raises BrokenPromise if another plan is
+    registered."""
     registered = find_registration(study.ledger)
     if registered is not None:
         check_plan(study, registered)
@@ -172,7 +177,7 @@ def register_plan(
     underpowered = gate(sealed.underpowered.reason if sealed.underpowered else "")
     record = Preregistration(
         study=study.protocol.name,
-        plan=study.protocol.registered_plan(),
+        plan=replace(study.protocol.registered_plan(), chances=simulate()),
         sealed_root=sealed.root,
         provenance=read_provenance(CHECKOUT, pinned_image(study.protocol, watch).digest),
         tasks=_pinned_tasks(study.protocol),
@@ -238,6 +243,8 @@ def check_plan(study: Study, registered: Preregistration) -> None:
         # "All sensitivity analyses" means those of the day of registration.
         now["standard"] = rules | {"sensitivity": promised_rules.sensitivity}
     for key in Plan.__dataclass_fields__:  # those that came later may be left out
+        if key == "chances":  # no rule, but what was simulated then
+            continue
         if (planned := now.get(key)) != (promised := then.get(key)):
             raise BrokenPromise(
                 f"{study.folder / FILE_NAME}: {key} is {planned!r}, but the plan registered in "

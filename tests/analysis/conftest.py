@@ -23,6 +23,7 @@ from registry.ledger.records import (
 from registry.result_row import Arm, ResultRow, Status
 
 STRATA = ("count_circles/easy", "compute_average/medium")
+COUNTED = ("score", "fraction")  # the outcomes of rows that count criteria and mark no key
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Records:
 
 
 def make_records(waves: Sequence[tuple[int, Sequence[Agent]]], **plan: object) -> Records:
-    promised = basic_plan(STRATA, 24, **({"looks": 2} | plan))  # type: ignore[arg-type] # a test's shorthand
+    promised = basic_plan(STRATA, 24, **({"looks": 2, "outcomes": COUNTED} | plan))  # type: ignore[arg-type] # a test's shorthand
     made = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "sha256:" + "cd" * 32, "3.11", ())
     sealed = SealedSet(
         STRATA, 24, 96, (), "ee" * 32, "sha256:" + "11" * 32, "sealed/x.age", (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.planning.power import PowerSetting
+from analysis.planning.power import PowerDesign, PowerSetting
+from analysis.planning.variance_components import ARTICLE
 from study.cli.main import main
-from study.planning import PowerRequest, plan_setting
+from study.planning import PowerRequest, plan_setting, registered_design
 from study.protocol.protocol import read_protocol
 
 QUICK = ("--replications", "40", "--permutations", "399")
@@ -54,6 +56,7 @@ def test_words_and_a_plot(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "For power 0.8 at 30 points" in result.stdout
     assert "published results" in result.stdout
+    assert "As planned, a model without inflation is cleared" in result.stdout
     assert "calibrated by 8 control runs" in result.stdout
     root = ElementTree.fromstring(plot.read_text())
     words = "".join(root.itertext())
@@ -68,6 +71,42 @@ def test_controls_are_those_of_the_study(tmp_path: Path) -> None:
     more = _setting(PowerRequest(study=tmp_path, control_models=2, control_runs=3))
     assert (more.control_models, more.control_runs) == (2, 3)
     assert (more.gap, more.study_gap) == (0.10, 0.05)
+
+
+PHYSICS = (
+    "hubble_constant",
+    "cepheid_calibration",
+    "invariant_mass_reconstruction",
+    "lissajous_figures",
+)
+
+
+def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDesign:
+    demo = (files("study") / "demo.yaml").read_text()
+    tasks = ", ".join(f"{name}/{difficulty}" for name in families)
+    folder.mkdir()
+    (folder / "study.yaml").write_text(re.sub(r"tasks: .*", f"tasks: [{tasks}]", demo))
+    return registered_design(read_protocol(folder), 0.1)
+
+
+@pytest.mark.parametrize("difficulty", ["easy", "medium", "hard"])
+def test_the_rubrics_of_the_physics_tasks_have_the_published_variance(
+    tmp_path: Path, difficulty: str
+) -> None:
+    """One number, the correlation of two criteria, gives both SDs and their correlation."""
+    found = _design(tmp_path / "study", PHYSICS, difficulty).components
+    assert found.sd == pytest.approx(ARTICLE.sd, rel=0.05)
+    assert found.correlation == pytest.approx(ARTICLE.correlation, rel=0.06)
+
+
+def test_power_goes_by_the_weights_of_the_tasks(tmp_path: Path) -> None:
+    """compute_average at difficulty easy: 10 of 12.2 parts for one value, 2 for three, 0.2 for an
+    answer at all, which needs no key."""
+    found = _design(tmp_path / "study", ("compute_average",), "easy").components
+    squares = (10**2 + 3 * (2 / 3) ** 2 + 0.2**2) / 12.2**2
+    expected = [0.17 + 0.83 * squares, 0.17 + 0.83 / 4]
+    assert found.sd == pytest.approx([0.5 * share**0.5 for share in expected])
+    assert found.sd[0] > ARTICLE.sd[0] * 1.5
 
 
 def _setting(request: PowerRequest) -> PowerSetting:

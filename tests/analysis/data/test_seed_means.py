@@ -66,7 +66,21 @@ def test_a_stratum_with_one_arm_is_refused(row):
         make_seed_means(table, ("score",), (STRATUM,), wave=0)
 
 
-def test_the_fraction_needs_counts(row):
-    rows = [row(passed=None, total=None), row(instance="b", arm=Arm.PRIVATE)]
-    with pytest.raises(AnalysisError, match="'fraction' needs the columns passed and total"):
-        make_seed_means(make_table(rows), ("score", "fraction"), (STRATUM,), wave=0)
+@pytest.mark.parametrize(
+    ("outcome", "columns", "bare"),
+    [
+        ("fraction", "passed and total", {"passed": None, "total": None}),
+        ("key-fraction", "key_fraction", {}),
+        ("gate-free", "gate_free", {}),
+    ],
+)
+def test_a_registered_outcome_is_in_every_scored_row_or_refused(row, outcome, columns, bare):
+    full = {"key_fraction": 0.25, "gate_free": 0.75}
+    rows = [row(**full, **bare), row(instance="b", arm=Arm.PRIVATE, **full)]
+    if outcome != "fraction":
+        held = make_seed_means(make_table(rows), ("score", outcome), (STRATUM,), wave=0)
+        assert set(held.values[:, 0, 1]) == {full[columns]}
+        rows[0] = row()
+    said = f"'{outcome}' needs {columns} in every scored row, and 1 lack it, .*{STRATUM}"
+    with pytest.raises(AnalysisError, match=said):
+        make_seed_means(make_table(rows), ("score", outcome), (STRATUM,), wave=0)

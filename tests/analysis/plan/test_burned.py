@@ -23,7 +23,7 @@ from analysis.report.report import ReportRequest, build_report, build_table_repo
 from analysis.report.write import report_files
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
-from tests.analysis.conftest import STRATA, Agent, instance_id, make_records, make_row
+from tests.analysis.conftest import COUNTED, STRATA, Agent, instance_id, make_records, make_row
 
 pytestmark = pytest.mark.filterwarnings("error")
 REGISTRATION = "sha256:" + "5e" * 32
@@ -68,7 +68,7 @@ def rows_of(
 
 
 def plan_of(**given_: object):
-    made = {"pre_exposure": ["old"], "looks": 2, "permutations": 999,
+    made = {"pre_exposure": ["old"], "looks": 2, "permutations": 999, "outcomes": COUNTED,
             "sensitivity": ["leave-one-stratum-out"]} | given_  # fmt: skip
     return standard_plan(STRATA, 24, **made)  # type: ignore[arg-type] # a test's shorthand
 
@@ -226,7 +226,9 @@ def test_no_claim_of_a_small_gap_rests_on_burned_instances() -> None:
 
 def test_the_basic_plan_keeps_them_and_says_so() -> None:
     rows = rows_of("new", 0, (0, 1), burned=(0,))
-    (verdict,) = analyse(basic_plan(STRATA, 24, permutations=999), make_table(rows), "r").verdicts
+    (verdict,) = analyse(
+        basic_plan(STRATA, 24, permutations=999, outcomes=COUNTED), make_table(rows), "r"
+    ).verdicts
     assert verdict.n_private == 72
     assert "48 of 72 private instances are burned and stay in the test" in verdict.note
     (other,) = [

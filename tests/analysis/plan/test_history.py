@@ -13,7 +13,7 @@ from analysis.plan.presets import basic_plan, standard_plan
 from analysis.report.deviations import table_departures
 from registry.ledger.records import Plan
 from registry.result_row import ResultRow
-from tests.analysis.conftest import STRATA, Agent, simulate
+from tests.analysis.conftest import COUNTED, STRATA, Agent, simulate
 
 OLD = tuple(Agent(f"old-{n}", 0.6) for n in range(4))
 TOLD = Agent("told", 0.6, leak=0.9)
@@ -22,7 +22,7 @@ WAVES = ((0, (*OLD, TOLD)), (1, (TOLD,)), (3, (TOLD,)), (5, (TOLD,)))
 
 
 def plans(looks: int) -> tuple[Plan, Plan]:
-    given = {"looks": looks, "permutations": 1999}
+    given = {"looks": looks, "permutations": 1999, "outcomes": COUNTED}
     pre_exposure = [agent.name for agent in OLD]
     return (
         basic_plan(STRATA, 24, **given),  # type: ignore[arg-type] # a test's shorthand

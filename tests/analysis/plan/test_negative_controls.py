@@ -50,7 +50,8 @@ def test_a_gap_of_either_sign_disagrees(shift):
     found = pooled_control(values, stratum, public, DRAWN)
     assert (found.state, found.p) == (DISAGREES, 0.001)
     assert found.reason.startswith(f"the arms differ by {'+' if shift > 0 else '−'}")
-    assert found.reason.endswith("points (p 0.0010)")
+    assert found.reason.endswith("points (p ≤ 0.0010)")  # no permutation is as far out
+    assert found.p_floor == 0.001
 
 
 def test_too_few_seeds_prove_nothing():

@@ -45,7 +45,11 @@ def test_the_preset_is_basic_v1(records):
         ("margin", 1.5, "must lie between 0 and 1"),
         ("permutations", 78, "too few to reach alpha 0.025 over 2 looks; give 79 or more"),
         ("enumerate_up_to", -1, "must lie between 0 and 1000000"),
-        ("outcomes", ("speed",), "'speed' is not one; known: score, fraction"),
+        (
+            "outcomes",
+            ("speed",),
+            "'speed' is not one; known: score, key-fraction, fraction, gate-free",
+        ),
         ("multiplicity", "none", "known: westfall-young, holm"),
         ("missing", "as zero", "leave its text"),
         ("exclusions", ("bad seeds",), "leave the list empty"),
@@ -124,6 +128,11 @@ def test_the_words_hold_what_was_registered(records):
     holm = describe_plan(replace(records.plan, multiplicity="holm", outcomes=("score",)))
     assert "Holm" in holm
     assert "max-T)" not in holm
+    assert "Power." not in words
+    chances = describe_plan(replace(records.plan, chances="finds 10 points"))
+    assert (
+        "\nPower. Simulated before any data, by the rubrics' weights: the plan finds 10" in chances
+    )
 
 
 def test_what_was_promised_and_done_deviates_nowhere(records, study_rows):

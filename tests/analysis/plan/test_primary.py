@@ -19,7 +19,7 @@ from analysis.plan.verdict import CONTAMINATED
 from analysis.stats.permutation import permutation_seed
 from registry.ledger.records import Plan
 from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import make_row
+from tests.analysis.conftest import COUNTED, make_row
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -31,7 +31,7 @@ STUDIES = 12
 
 
 def plan_of(**given: object) -> Plan:
-    made = {"pre_exposure": ["old"], "permutations": 199, "looks": 1} | given
+    made = {"pre_exposure": ["old"], "permutations": 199, "looks": 1, "outcomes": COUNTED} | given
     return standard_plan(STRATA, 10, **made)  # type: ignore[arg-type]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
@@ -12,7 +13,12 @@ import pytest
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.plan.controls import FROZEN_CHANGE, RELEASED_BEFORE, second_opinion
+from analysis.plan.controls import (
+    FROZEN_CHANGE,
+    RELEASED_BEFORE,
+    STATIC_CRITERIA,
+    second_opinion,
+)
 from analysis.plan.describe import describe_plan
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
@@ -23,7 +29,7 @@ from analysis.stats.adjustment import fit_slope
 from analysis.stats.intervals import estimate_gap
 from registry.ledger import JudgeRule
 from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import STRATA, Agent, simulate
+from tests.analysis.conftest import COUNTED, STRATA, Agent, simulate
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -38,7 +44,7 @@ WAVES = (
 
 def plan_of(**given: object):
     made = {"pre_exposure": [a.name for a in OLD], "frozen": ["old-0"], "looks": 2,
-            "permutations": 1999} | given  # fmt: skip
+            "permutations": 1999, "outcomes": COUNTED} | given  # fmt: skip
     return standard_plan(STRATA, 24, **made)  # type: ignore[arg-type] # a test's shorthand
 
 
@@ -358,6 +364,32 @@ def test_a_negative_control_that_disagrees_withholds_nothing(rows):
     for wave in (1, 2):
         assert not bears_on(control, wave, "told")
     assert not bears_on(replace(control, wave=1), 1, "told")
+
+
+def test_static_criteria_are_a_negative_control_where_rows_have_them(rows, analysis):
+    """Knowing an instance cannot help with what all instances share. Reported, and no veto."""
+
+    def found(static: Callable[[int, ResultRow], float | None]):
+        made = [replace(r, score_static=static(place, r)) for place, r in enumerate(rows)]
+        result = analyse(plan_of(sensitivity=[]), make_table(made), REGISTRATION)
+        return result, [c for c in result.standard.controls if c.what == STATIC_CRITERIA]
+
+    assert not [c for c in analysis.standard.controls if c.what == STATIC_CRITERIA]
+    first = STRATA[0]
+    chance = random.Random(3)
+    noise = [chance.random() for _ in rows]
+    some, (one, two) = found(lambda place, r: noise[place] if r.stratum == first else None)
+    assert (one.kind, one.wave, one.models) == ("C1", 1, ("honest", "told"))
+    assert (two.wave, one.state) == (2, "uninformative")
+    assert "too few instances to tell" in one.says
+    _, (alike, _) = found(lambda place, r: 1.0)
+    assert (alike.state, alike.gap) == ("agrees", 0)
+    faulty, (broken, _) = found(lambda place, r: noise[place] / 2 + 0.3 * (r.arm == "public"))
+    assert broken.state == "disagrees"
+    assert broken.says.endswith("Something else than the answers differs between the arms.")
+    assert "(p ≤ 0.0005)" in broken.says
+    assert not bears_on(broken, 1, "told")
+    assert faulty.verdicts == some.verdicts
 
 
 def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):

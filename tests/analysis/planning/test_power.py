@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from analysis.planning.power import (
     PowerDesign,
     PowerSetting,
     SimulationSize,
+    chance_cleared,
     check_design,
     claims,
     first_rejections,
@@ -32,10 +34,12 @@ from analysis.planning.variance_components import (
     Components,
     check_components,
     estimate_components,
+    weigh_criteria,
 )
 from analysis.stats.permutation import permutation_seed
 from analysis.stats.sequential import LookScores, monitor
 from registry.result_row import Arm, ResultRow, Status
+from tests.analysis.conftest import COUNTED
 
 FOUR = ("a", "b", "c", "d")
 ONE = ("score",)
@@ -146,7 +150,13 @@ def test_what_cannot_be_reached_is_none() -> None:
 @pytest.mark.parametrize("multiplicity", ["westfall-young", "holm"])
 def test_claims_are_the_verdicts_of_analyse(multiplicity: str) -> None:
     plan = basic_plan(
-        ("x", "y"), 12, looks=2, permutations=399, enumerate_up_to=0, multiplicity=multiplicity
+        ("x", "y"),
+        12,
+        looks=2,
+        permutations=399,
+        enumerate_up_to=0,
+        multiplicity=multiplicity,
+        outcomes=COUNTED,
     )
     values, stratum, public = _study(np.random.default_rng(5), 12, 0.45)
     registration = "sha256:test"
@@ -160,7 +170,7 @@ def test_claims_are_the_verdicts_of_analyse(multiplicity: str) -> None:
 def test_adjusted_claims_are_those_of_standard_v1() -> None:
     plan = standard_plan(
         ("x", "y"), 12, looks=2, permutations=399, enumerate_up_to=0, pre_exposure=("before",),
-        sensitivity=(),
+        sensitivity=(), outcomes=COUNTED,
     )  # fmt: skip
     values, stratum, public = _study(np.random.default_rng(6), 12, 0.45)
     before = _study(np.random.default_rng(7), 12, 0.0)[0][:, :, [0, 1]].mean(axis=1)
@@ -208,7 +218,54 @@ def test_size_is_kept_by_what_is_simulated() -> None:
     assert found.study_power <= 0.025 + 4 * 0.016
 
 
-# Components from rows
+@pytest.mark.parametrize(("outcomes", "looks"), [(("score",), 1), (("score", "fraction"), 8)])
+def test_the_chance_to_clear_a_model_is_that_of_the_bounds(
+    outcomes: tuple[str, ...], looks: int
+) -> None:
+    """One outcome, one model: the upper bound of a normal gap at .05 lies below the margin. Two
+    correlated ones are both below it less often. Looks do not share this level."""
+    plan = basic_plan(FOUR, 60, looks=looks, outcomes=outcomes)
+    effort = SimulationSize(1500, 1999)
+    design = PowerDesign(plan, replace(ARTICLE, sd=ARTICLE.sd[: len(outcomes)]), PowerSetting())
+    found = chance_cleared(design, effort)
+    error = 0.267 * math.sqrt(2 / 240)
+    one = NormalDist().cdf(0.05 / error - NormalDist().inv_cdf(0.95))
+    if outcomes == ("score",):
+        assert found == pytest.approx(one, abs=0.04)
+        return
+    other = NormalDist().cdf(0.05 / error * 0.267 / 0.215 - NormalDist().inv_cdf(0.95))
+    assert one * other < found < one
+    assert power_at(design, SimulationSize(40, 1999), study=False).cleared_error > 0
+
+
+def test_few_instances_or_many_models_clear_less() -> None:
+    plan, effort = basic_plan(FOUR, 60, outcomes=ONE), SimulationSize(300, 399)
+    alone, three = (
+        chance_cleared(PowerDesign(plan, SCORE_ONLY, PowerSetting(models=m)), effort)
+        for m in (1, 3)
+    )
+    assert three < alone
+    few = PowerDesign(basic_plan(FOUR, 4, outcomes=ONE), SCORE_ONLY, PowerSetting())
+    assert chance_cleared(few, effort) == 0  # the two-sided interval is far wider than the margin
+
+
+# Components from rubrics and rows
+
+
+def test_weights_of_criteria_make_the_variance() -> None:
+    """One criterion is a coin; many in equal shares leave what they have in common."""
+    one, many = np.ones((1, 1)), np.full((1, 10_000), 1e-4)
+    assert weigh_criteria([one]).sd == pytest.approx((0.5,))
+    assert weigh_criteria([many]).sd[0] == pytest.approx(0.5 * math.sqrt(0.17), rel=1e-3)
+    both = np.array([[0.9, 0.1], [0.5, 0.5]])
+    found = weigh_criteria([both])
+    assert found.sd == pytest.approx(
+        [0.5 * math.sqrt(0.17 + 0.83 * 0.82), 0.5 * math.sqrt(0.17 + 0.83 * 0.5)]
+    )
+    covariance = 0.25 * (0.17 + 0.83 * 0.5)
+    assert found.correlation == pytest.approx(covariance / (found.sd[0] * found.sd[1]))
+    twice = weigh_criteria([one, one])
+    assert (twice.sd, twice.seed_share) == (weigh_criteria([one]).sd, ARTICLE.seed_share)
 
 
 def test_components_are_found_again_in_rows() -> None:

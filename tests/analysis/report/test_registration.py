@@ -61,7 +61,7 @@ def sealed_of(plan: Plan, reserve: tuple[int, ...] = ()) -> SealedSet:
         plan.strata,
         plan.seeds_per_arm,
         4,
-        ("c1", "c2"),
+        ("hmac-1", "hmac-2"),
         "ab12",
         "sha256:3",
         "sealed/3.age",
@@ -130,4 +130,4 @@ def test_the_form_names_its_registration_and_no_seed() -> None:
     assert body["registration"] == record_digest(record)
     assert (body["form"], body["version"], body["study"]) == ("OSF Preregistration", 3, "pilot")
     assert "5eed" not in str(body)
-    assert "c1" not in str(body["fields"])
+    assert "hmac-1" not in str(body["fields"])

@@ -60,7 +60,7 @@ from analysis.stats import points, signed
 from analysis.stats.proportions import wilson
 from registry.canonical import canonical_bytes
 from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import STRATA, Agent, make_records, simulate
+from tests.analysis.conftest import COUNTED, STRATA, Agent, make_records, simulate
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -94,7 +94,7 @@ def made_rows() -> list[ResultRow]:
 
 def plan_of(**given: Any):
     made = {"pre_exposure": [a.name for a in OLD], "frozen": ["old-0"], "looks": 2,
-            "permutations": 499, "control_margin": 0.2,
+            "permutations": 499, "control_margin": 0.2, "outcomes": COUNTED,
             "sensitivity": ["unadjusted", "leave-one-stratum-out", "shrinkage"],
             } | given  # fmt: skip
     return standard_plan(STRATA, 48, **made)

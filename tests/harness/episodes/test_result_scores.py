@@ -91,6 +91,8 @@ def test_one_wrong_fit_and_one_wrong_count() -> None:
     )  # fmt: skip
     # fit and counts need the key, (5 · 0.75 + 3 · 0.5) / 8; form is the same in every instance
     assert (found.score_key, found.score_static) == (pytest.approx(0.65625), 1.0)
+    assert found.key_fraction == pytest.approx(4 / 6)  # 3 + 1 of the 4 + 2 that need the key
+    assert found.gate_free is None
 
 
 def test_everything_right_and_everything_wrong() -> None:
@@ -109,7 +111,7 @@ def test_what_the_model_failed_at_scores_zero_in_every_column(stop: StopReason) 
     assert found.status is Status.MODEL_FAILURE
     assert (found.score, found.passed, found.total) == (0.0, 0, 7)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (0, 0, None, 0)
-    assert (found.score_key, found.score_static) == (0, 0)
+    assert (found.score_key, found.score_static, found.key_fraction) == (0, 0, 0)
 
 
 def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
@@ -118,7 +120,7 @@ def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
     assert found.status is Status.MISSING
     assert (found.score, found.passed, found.total) == (None, None, None)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (None,) * 4
-    assert (found.score_key, found.score_static) == (None, None)
+    assert (found.score_key, found.score_static, found.key_fraction) == (None,) * 3
 
 
 def test_a_seeds_mean_counts_failures_of_the_model_and_leaves_out_the_others() -> None:
@@ -130,10 +132,12 @@ def test_a_seeds_mean_counts_failures_of_the_model_and_leaves_out_the_others() -
     ]
     private = [replace(public[2], arm=Arm.PRIVATE, instance="sha256:j", replicate=0)]
     table = make_table([*public, *private])
-    data = make_seed_means(table, ("score", "fraction"), ("by_hand/easy",), wave=0)
+    outcomes = ("score", "fraction", "key-fraction")
+    data = make_seed_means(table, outcomes, ("by_hand/easy",), wave=0)
     means = data.values[data.public][0, 0]
-    # (0.725 + 0 + 1) / 3 = 0.575 and (5/7 + 0 + 1) / 3 = 4/7: three runs count, not four
-    assert means.tolist() == pytest.approx([0.575, 4 / 7])
+    # (0.725 + 0 + 1) / 3 = 0.575 and (5/7 + 0 + 1) / 3 = 4/7: three runs count, not four; of the
+    # criteria that need the key (4/6 + 0 + 1) / 3
+    assert means.tolist() == pytest.approx([0.575, 4 / 7, 5 / 9])
     assert np.isnan(data.values[~data.public]).all()  # all of its runs are missing: no zero
 
 

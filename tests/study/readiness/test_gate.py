@@ -183,6 +183,11 @@ REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         "21: recipients",
         "add age1",
     ),
+    "an outcome that no episode is graded for": (
+        (("target_gap: 0.4", "outcomes: [score, gate-free]"),),
+        "18: plan.outcomes",
+        "register score, key-fraction or fraction",
+    ),
     "a control without a date": (
         (
             ("old-4: {provider: scripted, agent: honest, error_rate: 0.1, ", "old-4: {"),
@@ -208,6 +213,11 @@ UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         (("  target_gap: 0.4", "  target_gap: 0.22\n  looks: 20"),),
         "5: seeds_per_arm",
         "`looks: ",
+    ),
+    "too few runs": (
+        (("target_gap: 0.4", "target_gap: 0.21"),),
+        "5: seeds_per_arm: 21 points",
+        "`replicates: ",
     ),
     "fewer than eight control runs": (
         (("replicates: 2", "replicates: 1"),),
@@ -274,6 +284,13 @@ def test_the_base_of_these_cases_is_drawn_and_registered_without_a_reason(tmp_pa
     record, _ = pipeline.register(pipeline.open_study(folder))
     assert record.underpowered is None
     assert shortfalls_of(record) == ()
+    assert "finds 40 points in one model with probability 1.00" in record.plan.chances
+    form = json.loads((folder / "registration.json").read_text())
+    answers = {field["name"]: field["answer"] for field in form["fields"]}
+    assert record.plan.chances in answers["Sample size rationale"]
+    assert "and clears a model without inflation with probability 0." in record.plan.chances
+    again = pipeline.register(pipeline.open_study(folder))[0]  # no promise that could be broken
+    assert again == record
 
 
 def test_a_reason_lets_a_plan_pass_and_is_recorded_with_what_it_lacks(tmp_path: Path) -> None:
@@ -303,6 +320,18 @@ def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_p
     assert refused.exit_code == 2
     assert "10 points in one model would be found with probability" in refused.stderr
     assert [entry.kind for entry in pipeline.open_study(folder).ledger.entries()] == ["sealed-set"]
+
+
+def test_too_few_runs_of_frozen_models_are_warned_of(tmp_path: Path) -> None:
+    four = changed(
+        ("frozen: [old-1]", "frozen: [old-1, old-2, old-3, old-4]"),
+        ("  - [old-1, new]", "  - [old-1, old-2, old-3, old-4, new]"),
+    )
+    for name, text, runs in (("one", STUDY, 2), ("four", four, 8)):
+        result = draw(make(tmp_path / name, text))
+        assert result.exit_code == 0, result.stderr
+        said = f"plan.controls.frozen: {runs} runs of frozen models" in result.stderr
+        assert said == (runs < 8)
 
 
 @pytest.mark.parametrize("reason", [" ", "two\nlines"])
