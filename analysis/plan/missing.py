@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.plan.primary import ModelScores, Studies, permuted_studies
+from analysis.plan.primary import LookData, ModelScores, Studies, permuted_studies
 from analysis.stats import (
     Bools,
     Floats,
@@ -131,6 +131,17 @@ def fill_missing(
         for fill in fills
     )
     return Fills(blind, adverse)
+
+
+def fill_look(data: LookData) -> LookData:
+    """The look with every missing run of its models as adverse to a claim as a score can be; a
+    model without any score stays without."""
+    means = data.means
+    scores = data.studies(range(len(means.columns))).scores
+    fills = fill_missing(scores, means.stratum, means.public, against_claim=True)
+    tested = np.asarray(means.scored.any(axis=0))
+    residuals = np.where(tested[:, None], fills.adverse, np.nan)
+    return replace(data, adjusted=replace(data.adjusted, residuals=residuals))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -46,13 +46,37 @@ class Monitored:
     note: str = ""
 
 
-def monitor_looks(registered: RegisteredPlan, looks: Sequence[tuple[int, LookData]]) -> Monitored:
-    """P4 over the registered looks so far: each its wave and its data, in order.
+def monitor_looks(
+    registered: RegisteredPlan,
+    looks: Sequence[tuple[int, LookData]],
+    worst: Sequence[tuple[int, LookData]] = (),
+) -> Monitored:
+    """P4 over the registered looks so far: each its wave and its data, in order. ``worst`` are the
+    same looks with their missing runs as adverse to a claim as a score can be: it rejects only if
+    it does with these too (spec/verdicts.md, 4).
 
     A look of which every model is excluded, or every run missing, is passed over. One that has
     an arm of a stratum without a score ends the monitoring before it, with a note; the results
     until then stand.
     """
+    monitored = _monitor(registered, looks)
+    if monitored.rejected_at is None or not worst:
+        return monitored
+    adverse = _monitor(registered, worst)
+    since = adverse.rejected_at and max(adverse.rejected_at, monitored.rejected_at)
+    if since == monitored.rejected_at:
+        return monitored
+    why = f"If missing runs resemble the others, they do from wave {monitored.rejected_at} on."
+    return replace(
+        monitored,
+        looks=tuple(replace(look, crossed=look.wave == since) for look in monitored.looks),
+        rejected_at=since,
+        window=None if since is None else adverse.window,
+        note=f"{why} {monitored.note}".rstrip(),
+    )
+
+
+def _monitor(registered: RegisteredPlan, looks: Sequence[tuple[int, LookData]]) -> Monitored:
     plan, rules = registered.plan, registered.rules
     alpha = rules.study_alpha
     monitored, note = _sound(looks[: plan.looks])

@@ -36,9 +36,9 @@ MISSING_TIPPING = MISSING + (
     "the score that speaks most against the verdict (0 public and 1 private against contamination, "
     "the converse against its absence). The smallest share of the latter that undoes the verdict "
     "is its tipping point; where there is one, the verdict is inconclusive. So it is if it changes "
-    "with every missing run of the control models at the score that speaks most against it. Rates "
-    "of loss, and the control models' scores on the instances that lost runs, are compared between "
-    "the arms, and decide nothing."
+    "with every missing run of the control models at the score that speaks most against it. A "
+    "claim of the study must hold with both so filled. Rates of loss, and the control models' "
+    "scores on the instances that lost runs, are compared between the arms, and decide nothing."
 )
 SENSITIVITY: Mapping[str, str] = MappingProxyType(
     {

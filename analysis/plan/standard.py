@@ -31,6 +31,7 @@ from analysis.plan.controls import (
 )
 from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.judge_drift import Drift
+from analysis.plan.missing import fill_look
 from analysis.plan.monitoring import Monitored, monitor_looks
 from analysis.plan.negative_controls import DISAGREES
 from analysis.plan.presets import EXCLUSIONS, RegisteredPlan, control_models, look_alpha
@@ -133,12 +134,12 @@ def run_standard(
     judged = _Judged(_second(registered, table, history), tuple(drifts), scored_by)
     parts = make_seed_means(clean, (*DIMENSIONS, *PARTS), plan.strata)
     controls = (*_controls(registered, means, looks, judged), *_static(registered, parts, looks))
-    watched = [each for each in looks if not each[0].beyond]  # whether all have verdicts or not
     results = [look for look, _ in looks]
+    watched = [look for look in results if not look.beyond]  # whether all have verdicts or not
     return StandardResult(
         tuple(_judge_look(look, controls) for look in results),
         controls,
-        monitor_looks(registered, _watched(registered, whole, kept, watched)),
+        _monitor(registered, _monitored_means(plan, whole, kept, means), watched),
         (
             *_sensitivity_results(registered, clean, parts, looks),
             *_burn_tests(registered, whole, kept.seeds, results),
@@ -295,29 +296,44 @@ def _doubt(means: SeedMeans, data: LookData, calibrating: Sequence[int], changed
     return ""
 
 
-def _watched(
-    registered: RegisteredPlan,
-    table: ResultTable,
-    kept: RetainedRows,
-    looks: Sequence[tuple[LookResult, LookData]],
-) -> list[tuple[int, LookData]]:
-    """The looks of P4: as P1, but for single burned instances, which stay. Looks without verdicts
-    are passed over."""
-    faulty = _faulty_waves(look for look, _ in looks)
-    looks = [(look, data) for look, data in looks if not look.doubt]
+def _monitored_means(
+    plan: Plan, table: ResultTable, kept: RetainedRows, means: SeedMeans
+) -> SeedMeans:
+    """The means of P4: those of P1, but for single burned instances, which stay."""
     if np.array_equal(kept.primary, kept.monitored):
-        return [(look.wave, data) for look, data in looks]
-    plan = registered.plan
-    means = make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
-    return [(look.wave, _data_of(registered.rules, means, look, faulty)) for look, _ in looks]
+        return means
+    return make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
+
+
+def _monitor(
+    registered: RegisteredPlan, means: SeedMeans, looks: Sequence[LookResult]
+) -> Monitored:
+    """P4. Looks without verdicts are passed over."""
+    rules, faulty = registered.rules, _faulty_waves(looks)
+    believed = [look for look in looks if not look.doubt]
+    data = [(look.wave, _data_of(rules, means, look, faulty)) for look in believed]
+    if not means.missing.any():
+        return monitor_looks(registered, data)
+    worst = (_data_of(rules, means, look, faulty, against_claim=True) for look in believed)
+    return monitor_looks(
+        registered,
+        data,
+        [(look.wave, fill_look(filled)) for look, filled in zip(believed, worst, strict=True)],
+    )
 
 
 def _data_of(
-    rules: StandardRules, means: SeedMeans, look: LookResult, faulty: Set[int]
+    rules: StandardRules,
+    means: SeedMeans,
+    look: LookResult,
+    faulty: Set[int],
+    *,
+    against_claim: bool | None = None,
 ) -> LookData:
     """A look's models in other means than those that they were tested in."""
     tested = means.where(look.wave, [result.model for result in look.results])
-    return look_data(means, tested, _calibrating(rules, means, look.wave, faulty))
+    calibrating = _calibrating(rules, means, look.wave, faulty)
+    return look_data(means, tested, calibrating, against_claim=against_claim)
 
 
 def _burn_tests(

@@ -651,6 +651,27 @@ def test_the_study_is_monitored_over_its_looks(rows, analysis):
     assert quiet.rejected_at is None
 
 
+def test_the_study_claims_nothing_that_hangs_on_missing_runs(rows, many):
+    lost = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.wave and r.model in ("honest", "other", "later")
+        and (r.score <= 0.3 if r.arm == Arm.PUBLIC else r.score >= 0.5) else r
+        for r in many if r.model != "told"
+    ]  # fmt: skip
+    found = analyse(plan_of(sensitivity=[]), make_table(lost), REGISTRATION).standard.monitored
+    assert found.looks[0].share < 0.001, "as it is the study would reject"
+    assert (found.rejected_at, found.window) == (None, None)
+    assert not any(look.crossed for look in found.looks)
+    assert found.note == "If missing runs resemble the others, they do from wave 1 on."
+    few = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if int(r.instance[-2:], 16) < 8 else r
+        for r in rows
+    ]  # fmt: skip
+    kept = analyse(plan_of(sensitivity=[]), make_table(few), REGISTRATION).standard.monitored
+    assert (kept.rejected_at, kept.note) == (1, "")
+
+
 def test_an_early_look_says_the_same_after_a_later_one(rows, analysis):
     early = analyse(plan_of(), make_table([r for r in rows if r.wave < 2]), REGISTRATION)
     (one,), two = early.standard.monitored.looks, analysis.standard.monitored.looks[0]
