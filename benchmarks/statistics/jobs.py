@@ -15,12 +15,16 @@ from benchmarks.statistics.trials import (
     Hits,
     Look,
     Stream,
+    count_control_loss,
+    count_coverage,
     count_look_fault,
     count_looks,
     count_one_model,
     count_selective_loss,
+    count_study_loss,
     count_verdicts,
     count_wrong_units,
+    forecast_published,
     forecast_verdicts,
 )
 
@@ -28,6 +32,8 @@ NOTHING_LOST, UNEVENLY_LOST = (0.0, 0.0), (0.02, 0.06)
 FAULTS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.10)
 ABOVE_MARGIN = 0.055
 SEVERAL = 3  # models of a look
+MODEL, CONTROLS, STUDY = "the model", "the control models", "all 24 models of a study"
+COVERAGE, FORECAST, BY_VARIANCE = "coverage", "forecast", "forecast by published variance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,9 @@ def _error(rate: float, of: int) -> float:
     return round(math.sqrt(kept * (1 - kept) / of), 6)
 
 
-def one_key(per_arm: int, gap: float, lost: tuple[float, float] = NOTHING_LOST) -> str:
-    """The name of a simulation of one model."""
-    return f"one model, {per_arm}, {gap:g}, lost {lost[0]:g} and {lost[1]:g}"
+def one_key(per_arm: int, gap: float, lost: tuple[float, float], what: str = "one model") -> str:
+    """The name of a simulation of one model, or of its intervals."""
+    return f"{what}, {per_arm}, {gap:g}, lost {lost[0]:g} and {lost[1]:g}"
 
 
 def looks_key(per_arm: int, fault: float, kind: str = "plan") -> str:
@@ -81,6 +87,11 @@ def fault_key(fault: float, frozen: int) -> str:
     return f"fault of one look, {fault:g}, frozen {frozen}"
 
 
+def loss_key(per_arm: int, of: str = MODEL) -> str:
+    """The name of a simulation of runs that are lost by their score."""
+    return f"selective loss of {of}, {per_arm}"
+
+
 ONE = [(n, 0.0, lost) for n in (4, 16, 64) for lost in (NOTHING_LOST, UNEVENLY_LOST)]
 POWER = [(n, gap, NOTHING_LOST) for n in (16, 64, 128) for gap in (0.05, 0.10)]
 SHARED = [(n, fault, "plan") for n in (16, 64) for fault in FAULTS]
@@ -91,21 +102,29 @@ VERDICTS = [
     for per_arm in (16, 64, 128)
     for gap in (0.0, 0.05, 0.10)
 ]
+PUBLISHED = Look(64, 1, (0.10,))
 CLEARING = [Look(per_arm, 8, (ABOVE_MARGIN,) * SEVERAL) for per_arm in (16, 64, 128)]
 LOOK_FAULTS = [(fault, frozen) for frozen in (0, 1, 4) for fault in (0.0, 0.02, 0.05, 0.10)]
-SELECTIVE = (16, 64)
+SELECTIVE = [*((n, of) for of in (MODEL, CONTROLS) for n in (16, 64)), (16, STUDY)]
 
 
 def all_jobs() -> dict[str, Job]:
     """All simulations by name, in the order of the page."""
-    jobs = {one_key(*case): Job(partial(count_one_model, *case)) for case in (*ONE, *POWER)}
-    jobs |= {looks_key(*c): Job(partial(count_looks, *c), 0.4) for c in SHARED}
-    jobs |= {looks_key(*c): Job(partial(count_looks, *c), 0.1) for c in UNPROTECTED}
+    jobs = {one_key(*case): Job(partial(count_one_model, *case), 2) for case in (*ONE, *POWER)}
+    for case in (*ONE, *POWER):
+        jobs[one_key(*case, COVERAGE)] = Job(partial(count_coverage, *case), 10)
+    jobs |= {looks_key(*c): Job(partial(count_looks, *c), 2) for c in SHARED}
+    jobs |= {looks_key(*c): Job(partial(count_looks, *c), 0.4) for c in UNPROTECTED}
     for look in VERDICTS:
-        jobs[verdicts_key(look)] = Job(partial(count_verdicts, look))
-        if look.gaps[0]:
-            jobs[verdicts_key(look, "forecast")] = Job(partial(forecast_verdicts, look), 0.4)
-    jobs |= {verdicts_key(look): Job(partial(count_verdicts, look)) for look in CLEARING}
-    jobs |= {fault_key(*c): Job(partial(count_look_fault, *c), 0.1) for c in LOOK_FAULTS}
-    jobs |= {f"selective loss, {n}": Job(partial(count_selective_loss, n)) for n in SELECTIVE}
+        part = 4 if look.looks == 1 else 2
+        jobs[verdicts_key(look)] = Job(partial(count_verdicts, look), part)
+        jobs[verdicts_key(look, FORECAST)] = Job(partial(forecast_verdicts, look), part)
+    jobs[verdicts_key(PUBLISHED, BY_VARIANCE)] = Job(partial(forecast_published, PUBLISHED), 4)
+    jobs |= {verdicts_key(look): Job(partial(count_verdicts, look), 2) for look in CLEARING}
+    for fault, frozen in LOOK_FAULTS:
+        of = partial(count_look_fault, fault, frozen)
+        jobs[fault_key(fault, frozen)] = Job(of, 0.4 if fault else 1)
+    counts = {MODEL: count_selective_loss, CONTROLS: count_control_loss, STUDY: count_study_loss}
+    parts = {MODEL: 1.0, CONTROLS: 0.4, STUDY: 0.2}
+    jobs |= {loss_key(n, of): Job(partial(counts[of], n), parts[of]) for n, of in SELECTIVE}
     return jobs | {"wrong units": Job(count_wrong_units)}

@@ -84,16 +84,18 @@ def pool_controls(controls: Sequence[Runs]) -> Floats:
     return np.asarray(np.mean([runs.means for runs in controls], axis=0))
 
 
+def control_scores(panel: Panel, stream: np.random.Generator, fault: float = 0.0) -> Floats:
+    """The mean of newly run control models (n, B, 2)."""
+    return pool_controls(draw_controls(panel, stream, fault))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decided:
-    """The plan's rule on one look of B studies. ``claimed``, ``contaminated`` and ``cleared`` are
-    (B, models), ``low`` and ``high`` the ends of the first outcome's 95 % interval."""
+    """The plan's rule on one look of B studies: (B, models)."""
 
     claimed: Bools  # whatever missing runs could undo
     contaminated: Bools
     cleared: Bools
-    low: Floats
-    high: Floats
 
 
 def decide_look(
@@ -101,11 +103,8 @@ def decide_look(
 ) -> Decided:
     """Apply the rule to ``values`` (n, B, models, 2) with NaN for lost runs, calibrated by
     ``control`` (n, B, 2) unless None. The studies share the permutations."""
-    n, studies, models, outcomes = values.shape
-    flat = values.reshape(n, studies * models, outcomes)
-    lost = np.isnan(flat[:, :, 0]).astype(np.int64)
-    wide = None if control is None else np.repeat(control, models, axis=1)
-    scores = ModelScores(flat, wide, lost, np.ones_like(lost))
+    _, studies, models, outcomes = values.shape
+    scores = _scores(values, control)
     members = np.arange(studies * models).reshape(studies, models)
     tranche = np.zeros_like(panel.stratum)
     drawn = Studies(scores, members, panel.public[:, None], panel.stratum, tranche)
@@ -113,14 +112,28 @@ def decide_look(
     rule = apply_rule(plan, drawn, residuals, seed, first_only=models == 1)
     gaps = estimate_gaps(residuals, panel.stratum, panel.public)
     by_model = GapEstimates(*(part.reshape(studies, models, outcomes) for part in astuple(gaps)))
-    half = by_model.se[..., 0] * stdtrit(by_model.df[..., 0], 0.975)
-    return Decided(
-        rule.claimed,
-        rule.contaminated,
-        clear_models(by_model, plan.margin).cleared & ~rule.contaminated,
-        by_model.gap[..., 0] - half,
-        by_model.gap[..., 0] + half,
-    )
+    cleared = clear_models(by_model, plan.margin).cleared & ~rule.contaminated
+    return Decided(rule.claimed, rule.contaminated, cleared)
+
+
+def estimate_ends(
+    panel: Panel, values: Floats, control: Floats, level: float
+) -> tuple[Floats, Floats]:
+    """The one-sided bounds at that level (columns,), lower and upper, of the first outcome's gap in
+    each column of ``values`` (n, B, models, 2), calibrated by ``control`` (n, B, 2)."""
+    residuals = _scores(values, control).adjusted(panel.stratum).residuals
+    gaps = estimate_gaps(residuals[..., 0], panel.stratum, panel.public)
+    half = gaps.se * stdtrit(gaps.df, 1 - level)
+    return gaps.gap - half, gaps.gap + half
+
+
+def _scores(values: Floats, control: Floats | None) -> ModelScores:
+    """A column for each study and model, calibrated by its study's control models."""
+    n, studies, models, outcomes = values.shape
+    flat = values.reshape(n, studies * models, outcomes)
+    lost = np.isnan(flat[:, :, 0]).astype(np.int64)
+    wide = None if control is None else np.repeat(control, models, axis=1)
+    return ModelScores(flat, wide, lost, np.ones_like(lost))
 
 
 def as_table(panel: Panel, study: int, parts: Sequence[ModelRuns]) -> ResultTable:

@@ -5,17 +5,22 @@ many studies.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.plan import CONTAMINATED
 from analysis.plan.standard import run_standard
 from analysis.planning import (
+    ARTICLE,
+    Components,
     PowerDesign,
     PowerSetting,
     SimulationSize,
+    chance_cleared,
     estimate_components,
     power_at,
 )
@@ -27,6 +32,7 @@ from benchmarks.statistics.mixed_strata import (
     CRITERIA,
     KINDS,
     TOP,
+    Bools,
     Floats,
     Model,
     Panel,
@@ -38,11 +44,12 @@ from benchmarks.statistics.mixed_strata import (
 from benchmarks.statistics.planned_studies import (
     ModelRuns,
     as_table,
+    control_scores,
     controls_at,
     decide_look,
     draw_controls,
+    estimate_ends,
     make_plan,
-    pool_controls,
 )
 from registry.ledger import Plan
 
@@ -51,6 +58,7 @@ Stream = np.random.Generator
 
 ALPHA, Z = 0.025, 1.959964
 BATCH = 25  # studies that share a draw of permutations
+PILOT = 20  # studies that share a pilot
 LOOKS = (6, 1, 6, 1, 3, 2, 3, 2)  # models of each look: 24 in eight looks of unequal size
 LOOK_PERMUTATIONS = 1599  # 5 of 1600 is the alpha of one of eight looks
 LOST = 0.049  # the share of runs lost, just below what the first plan looked at
@@ -67,6 +75,11 @@ def seed_of(stream: Stream) -> int:
     return int(stream.integers(1 << 62))
 
 
+def registration_of(stream: Stream) -> str:
+    """The digest of a registration, which seeds its permutations."""
+    return f"sha256:{seed_of(stream):064x}"
+
+
 # One model at one look
 
 
@@ -74,26 +87,44 @@ def count_one_model(
     per_arm: int, gap: float, lost: tuple[float, float], count: int, stream: Stream
 ) -> Hits:
     """One model at full alpha, with shares of the public and private runs lost at random: claims of
-    the plan, without calibration, and with the true difficulty taken off; and intervals that hold
-    the gap."""
+    the plan, without calibration, and with the true difficulty taken off."""
     hits: Hits = Counter()
     plan, model = make_plan(per_arm), Model("new", gap=gap)
     for size in sizes(count):
         panel = draw_panel(per_arm, size, stream)
-        control, seed = pool_controls(draw_controls(panel, stream)), seed_of(stream)
-        values = run_model(panel, model, stream).means
-        share = np.where(panel.public, *lost)
-        values[stream.random(values.shape[:2]) < share[:, None]] = np.nan
+        control, seed = control_scores(panel, stream), seed_of(stream)
+        values = _runs_left(panel, model, lost, stream)
         truth = np.repeat(true_difficulty(panel, model)[:, :, None], 2, axis=2)
         claims = {
-            name: decide_look(plan, panel, values[:, :, None], x, seed)
+            name: decide_look(plan, panel, values, x, seed)
             for name, x in (("plan", control), ("uncalibrated", None), ("oracle", truth))
         }
         hits.update({name: int(decided.claimed.sum()) for name, decided in claims.items()})
-        calibrated = claims["plan"]
-        hits["contaminated"] += int(calibrated.contaminated.sum())
-        hits["coverage"] += int(((calibrated.low <= gap) & (gap <= calibrated.high)).sum())
+        hits["contaminated"] += int(claims["plan"].contaminated.sum())
     return hits
+
+
+def count_coverage(
+    per_arm: int, gap: float, lost: tuple[float, float], count: int, stream: Stream
+) -> Hits:
+    """95 % intervals of one model's gap that hold it, and one-sided 95 % bounds below it."""
+    hits: Hits = Counter()
+    for size in sizes(count):
+        panel = draw_panel(per_arm, size, stream)
+        control = control_scores(panel, stream)
+        values = _runs_left(panel, Model("new", gap=gap), lost, stream)
+        low, high = estimate_ends(panel, values, control, 0.025)
+        hits["coverage"] += int(((low <= gap) & (gap <= high)).sum())
+        hits["above the bound"] += int((estimate_ends(panel, values, control, 0.05)[1] < gap).sum())
+    return hits
+
+
+def _runs_left(panel: Panel, model: Model, lost: tuple[float, float], stream: Stream) -> Floats:
+    """Scores (n, B, 1, 2) of a model of which shares of the public and private runs are lost."""
+    values = run_model(panel, model, stream).means
+    share = np.where(panel.public, *lost)
+    values[stream.random(values.shape[:2]) < share[:, None]] = np.nan
+    return values[:, :, None]
 
 
 # Eight looks
@@ -107,7 +138,7 @@ def count_looks(per_arm: int, fault: float, kind: str, count: int, stream: Strea
     plan = make_plan(per_arm, looks=len(LOOKS), permutations=LOOK_PERMUTATIONS)
     for size in sizes(count):
         panel = draw_panel(per_arm, size, stream)
-        control = pool_controls(draw_controls(panel, stream, fault))
+        control = control_scores(panel, stream, fault)
         named, average = np.zeros(size, dtype=bool), []
         for models in LOOKS:
             values = _clean_models(panel, models, fault, stream)
@@ -178,7 +209,7 @@ def count_verdicts(look: Look, count: int, stream: Stream) -> Hits:
     hits: Hits = Counter()
     for size in sizes(count):
         panel = draw_panel(look.per_arm, size, stream)
-        control = pool_controls(draw_controls(panel, stream))
+        control = control_scores(panel, stream)
         runs = [run_model(panel, Model("new", gap=gap), stream).means for gap in look.gaps]
         decided = decide_look(look.plan, panel, np.stack(runs, axis=2), control, seed_of(stream))
         hits["contaminated"] += int(decided.contaminated[:, 0].sum())
@@ -190,15 +221,31 @@ def count_verdicts(look: Look, count: int, stream: Stream) -> Hits:
 
 def forecast_verdicts(look: Look, count: int, stream: Stream) -> Hits:
     """What ``power`` forecasts of the same look, from the control models' runs on 4 × 64 instances
-    an arm as its pilot, blind to the arms."""
-    pilot = draw_panel(64, 1, stream)
-    table = as_table(pilot, 0, controls_at(0, draw_controls(pilot, stream)))
-    components = estimate_components(table, look.plan.outcomes, KINDS).components
+    an arm as its pilot, blind to the arms; a pilot of its own for every ``PILOT`` studies. Claims
+    on the first model if it leaks, else its clearing."""
+    hits: Hits = Counter()
+    for size in sizes(count, PILOT):
+        pilot = draw_panel(64, 1, stream)
+        table = as_table(pilot, 0, controls_at(0, draw_controls(pilot, stream)))
+        components = estimate_components(table, look.plan.outcomes, KINDS).components
+        hits.update(_count_forecast(look, components, size, stream))
+    return hits
+
+
+def forecast_published(look: Look, count: int, stream: Stream) -> Hits:
+    """What ``power`` forecasts of the same look with the variance of published results."""
+    return _count_forecast(look, ARTICLE, count, stream)
+
+
+def _count_forecast(look: Look, components: Components, count: int, stream: Stream) -> Hits:
     setting = PowerSetting(
         len(look.gaps), control_models=len(CONTROLS), control_runs=CONTROL_RUNS, gap=look.gaps[0]
     )
     effort = SimulationSize(count, look.plan.permutations, seed_of(stream))
-    point = power_at(PowerDesign(look.plan, components, setting), effort, study=False)
+    design = PowerDesign(look.plan, components, setting)
+    if not any(look.gaps):
+        return Counter({"cleared": round(chance_cleared(design, effort) * count)})
+    point = power_at(design, effort, study=False)
     return Counter({"contaminated": round(point.power * count)})
 
 
@@ -208,18 +255,64 @@ def count_selective_loss(per_arm: int, count: int, stream: Stream) -> Hits:
     hits: Hits = Counter()
     for size in sizes(count):
         panel = draw_panel(per_arm, size, stream)
-        control = pool_controls(draw_controls(panel, stream))
+        control = control_scores(panel, stream)
         values = run_model(panel, Model("new"), stream).means
-        for arm, sign in ((panel.public, 1), (~panel.public, -1)):
-            lost = np.argsort(sign * values[arm, :, 0], axis=0, kind="stable")
-            lost = lost[: int(LOST * len(lost))]
-            values[np.flatnonzero(arm)[lost], np.arange(size)] = np.nan
+        values[_lost_by_score(values[..., 0], panel.public, 1)] = np.nan
         decided = decide_look(
             make_plan(per_arm), panel, values[:, :, None], control, seed_of(stream)
         )
         hits["contaminated"] += int(decided.contaminated.sum())
         hits["at random"] += int(decided.claimed.sum())
     return hits
+
+
+def count_control_loss(per_arm: int, count: int, stream: Stream) -> Hits:
+    """The same of a clean model that has all of its runs, where of the control models the best
+    public runs and the worst private ones were lost."""
+    hits: Hits = Counter()
+    plan = make_plan(per_arm)
+    for _ in range(count):
+        panel = draw_panel(per_arm, 1, stream)
+        controls, new = draw_controls(panel, stream), run_model(panel, Model("new"), stream)
+        outcomes = np.stack([runs.outcomes[:, 0] for runs in controls], axis=1)
+        runs = outcomes.reshape(-1, 2)
+        public = panel.public.repeat(len(runs) // len(panel.public))
+        runs[_lost_by_score(runs[:, :1], public, -1)[:, 0]] = np.nan
+        left = [replace(c, outcomes=outcomes[:, None, m]) for m, c in enumerate(controls)]
+        parts = [*controls_at(0, left), ModelRuns(1, "new", new)]
+        (verdict,) = run_standard(plan, as_table(panel, 0, parts), registration_of(stream)).verdicts
+        hits["contaminated"] += verdict.verdict == CONTAMINATED
+        hits["at random"] += verdict.p_adjusted <= verdict.alpha
+    return hits
+
+
+def count_study_loss(per_arm: int, count: int, stream: Stream) -> Hits:
+    """Claims on studies as a whole (P4) of three clean models at each of eight looks, of which the
+    worst public and the best private runs were lost."""
+    hits: Hits = Counter()
+    plan = make_plan(per_arm, looks=8, permutations=LOOK_PERMUTATIONS)
+    for _ in range(count):
+        panel = draw_panel(per_arm, 1, stream)
+        parts = controls_at(0, draw_controls(panel, stream))
+        for wave, place in itertools.product(range(1, 9), range(3)):
+            runs = run_model(panel, Model("new"), stream)
+            runs.outcomes[_lost_by_score(runs.outcomes[:, :, 0, 0], panel.public, 1)] = np.nan
+            parts.append(ModelRuns(wave, f"new {place}", runs))
+        result = run_standard(plan, as_table(panel, 0, parts), registration_of(stream))
+        found = result.monitored
+        hits["contaminated"] += found.rejected_at is not None
+        hits["at random"] += found.rejected_at is not None or bool(found.note)
+    return hits
+
+
+def _lost_by_score(scores: Floats, public: Bools, sign: int) -> Bools:
+    """Marks the share ``LOST`` of the runs (n, B) of each arm: with ``sign`` 1 the worst public and
+    the best private ones, with -1 the converse."""
+    lost = np.zeros(scores.shape, dtype=bool)
+    for arm, way in ((public, sign), (~public, -sign)):
+        order = np.argsort(way * scores[arm], axis=0, kind="stable")[: int(LOST * arm.sum())]
+        lost[np.flatnonzero(arm)[order], np.arange(scores.shape[1])] = True
+    return lost
 
 
 def count_look_fault(fault: float, frozen: int, count: int, stream: Stream) -> Hits:
@@ -232,8 +325,7 @@ def count_look_fault(fault: float, frozen: int, count: int, stream: Stream) -> H
         before, again = draw_controls(panel, stream), draw_controls(panel, stream, fault)
         new = run_model(panel, Model("new"), stream, fault=fault)
         parts = [*controls_at(0, before), *controls_at(1, again)[:frozen], ModelRuns(1, "new", new)]
-        registration = f"sha256:{seed_of(stream):064x}"
-        result = run_standard(plan, as_table(panel, 0, parts), registration)
+        result = run_standard(plan, as_table(panel, 0, parts), registration_of(stream))
         hits[result.verdicts[0].verdict] += 1
         hits["harness changed"] += result.looks[0].changed
     return hits
@@ -250,7 +342,7 @@ def count_wrong_units(count: int, stream: Stream) -> Hits:
     for size in sizes(count):
         panel = draw_panel(16, size, stream)
         runs = run_model(panel, Model("new"), stream, runs=6)
-        control = pool_controls(draw_controls(panel, stream))
+        control = control_scores(panel, stream)
         hits["criteria"] += int((pooled_z(panel, runs) >= Z).sum())
         hits["runs"] += int((stratified_z(panel, runs.outcomes[..., 0]) >= Z).sum())
         decisions = decide_look(plan, panel, runs.means[:, :, None], control, seed_of(stream))

@@ -52,6 +52,9 @@ def test_a_figure_beyond_its_target_is_seen() -> None:
     assert Figure("job", "plan", about=0.025).missed(stored(0.0))
     assert Figure("job", "plan", least=0.95).missed(stored(0.92))
     assert not Figure("job", "plan", least=0.95).missed(stored(0.97))
+    for rate, missed in ((0.92, False), (0.88, True)):
+        both = stored(rate) | {"power": {"of": 1000, "cells": {"plan": (0.95, 0.01)}}}
+        assert Figure("job", "plan", forecast="power").missed(both) == missed
     assert Figure("job", "never", most=0.025).rate(stored(0.0)) == (0.0, pytest.approx(0.001, 1e-2))
     assert Figure("other", "plan").rate(stored(0.0)) is None
 
