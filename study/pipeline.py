@@ -107,7 +107,11 @@ def describe(record: Preregistration) -> str:
     """A registration in one line."""
     plan = record.plan
     return (
-        f"plan {plan.name}: {len(plan.strata)} strata, {plan.seeds_per_arm} seeds an arm and "
-        f"stratum, {plan.looks} looks, one-sided alpha {plan.alpha:g}; "
-        f"commit {record.provenance.commit[:12]}"
+        f"plan {plan.name}: {_count(len(plan.strata), 'stratum', 'strata')}, "
+        f"{plan.seeds_per_arm} seeds an arm and stratum, {_count(plan.looks, 'look', 'looks')}, "
+        f"one-sided alpha {plan.alpha:g}; commit {record.provenance.commit[:12]}"
     )
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"

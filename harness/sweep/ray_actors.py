@@ -162,9 +162,9 @@ def ray_session(address: str | None) -> Iterator[None]:
     except Exception as error:  # also if a node does not start in time
         reason = (str(error) or type(error).__name__).splitlines()[0]
         if address is None:
-            raise HarnessError(
-                f"Ray does not start on this machine: {reason} (is it very busy? what is done is "
-                "kept: run the same again)"
+            raise CoordinatorLost(
+                f"Ray does not start on this machine: {reason}; if it is very busy, wait, and run "
+                "the same command again: finished work is kept"
             ) from error
         raise HarnessError(
             f"no Ray cluster answers at {address}: {reason} "

@@ -79,6 +79,16 @@ def plain_json(value: Any) -> str:
     return text
 
 
+def plain_text(text: str) -> str:
+    """Return a text as stdout will show it: with plain equivalents of what it cannot encode, so
+    that a table has the right widths."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        return text.encode(encoding, _HANDLER).decode(encoding)
+    except LookupError:  # streams that `replace_in_streams` has not seen
+        return text
+
+
 def _replace(error: UnicodeError) -> tuple[str, int]:
     """Return the plain equivalents of the characters that were refused, as an error handler of
     codecs does."""

@@ -21,7 +21,7 @@ import click
 from analysis import report as reports
 from registry import ledger
 from study import workspace
-from study.cli.encoding import plain_json
+from study.cli.encoding import plain_json, plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
 PATH = click.Path(path_type=Path)
+_WIDE = 80  # columns of a terminal that has a bar beside the words
 _GAP = 2  # characters between two columns, or beside the first and the last
 _UNBROKEN = 24  # characters of a word that a narrow column does not break; of models, all
 
@@ -245,12 +246,16 @@ class _Column:
 def _column(name: str, values: Sequence[Any], right: Collection[str]) -> _Column:
     from rich.cells import cell_len
 
-    header, cells = name.replace("_", " "), tuple(map(_cell, values))
+    header, cells = plain_text(name.replace("_", " ")), tuple(map(_cell, values))
+    for cell in cells:
+        cell.plain = plain_text(cell.plain)
     texts = [header, *(cell.plain for cell in cells)]
     most = max(cell_len(line) for text in texts for line in text.splitlines() or [""])
     if all(isinstance(value, int | float) for value in values) or name in right:
         least = max(map(cell_len, [*header.split(), *texts[1:]]))
         return _Column(header, cells, True, least, most)
+    if name == "step":  # a command, to be copied
+        return _Column(header, cells, False, most, most)
     longest = max((cell_len(word) for text in texts for word in text.split()), default=1)
     return _Column(
         header, cells, False, longest if name == "model" else min(longest, _UNBROKEN), most
@@ -381,6 +386,10 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     if early := [_early_row(row) for row in body["before_publication"]]:
         title = "Before publication: no verdicts; public minus private, in points"
         print_records(early, title=title, right=("gap (95 %)", "seeds"))
+    if not rows:
+        first = "verdicts need a wave with models to test that is begun after the release: "
+        steps = "`dosimeter publish`, then `dosimeter sweep` of such a wave (docs/waves.md)"
+        print_line(first + steps, "note:", "yellow")
     for note in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
         about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == note)
         print_line(note, f"{', '.join(about)}:", "yellow")
@@ -434,6 +443,8 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
         names = ("sequence", "time", "kind", "digest", "body")
         print_json([{name: getattr(entry, name) for name in names} for entry in entries])
         return
+    if not entries:
+        print_line("no records yet: `dosimeter draw` makes the first")
     for entry in entries:
         digest = entry.digest.removeprefix("sha256:")[:12]
         facts = f" {entry.time}  {digest}  {entry.kind:<15}  {_about(entry.kind, entry.body)}"
@@ -522,19 +533,20 @@ def _bar() -> Iterator[Watch]:
     if not console.is_terminal:
         yield _print_periodically(console)
         return
+    wide = console.width >= _WIDE
     bar = progress.Progress(
         progress.SpinnerColumn(),
         progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
+        *([progress.BarColumn()] if wide else []),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
+        *([progress.TimeRemainingColumn()] if wide else []),
         console=console,
     )
 
     def show(step: str, done: int, of: int) -> None:
         if not bar.tasks:
-            bar.add_task(step, total=None)
+            bar.add_task(step, total=of or None, completed=done)
             bar.start()
         bar.tasks[0].total = of or None  # unknown again; `update` would keep the last one
         bar.update(bar.tasks[0].id, description=step, completed=done)

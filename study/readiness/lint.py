@@ -4,6 +4,7 @@ a registration are these."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -37,7 +38,7 @@ from study.readiness.later_refusals import (
     price_faults,
 )
 from study.readiness.target_power import LEAST_POWER, find_power, find_remedies, points
-from study.workspace import Study
+from study.workspace import Study, on_this_machine
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 _BUILT_IN = "scripted"
@@ -100,6 +101,7 @@ def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
     return chain(
         _missing_here(study, environment),
         _missing_prices(study),
+        _free_servers(study),
         _idle_models(study.protocol),
         _burned_panels(study.protocol),
         _few_frozen_runs(study.protocol),
@@ -205,6 +207,24 @@ def _missing_prices(study: Study) -> Faults:
                 place,
                 f"{lacks} for {pin.version} of {pin.provider}: state it (docs/money.md), or give "
                 "the sweep --allow-unknown-price",
+            )
+
+
+def _free_servers(study: Study) -> Faults:
+    """Yield models and judges with a price of 0 that run on a server elsewhere."""
+    named = study.protocol.prices
+    try:
+        prices = PriceList("", "", ()) if named is None else read_prices(study.folder / named)
+    except HarnessError:
+        return  # an error
+    for place, pin in _buyers(study.protocol):
+        price = prices.of(pin.provider, pin.version)
+        address = json.loads(dict(pin.settings).get("base_url", '""'))
+        if price is not None and not (price.input or price.output or on_this_machine(address)):
+            yield (
+                place,
+                "its price is 0, and its server is not on this machine: state the price in "
+                f"{prices.path}, unless it is free",
             )
 
 

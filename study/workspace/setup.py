@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from analysis.files import write_whole
 from analysis.report import registration_json
 from generators.catalog import Catalog
 from generators.seed import Seed
+from generators.yaml_lines import Place
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import (
@@ -26,7 +27,14 @@ from registry.ledger import (
 from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
 from study.errors import StudyError
-from study.protocol import FILE_NAME, SCHEMA_NAME, Protocol, read_protocol
+from study.protocol import (
+    FILE_NAME,
+    SCHEMA_NAME,
+    ControlsSection,
+    Protocol,
+    read_protocol,
+    read_yaml,
+)
 from study.workspace.grading import grading_digest
 from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
@@ -245,10 +253,10 @@ def check_plan(study: Study, registered: Preregistration) -> None:
     for key in Plan.__dataclass_fields__:  # those that came later may be left out
         if key == "chances":  # no rule, but what was simulated then
             continue
-        if (planned := now.get(key)) != (promised := then.get(key)):
+        for name, planned, promised in _differences(key, now.get(key), then.get(key)):
             raise BrokenPromise(
-                f"{study.folder / FILE_NAME}: {key} is {planned!r}, but the plan registered in "
-                f"the ledger says {promised!r}: restore it; a new plan needs a new study"
+                f"{_placed(study, name)}: here is {_words(planned)}, and registered is "
+                f"{_words(promised)}: restore it; a new plan needs a new study"
             )
     if (tasks := _pinned_tasks(study.protocol)) != registered.tasks:
         changed = sorted(set(tasks).symmetric_difference(registered.tasks))
@@ -257,6 +265,32 @@ def check_plan(study: Study, registered: Preregistration) -> None:
             f"{', '.join(registered.tasks)} are registered (they differ in {', '.join(changed)}): "
             "restore the template files and versions; others need a new study"
         )
+
+
+def _differences(name: str, now: object, then: object) -> Iterator[tuple[str, object, object]]:
+    """Yield the name of each value that differs, and both values."""
+    if isinstance(now, Mapping) and isinstance(then, Mapping):
+        for key in sorted({*now, *then}):
+            yield from _differences(key, now.get(key), then.get(key))
+    elif now != then:
+        yield name, now, then
+
+
+def _words(value: object) -> str:
+    """Return a value of a plan as it is written, in one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return "nothing" if value is None else str(value)
+
+
+def _placed(study: Study, name: str) -> str:
+    """Return file, line and key of a value of the plan or the draw, by its name in the ledger."""
+    document = read_yaml(study.folder / FILE_NAME)
+    places: Mapping[str, Place] = {"name": ("plan", "preset"), "strata": ("tasks",)}
+    if name in ControlsSection.model_fields:
+        return document.place(("plan", "controls", name))
+    top = name in document.value
+    return document.place(places.get(name, (name,) if top else ("plan", name)))
 
 
 def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
@@ -288,9 +322,10 @@ def _check_drawn(study: Study) -> SealedSet:
     strata = tuple(task.stratum for task in study.protocol.tasks)
     planned = (strata, study.protocol.seeds_per_arm, study.protocol.reserve)
     drawn = (sealed.strata, sealed.seeds_per_arm, sealed.reserve)
-    if planned != drawn:
-        raise BrokenPromise(
-            f"{study.folder / FILE_NAME}: tasks, seeds_per_arm and the reserve's are {planned}, "
-            f"but {drawn} were drawn: restore them; another draw needs a new study"
-        )
+    for name, now, then in zip(("strata", "seeds_per_arm", "reserve"), planned, drawn, strict=True):
+        if now != then:
+            raise BrokenPromise(
+                f"{_placed(study, name)}: here is {_words(now)}, and drawn is {_words(then)}: "
+                "restore it; another draw needs a new study"
+            )
     return sealed

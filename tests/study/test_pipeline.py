@@ -44,6 +44,30 @@ def test_the_spiked_model_is_found_and_the_honest_one_is_not(finished: Study) ->
     assert any("fixed entropy" in deviation for deviation in report["deviations"])
 
 
+def test_a_report_without_a_verdict_names_the_steps_to_one(copied: Path) -> None:
+    shown = run("report", "--through", "0", "--study", str(copied)).stdout
+    assert "Before publication: no verdicts" in shown
+    assert "note: verdicts need a wave" in shown
+    assert "`dosimeter publish`" in shown
+    assert "note: verdicts need" not in run("report", "--study", str(copied)).stdout
+
+
+def test_publish_and_report_count_the_instances_that_they_check(copied: Path) -> None:
+    steps: list[tuple[str, int, int]] = []
+    study = pipeline.open_study(copied)
+    pipeline.publish(study, None, lambda *step: steps.append(step))
+    pipeline.report(study, None, lambda *step: steps.append(step))
+    drawn = len(study.entries())
+    for step, of in (
+        ("building the release, by instance", drawn // 2),
+        ("checking it for leaks, by instance", drawn),
+        ("checking the report for leaks, by instance", drawn),
+    ):
+        assert [shown for shown in steps if shown[0] == step] == [
+            (step, done, of) for done in range(of + 1)
+        ]
+
+
 def test_the_ledger_tells_the_story_in_order(finished: Study) -> None:
     kinds = [entry.kind for entry in finished.ledger.entries()]
     assert kinds == [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from registry.provenance import PACKAGES
-from study.cli.encoding import PLAIN
+from study.cli.encoding import PLAIN, replace_in_streams
+from study.cli.output import print_records
 from study.workspace.setup import init_study
 from tests.study.cli.program import run_process
 from tests.study.conftest import SMALLNESS
@@ -73,6 +76,18 @@ def test_plain_equivalents_stand_for_what_ascii_lacks(tmp_path: Path) -> None:
     _, full, _ = run({"PYTHONUTF8": "1"}, *words)
     assert "─" in full.decode()
     assert plain.decode() == full.decode().replace("─", "-")
+
+
+def test_a_table_is_as_wide_as_its_plain_equivalents(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    replace_in_streams()
+    print_records([{"gap": "1…2", "next": "one"}, {"gap": "1", "next": "two"}])
+    stream.flush()
+    lines = stream.buffer.getvalue().decode("ascii").splitlines()  # type: ignore[attr-defined]
+    first, second = (next(line for line in lines if word in line) for word in ("one", "two"))
+    assert "1...2" in first
+    assert first.index("one") == second.index("two")
 
 
 @pytest.mark.parametrize("environment", [ASCII, LATIN], ids=str)

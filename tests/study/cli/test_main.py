@@ -112,31 +112,6 @@ def test_a_demo_of_tasks_that_there_are_not_makes_no_study(tmp_path: Path) -> No
     assert not list((tmp_path / "d").glob("*.yaml*"))
 
 
-@pytest.mark.parametrize(
-    "step", [["draw"], ["register"], ["sweep", "--wave", "0"], ["publish"], ["report"], ["status"]]
-)
-def test_a_folder_without_a_study_names_the_remedy(tmp_path: Path, step: list[str]) -> None:
-    message = refusal(*step, "--study", str(tmp_path))
-    assert "study.yaml" in message
-    assert "dosimeter init" in message
-
-
-@pytest.mark.parametrize(
-    ("step", "remedy"),
-    [
-        (["register"], "dosimeter draw"),
-        (["sweep", "--wave", "0"], "dosimeter register"),
-        (["publish"], "dosimeter register"),
-        (["report"], "dosimeter register"),
-    ],
-)
-def test_a_step_too_early_names_the_one_before(
-    tmp_path: Path, step: list[str], remedy: str
-) -> None:
-    init_study(tmp_path, STUDY)
-    assert remedy in refusal(*step, "--study", str(tmp_path))
-
-
 def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
     study = pipeline.open_study(tmp_path)
@@ -169,15 +144,6 @@ def test_a_dirty_tree_is_refused_unless_allowed(
     assert "--allow-dirty" in message
     assert "dirty" in message
     assert [entry.kind for entry in study.ledger.entries()] == ["sealed-set", "preregistration"]
-
-
-def test_no_engine_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    init_study(tmp_path, STUDY.replace("kind: local", "kind: docker"))
-    draw_tiny(pipeline.open_study(tmp_path))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
-    message = refusal("register", "--study", str(tmp_path))
-    assert "Docker" in message
-    assert "make engine" in message or "docker.io" in message
 
 
 def test_a_missing_image_is_one_clear_error(

@@ -21,6 +21,7 @@ GOOD = f"{PILOT}prices: prices.yaml\n{TARGET}\n".replace(
 PRICES = """\
 prices:
   - {provider: openai, model: some-model, input: 1, output: 2, date: 2026-11-01, source: list}
+  - {provider: openai, model: free-model, input: 0, output: 0, date: 2026-11-01, source: ours}
 """
 KEY = {"PILOT_KEY": "secret"}
 
@@ -131,8 +132,14 @@ def test_what_a_later_step_would_refuse_is_an_error(
             "1 looks, but 2 waves",
         ),
         (GOOD.replace("target_gap: 0.6", "target_gap: 0.1"), KEY, 5, "and 0.80 is needed"),
+        (
+            GOOD.replace("some-model", "free-model").replace("127.0.0.1:8000", "example.org"),
+            KEY,
+            8,
+            "its price is 0, and its server is not on this machine: state the price in",
+        ),
     ],
-    ids=["key", "prices", "price", "idle", "retention", "looks", "power"],
+    ids=["key", "prices", "price", "idle", "retention", "looks", "power", "free"],
 )
 def test_what_can_still_be_mended_is_a_warning(
     tmp_path: Path, text: str, environment: dict[str, str], line: int, words: str
