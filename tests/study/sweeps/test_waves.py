@@ -215,7 +215,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     more = text.replace("tranches: 2, seeds", "tranches: 3, seeds")
     (study.folder / "study.yaml").write_text(more)
     again = pipeline.open_study(study.folder)
-    with pytest.raises(BrokenPromise, match="the reserve's are"):
+    with pytest.raises(BrokenPromise, match="reserve: here is"):
         draw_tiny(again)
 
 
