@@ -224,8 +224,7 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
             model=model,
             stratum=stratum,
             instance=f"i{i}",
-            passed=i,
-            total=10,
+            key_fraction=0.1 * i,
             arm=Arm.PUBLIC if i % 2 else Arm.PRIVATE,
             score=0.1 * i + 0.02 * n,
         )
