@@ -77,8 +77,8 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
     right = verdicts[LENIENT]
     score, passed = (None, None) if right is None else (float(right), int(right))
     parts: dict[str, Any] = dict.fromkeys(name for name in _SHARED if name.startswith("score_"))
-    parts["key_fraction"] = None
-    return row, replace(row, grader="lenient", score=score, passed=passed, **parts)
+    parts |= {"score": score, "passed": passed, "key_fraction": score}
+    return row, replace(row, grader="lenient", **parts)
 
 
 def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
