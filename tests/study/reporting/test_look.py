@@ -109,7 +109,8 @@ def test_a_second_judge_that_sees_no_gap_withholds_the_verdict(study: Study) -> 
     assert "kind has not graded reader" in before.verdicts[0].note
     grade(study)
     after, page = pipeline.report(study)
-    c1, c3, again = after.controls
+    c1, c3, again, static = after.controls
+    assert (static.what, static.state) == ("criteria that need no answer key", "agrees")
     assert (c1.kind, c1.state, c3.kind, c3.state) == ("C1", "agrees", "C3", "disagrees")
     assert (again.what, again.state) == ("answers graded again", "disagrees")
     assert "`dosimeter grade --judge kind --again-at 1` does" in again.says
