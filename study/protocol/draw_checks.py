@@ -132,10 +132,10 @@ def _date_faults(protocol: Protocol, today: date) -> Faults:
     before = () if rules is None else (*rules.pre_exposure, *rules.frozen)
     for fact in protocol.facts:
         place: Place = ("models", fact.name, "released")
-        if fact.name in before and fact.released is not None and fact.released > today:
+        if fact.name in before and fact.released is not None and fact.released >= today:
             yield (
                 place,
-                f"{fact.released} is after today: a negative control was released before the "
+                f"{fact.released} is not before today: a negative control was released before the "
                 "publication; give the documented date, or name another control",
             )
         if fact.cutoff and fact.released and fact.cutoff > fact.released:

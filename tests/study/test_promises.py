@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from analysis.plan import standard_plan
 from generators.grading.answer import Answer
 from generators.grading.checks import NumberWithin
 from generators.seed import Seed
@@ -218,6 +219,29 @@ def test_a_name_stands_for_one_model_in_all_waves(tmp_path: Path) -> None:
         begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
     path.write_text(text)
     begin_wave(pipeline.open_study(study.folder), later, PinnedImage("", NO_IMAGE), utc_now)
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ("old-0 old-1 new", "old-0, run again, bridges it."),
+        ("old-2 old-1 new", "old-1, run again, bridges it."),
+        ("new", "nothing bridges it."),
+    ],
+)
+def test_the_models_that_bridge_another_harness_are_named(
+    registered: Study, models: str, words: str
+) -> None:
+    registration, manifest = registration_of(registered), begin(registered)
+    code = replace(registration.provenance, dirty=False)
+    rules = {"pre_exposure": ["old-0", "old-1", "old-2"], "frozen": ["old-0"]}
+    plan = standard_plan(registration.plan.strata, 2, **rules)
+    pins = tuple(ModelPin(name, "local", "v1") for name in models.split())
+    later = replace(manifest, models=pins, provenance=replace(code, image="sha256:" + "1" * 64))
+    wave = WaveSnapshot(take_snapshot(registered), 1, (later,), None)
+    (line,) = drift_of(replace(registration, plan=plan, provenance=code), [wave])
+    assert line.startswith("Wave 1 ran with another harness than registered (other image: sha256:1")
+    assert line.endswith(words)
 
 
 def test_another_address_of_a_model_is_a_deviation(registered: Study) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from generators.task import DIFFICULTIES
 from harness.spending import read_prices
 from study import guided, pipeline, workspace
 from study.cli.main import main
 from study.errors import StudyError
+from study.protocol import study_schema
+from study.readiness import check_ready
+from study.readiness.target_power import find_power
 from study.workspace import NewModel, NewStudy
 
 TODAY = "2026-11-22T10:00:00Z"
@@ -79,6 +85,14 @@ def test_without_questions_it_writes_a_study_of_two_waves(tmp_path: Path) -> Non
     prices = read_prices(tmp_path / "new" / "prices.yaml")
     assert prices.of("openai", "whatever") is not None
     assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_editors_find_the_schema_by_the_first_line(tmp_path: Path) -> None:
+    run(str(tmp_path))
+    first = (tmp_path / "study.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=study.schema.json"
+    written = (tmp_path / "study.schema.json").read_text(encoding="utf-8")
+    assert json.loads(written) == study_schema()
 
 
 def test_two_lines_are_marked_for_the_newcomer(tmp_path: Path) -> None:
@@ -200,6 +214,26 @@ def test_a_key_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_gap_beyond_reach_is_refused() -> None:
     with pytest.raises(StudyError, match="larger target gap"):
         guided.forecast_study(NewStudy(gap=0.001), TODAY, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewStudy(),
+        NewStudy(gap=0.15, looks=4),
+        NewStudy(gap=0.2, tasks=("compute_average/easy",)),
+        NewStudy(gap=0.3, looks=8, tasks=tuple(f"count_circles/{d}" for d in DIFFICULTIES)),
+    ],
+)
+def test_a_study_of_the_computed_size_passes_the_check_of_a_draw(
+    tmp_path: Path, new: NewStudy
+) -> None:
+    sized = guided.forecast_study(new, TODAY, lambda *_: None).new
+    workspace.create_study(tmp_path / "new", sized, TODAY)
+    study = pipeline.open_study(tmp_path / "new")
+    assert check_ready(study, "", lambda *_: None) is None
+    fewer = replace(study.protocol, seeds_per_arm=sized.seeds_per_arm // 2)
+    assert not find_power(fewer).suffices, "it is no larger than it needs to be"
 
 
 def test_the_first_requests_of_paid_models_are_priced() -> None:

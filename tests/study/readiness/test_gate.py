@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from registry.ledger.records import Underpowered
 from study import pipeline
 from study.cli.main import main
+from study.protocol import draw_faults
 from study.readiness.target_power import describe_power
 from study.reporting.look import shortfalls_of
 from study.workspace.setup import find_registration, init_study
@@ -362,6 +364,14 @@ def test_a_missing_key_is_warned_of_and_draws(
     assert any("NO_SUCH_KEY is not set" in warning for warning in warnings)
     assert any("no `prices:` file is named for m-1" in warning for warning in warnings)
     assert any("draw reserve tranches" in warning for warning in warnings)
+
+
+def test_a_control_that_is_released_on_this_very_day_is_refused(tmp_path: Path) -> None:
+    """The public arm may be released on the same day, and a report would refuse it."""
+    protocol = pipeline.open_study(make(tmp_path / "study", STUDY)).protocol
+    assert list(draw_faults(protocol, date(2024, 4, 2))) == []
+    ((place, _),) = draw_faults(protocol, date(2024, 4, 1))
+    assert place == ("models", "old-4", "released")
 
 
 def test_a_very_large_study_goes_by_the_formula(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ FORMS = (
     ", mode: single_turn, context: 200000, max_tokens: 4000",
     ", context: 100000, max_tokens: 4000",
 )
-RETENTION = ("", ", retention: none", ", retention: none", ", retention: kept")
+RETENTION = ("", *3 * (", retention: none",), *3 * (", retention: kept",))
 NEW = (
     "{{provider: scripted, agent: honest, error_rate: 0.2}}",
     "{{provider: scripted, agent: spiked, error_rate: 0.2, release: release}}",
@@ -87,7 +87,7 @@ BUDGET = (
     "prices: prices.yaml\nbudget: {run: 500, reserve: bound}\n",
     "prices: prices.yaml\nbudget: {models: {new: 5}}\n",
 )
-SANDBOX = ("local", "docker")
+SANDBOX = ("local", "docker", "docker")
 
 
 def text_of(seed: int) -> str:

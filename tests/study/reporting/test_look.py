@@ -370,6 +370,27 @@ def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
     assert any("the change is not alike in the arms" in each for each in report.deviations)
 
 
+def test_a_retired_second_grader_is_replaced_under_its_name_by_one_that_grades_all_looks(
+    archived: tuple[Study, Served],
+) -> None:
+    """The rule of the registered plan (spec/verdicts.md, 7)."""
+    held, _ = archived
+    assert again(held)[0] == 0
+    (before,) = build_look(take_snapshot(held), None, utc_now()).report.verdicts
+    assert before.verdict == "contaminated"
+    path = held.folder / "study.yaml"
+    path.write_text(path.read_text().replace("model: kind-1", "model: heir-1"))
+    held = pipeline.open_study(held.folder)
+    (none,) = build_look(take_snapshot(held), None, utc_now()).report.verdicts
+    assert (none.verdict, "kind has not graded reader" in none.note) == ("withheld", True)
+    assert run(held, "grade", "--judge", "kind")[0] == 0
+    assert again(held)[0] == 0
+    report = build_look(take_snapshot(held), None, utc_now()).report
+    assert [verdict.verdict for verdict in report.verdicts] == ["contaminated"]
+    late = [line for line in report.deviations if "without naming judge kind" in line]
+    assert [line[:6] for line in late] == ["Wave 0", "Wave 1"]
+
+
 def test_killed_between_a_reply_and_its_grade_it_buys_nothing_again(
     archived: tuple[Study, Served],
 ) -> None:
