@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.planning import SimulationSize, seeds_curve
+from analysis.planning import formula_seeds
 from harness.model import Usage
 from harness.spending import Price
 from study.errors import StudyError
 from study.planning import registered_design
 from study.protocol import FILE_NAME
+from study.readiness import LEAST_POWER, find_power
 from study.sweeps import price_pins, render_wave
 from study.workspace import PRICES_NAME, NewStudy, Study, open_study, prices_text, study_text
 
 Watch = Callable[[str, int, int], None]
-POWER = 0.8
-_SPARE = 0.04  # two Monte-Carlo errors of a simulation, so that another one passes too
+_MOST_SEEDS = 20_000  # in each arm of a stratum
+_STEP, _TRIES = 1.05, 10  # by how much a number grows that falls short, and how often
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +57,25 @@ class StudyForecast:
 
 
 def forecast_study(new: NewStudy, now: str, watch: Watch) -> StudyForecast:
-    """Find the seeds that the target gap needs by simulating the plan, and count the episodes.
+    """Find the seeds that the target gap needs, simulated as before a draw, and count the episodes.
     Raises StudyError if no reachable number is enough, and as reading the study does."""
     with _draft(new, now) as study:
-        design = registered_design(study.protocol, new.gap)
-    needed = seeds_curve(design, SimulationSize(), POWER + _SPARE, partial(watch, "simulating"))
-    if needed.value is None:
-        raise StudyError(
-            f"a gap of {100 * new.gap:g} points needs more instances than anybody runs: give a "
-            "larger target gap, or fewer looks"
-        )
-    power = next(point.power for point in needed.points if point.seeds == needed.value)
+        seeds = formula_seeds(registered_design(study.protocol, new.gap), LEAST_POWER)
     basis = f"This number finds a gap of {100 * new.gap:g} points in a model with a chance of 80 %."
-    sized = replace(new, seeds_per_arm=int(needed.value), basis=basis)
-    with _draft(sized, now) as study:
-        return StudyForecast(sized, power, tuple(_forecast_models(study)))
+    for attempt in range(_TRIES):
+        if seeds > _MOST_SEEDS:
+            break
+        watch("simulating", attempt, 0)
+        sized = replace(new, seeds_per_arm=seeds, basis=basis)
+        with _draft(sized, now) as study:
+            found = find_power(study.protocol)
+            if found.suffices:
+                return StudyForecast(sized, found.power, tuple(_forecast_models(study)))
+        seeds = math.ceil(_STEP * seeds) + 1
+    raise StudyError(
+        f"a gap of {100 * new.gap:g} points needs more instances than anybody runs: give a "
+        "larger target gap, or fewer looks"
+    )
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 from .gate import check_ready, find_warnings
 from .lint import lint_study
-from .target_power import describe_chances, describe_power
+from .target_power import LEAST_POWER, describe_chances, describe_power, find_power
 
 __all__ = [
+    "LEAST_POWER",
     "check_ready",
     "describe_chances",
     "describe_power",
+    "find_power",
     "find_warnings",
     "lint_study",
 ]
