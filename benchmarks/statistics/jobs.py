@@ -92,6 +92,11 @@ def loss_key(per_arm: int, of: str = MODEL) -> str:
     return f"selective loss of {of}, {per_arm}"
 
 
+def random_loss_key(share: float) -> str:
+    """The name of a simulation of control runs that are lost at random."""
+    return f"random loss of {CONTROLS}, {share:g}"
+
+
 ONE = [(n, 0.0, lost) for n in (4, 16, 64) for lost in (NOTHING_LOST, UNEVENLY_LOST)]
 POWER = [(n, gap, NOTHING_LOST) for n in (16, 64, 128) for gap in (0.05, 0.10)]
 SHARED = [(n, fault, "plan") for n in (16, 64) for fault in FAULTS]
@@ -106,6 +111,7 @@ PUBLISHED = Look(64, 1, (0.10,))
 CLEARING = [Look(per_arm, 8, (ABOVE_MARGIN,) * SEVERAL) for per_arm in (16, 64, 128)]
 LOOK_FAULTS = [(fault, frozen) for frozen in (0, 1, 4) for fault in (0.0, 0.02, 0.05, 0.10)]
 SELECTIVE = [*((n, of) for of in (MODEL, CONTROLS) for n in (16, 64)), (16, STUDY)]
+RANDOM_LOSS = (0.0, 0.01, 0.02, 0.05)
 
 
 def all_jobs() -> dict[str, Job]:
@@ -127,4 +133,7 @@ def all_jobs() -> dict[str, Job]:
     counts = {MODEL: count_selective_loss, CONTROLS: count_control_loss, STUDY: count_study_loss}
     parts = {MODEL: 1.0, CONTROLS: 0.4, STUDY: 0.2}
     jobs |= {loss_key(n, of): Job(partial(counts[of], n), parts[of]) for n, of in SELECTIVE}
+    for share in RANDOM_LOSS:
+        count = partial(count_control_loss, 64, gap=0.10, at_random=share)
+        jobs[random_loss_key(share)] = Job(count, 0.4)
     return jobs | {"wrong units": Job(count_wrong_units)}

@@ -18,6 +18,7 @@ from benchmarks.statistics.jobs import (
     ONE,
     POWER,
     PUBLISHED,
+    RANDOM_LOSS,
     SELECTIVE,
     UNPROTECTED,
     VERDICTS,
@@ -25,6 +26,7 @@ from benchmarks.statistics.jobs import (
     looks_key,
     loss_key,
     one_key,
+    random_loss_key,
     verdicts_key,
 )
 from benchmarks.statistics.mixed_strata import CONTROL_RUNS
@@ -116,6 +118,7 @@ def tables() -> list[Table]:
         _clearing(),
         _look_faults(),
         _selective(),
+        _random_loss(),
     ]
 
 
@@ -277,6 +280,25 @@ def _selective() -> Table:
     )
     heads = "instances | runs lost of | the runs that are left, taken for all | contaminated"
     return Table("Selective loss of runs", words, heads, tuple(rows))
+
+
+def _random_loss() -> Table:
+    rows = [
+        Row(
+            _percent(share),
+            (
+                Figure(random_loss_key(share), "at random"),
+                Figure(random_loss_key(share), "contaminated"),
+            ),
+        )
+        for share in RANDOM_LOSS
+    ]
+    words = (
+        "What that protection costs: a leak of 10 points at one look, .025, 4 × 64 instances an "
+        "arm, of which control runs are lost at random. Run lost episodes again."
+    )
+    heads = "control runs lost | adjusted p ≤ .025 | contaminated"
+    return Table("Random loss of control runs", words, heads, tuple(rows))
 
 
 def _wrong() -> Table:

@@ -266,18 +266,24 @@ def count_selective_loss(per_arm: int, count: int, stream: Stream) -> Hits:
     return hits
 
 
-def count_control_loss(per_arm: int, count: int, stream: Stream) -> Hits:
-    """The same of a clean model that has all of its runs, where of the control models the best
-    public runs and the worst private ones were lost."""
+def count_control_loss(
+    per_arm: int, count: int, stream: Stream, *, gap: float = 0.0, at_random: float | None = None
+) -> Hits:
+    """The same of a model that has all of its runs, if of the control models the best public runs
+    and the worst private ones were lost, or a share of all of them ``at_random``."""
     hits: Hits = Counter()
-    plan = make_plan(per_arm)
+    plan, model = make_plan(per_arm), Model("new", gap=gap)
     for _ in range(count):
         panel = draw_panel(per_arm, 1, stream)
-        controls, new = draw_controls(panel, stream), run_model(panel, Model("new"), stream)
+        controls, new = draw_controls(panel, stream), run_model(panel, model, stream)
         outcomes = np.stack([runs.outcomes[:, 0] for runs in controls], axis=1)
         runs = outcomes.reshape(-1, 2)
-        public = panel.public.repeat(len(runs) // len(panel.public))
-        runs[_lost_by_score(runs[:, :1], public, -1)[:, 0]] = np.nan
+        if at_random is None:
+            public = panel.public.repeat(len(runs) // len(panel.public))
+            lost = _lost_by_score(runs[:, :1], public, -1)[:, 0]
+        else:
+            lost = stream.random(len(runs)) < at_random
+        runs[lost] = np.nan
         left = [replace(c, outcomes=outcomes[:, None, m]) for m, c in enumerate(controls)]
         parts = [*controls_at(0, left), ModelRuns(1, "new", new)]
         (verdict,) = run_standard(plan, as_table(panel, 0, parts), registration_of(stream)).verdicts
