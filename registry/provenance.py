@@ -35,8 +35,8 @@ _PINNED_PACKAGES = (
 def read_provenance(root: Path, image: str) -> Provenance:
     """Return the provenance of the checkout at ``root``; ``image`` is the sandbox image's digest.
 
-    Untracked files make a tree dirty, ignored ones do not. Where git is missing or ``root`` is
-    not the top of a repository, the commit is "unknown" and the tree dirty.
+    Untracked files make a tree dirty; ignored ones and the folders of studies do not. Where git is
+    missing or ``root`` is not the top of a repository, the commit is "unknown" and the tree dirty.
     """
     import platform
 
@@ -125,8 +125,18 @@ def _read_tree(root: Path) -> tuple[str, bool]:
     if top is None or os.path.realpath(top) != os.path.realpath(root):
         return "unknown", True
     commit = _git(root, "rev-parse", "--verify", "HEAD")
-    changes = _git(root, "status", "--porcelain", "--untracked-files=normal")
-    return commit or "unknown", commit is None or changes is None or changes != ""
+    status = _git(root, "status", "--porcelain", "-z", "--untracked-files=normal")
+    if commit is None or status is None:
+        return commit or "unknown", True
+    changes = filter(None, status.split("\0"))
+    return commit, not all(_is_study_folder(root, change) for change in changes)
+
+
+def _is_study_folder(root: Path, change: str) -> bool:
+    """Report whether a line of git's status is an untracked folder with a study in it: its files
+    are data, and pinned elsewhere."""
+    state, path = change[:3], change[3:]
+    return state == "?? " and (root / path / "study.yaml").is_file()
 
 
 def _git(root: Path, *arguments: str) -> str | None:

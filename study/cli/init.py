@@ -291,7 +291,8 @@ def _print_forecast(forecast: StudyForecast) -> None:
     new = forecast.new
     print_line(
         f"{new.seeds_per_arm} instances in each arm of {len(new.tasks)} strata: a gap of "
-        f"{100 * new.gap:g} points in one model is found with a chance of {forecast.power:.0%} "
+        f"{100 * new.gap:g} points in one model is found with a chance of "
+        f"{100 * forecast.power:.0f} % "
         "(simulated, if scores vary as in published results)"
     )
     rows: list[dict[str, Any]] = [

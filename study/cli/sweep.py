@@ -392,7 +392,9 @@ def _notes(made: Estimate) -> list[str]:
     """Notes on the numbers, a line each."""
     from study.estimate import BOUNDS, LEVEL, total_usd
 
-    lines = [f"intervals at {LEVEL:.0%}; what failed attempts took is counted in the pilots"]
+    lines = [
+        f"intervals at {100 * LEVEL:.0f} %; what failed attempts took is counted in the pilots"
+    ]
     for forecast in made.forecasts:
         model, pilot, price = forecast.model, forecast.pilot_model, forecast.price
         if forecast.basis == BOUNDS:

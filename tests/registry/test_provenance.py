@@ -53,6 +53,17 @@ def test_a_clean_tree_is_known_by_its_full_commit(repository: Path) -> None:
     assert ("numpy", metadata.version("numpy")) in found.packages
 
 
+def test_a_study_in_the_checkout_does_not_make_it_dirty(repository: Path) -> None:
+    folder = repository / "a study"
+    folder.mkdir()
+    (folder / "notes").write_text("mine")
+    assert read_provenance(repository, IMAGE).dirty
+    (folder / "study.yaml").write_text("study: mine\n")
+    assert not read_provenance(repository, IMAGE).dirty
+    (repository / "module.py").write_text("")
+    assert read_provenance(repository, IMAGE).dirty
+
+
 def test_changed_staged_and_untracked_files_make_it_dirty(repository: Path) -> None:
     lock = repository / "requirements.lock"
     lock.write_text("numpy==2.1\n")
@@ -65,9 +76,9 @@ def test_changed_staged_and_untracked_files_make_it_dirty(repository: Path) -> N
     assert read_provenance(repository, IMAGE).dirty
 
 
-def test_a_studys_own_ignored_folder_does_not(repository: Path) -> None:
+def test_an_ignored_folder_does_not(repository: Path) -> None:
     (repository / "demo-study").mkdir()
-    (repository / "demo-study" / "study.yaml").write_text("")
+    (repository / "demo-study" / "notes").write_text("")
     assert not read_provenance(repository, IMAGE).dirty
 
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,21 @@ def test_a_full_store_is_one_clear_error_and_nothing_half_written(
     assert (
         run("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS).exit_code == 0
     )
+
+
+def test_a_full_disk_beside_the_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
+    init_study(small_disk / "study", STUDY + f"store: {tmp_path / 'store'}\n")
+    study = pipeline.open_study(small_disk / "study")
+    draw_tiny(study)
+    filler = small_disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 1024)
+    message = refusal("register", "--study", str(study.folder))
+    assert f"{study.folder}/registration.json: No space left on device" in message
+    filler.unlink()
+    assert run("register", "--study", str(study.folder)).exit_code == 0
+    assert (study.folder / "registration.json").is_file()
 
 
 def test_a_read_only_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
