@@ -268,7 +268,7 @@ def test_a_plan_of_all_analyses_means_those_of_the_day_that_it_was_registered(
         check_plan(study, promised(sensitivity=rules.sensitivity[:2], control_alpha=0.1))
     text = LOOKS.replace("  permutations: 1999", "  permutations: 1999\n  sensitivity: [gee]")
     written = make_study(tmp_path / "written", text)
-    with pytest.raises(BrokenPromise, match="standard is"):
+    with pytest.raises(BrokenPromise, match=r"plan.sensitivity: here is \[gee\]"):
         check_plan(written, promised(sensitivity=rules.sensitivity[:2]))
 
 
