@@ -72,6 +72,35 @@ def test_a_plan_file_is_run_as_it_stands(table: Path, tmp_path: Path) -> None:
     assert body["deviations"][0].startswith("The plan is that of plan.yaml; no ledger shows")
 
 
+def test_a_leak_behind_gates_is_found_by_the_outcome_without_them(
+    table: Path, tmp_path: Path
+) -> None:
+    """What the score hides, as half of the readings were wrong, another registered outcome shows; a
+    table without it is refused in one line. Rows that mark the key have it as second outcome."""
+    gated = tmp_path / "gated.csv"
+    with table.open(encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    score = header.index("score")
+    with gated.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*header, "gate_free", "key_fraction"])
+        for place, row in enumerate(rows):
+            hidden = ["0.5" if place % 3 else "0.4", *row[score + 1 :]]
+            writer.writerow([*row[:score], *hidden, row[score], row[score]])
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("outcomes: [score, gate-free]\npermutations: 999\n")
+    code, out, _ = run(str(gated), "--plan", str(plan), "--json")
+    assert code == 0
+    told = [row for row in json.loads(out)["models"] if row["model"] == "told"]
+    assert {(row["verdict"], row["outcome"]) for row in told} == {("contaminated", "gate-free")}
+    code, _, message = run(str(table), "--plan", str(plan))
+    assert code == 2
+    assert "outcome 'gate-free' needs gate_free in every scored row" in message
+    assert len(message.strip().splitlines()) == 1
+    code, out, _ = run(str(gated), "--json")
+    assert json.loads(out)["plan"]["outcomes"] == ["score", "key-fraction"]
+
+
 def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> None:
     """A table by one judge: exact grading cannot be said of it, nor is there an archive."""
     judged, plan = tmp_path / "judged.csv", tmp_path / "plan.yaml"
