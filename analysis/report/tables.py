@@ -391,7 +391,7 @@ _SPECS = (
     PageTable(
         "control_states",
         "Waves at which each control agrees, is uninformative (too few instances to say), or "
-        "disagrees. C1 decides nothing, since all scores are calibrated by its models; verdicts "
+        "disagrees. C1 withholds nothing, since all scores are calibrated by its models; verdicts "
         "rest on C2 and C3.",
         lambda report: _control_rows(report.controls),
         _control_columns,
@@ -399,8 +399,8 @@ _SPECS = (
     PageTable(
         "controls",
         "Controls at their waves. C1: the gap of models that cannot have seen the published "
-        "instances, and how far it has changed since; as all scores are calibrated by these "
-        "models, it decides nothing. C2: an agent that was given public keys is found. C3: all is "
+        "instances, how far it has changed since, and the tested models' gap on criteria that need "
+        "no answer key; as all scores are calibrated by the former, it withholds nothing. C2: an agent that was given public keys is found. C3: all is "
         "graded exactly; or a second grader finds the same gap, and what it now says of "
         "archived answers moved no arm alone.",
         lambda report: report.controls,
