@@ -53,11 +53,11 @@ def check_folder(folder: Path, needles: Needles) -> None:
     if len(needles) == 0:
         raise PublishError("the leak check has nothing to look for: hand it the private arm")
     if leaks := find_leaks(folder, needles):
-        lines = [f"  {leak}" for leak in leaks[:_SHOWN]]
-        if len(leaks) > _SHOWN:
-            lines.append(f"  and {len(leaks) - _SHOWN} more")
-        head = f"{folder}: not fit to go out; remove the files named and build the release again"
-        raise PublishError("\n".join([head, *lines]))
+        more = f"; and {len(leaks) - _SHOWN} more" if len(leaks) > _SHOWN else ""
+        raise PublishError(
+            f"{folder}: not fit to go out; remove the files named and build the release again: "
+            f"{'; '.join(map(str, leaks[:_SHOWN]))}{more}"
+        )
 
 
 def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:

@@ -233,6 +233,7 @@ def test_the_message_names_file_kind_and_commitment_and_never_the_secret(
     with pytest.raises(PublishError, match="not fit to go out") as caught:
         check_folder(release.folder, needles)
     said = str(caught.value)
+    assert "\n" not in said
     for kind in ("seed", "instance id", "prompt"):
         assert f"README.md: {kind} of private commitment {made.leaf}" in said
     for secret in (made.entry.seed, made.entry.instance[7:], made.entry.nonce, "room"):
