@@ -401,8 +401,9 @@ _SPECS = (
         "Controls at their waves. C1: the gap of models that cannot have seen the published "
         "instances, how far it has changed since, and the tested models' gap on criteria that need "
         "no answer key; as all scores are calibrated by the former, it withholds nothing. C2: an "
-        "agent that was given public keys is found. C3: all is graded exactly; or a second grader finds the same gap, and what it now says of "
-        "archived answers moved no arm alone.",
+        "agent that was given public keys is found. C3: all is graded exactly; or "
+        "a second grader finds the same gap, and what it now says of archived answers moved no "
+        "arm alone.",
         lambda report: report.controls,
         {
             "Control": lambda c: f"{c.kind}, {c.what}",
