@@ -76,8 +76,6 @@ def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: boo
     for run in runs:
         if run.provenance.dirty:
             yield f"Wave {run.wave} ran from a working tree with uncommitted changes."
-    if len(commits := {run.provenance.commit for run in runs}) > 1:
-        yield f"The waves ran at {len(commits)} different commits."
 
 
 def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str]:

@@ -169,7 +169,6 @@ class RunManifest:
     run_recipient: str  # age public key of the run
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
-    allow_dirty: bool = False
     prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
     # The tranches that each of the models runs, in their order; () where all run the panel alone.
     tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)

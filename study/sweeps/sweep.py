@@ -182,7 +182,6 @@ def begin_wave(
     record = replace(
         begun,
         provenance=provenance,
-        allow_dirty=request.allow_dirty,
         prices=prices,
         retention=study.protocol.wave_retention(request.wave),
     )
@@ -244,7 +243,6 @@ def _new_manifest(
         run_recipient=recipient,
         run_key=run_key_key(recipient),
         provenance=provenance,
-        allow_dirty=request.allow_dirty,
         prices=prices,
         tranches=_stated_tranches(protocol, wave),
         retention=protocol.wave_retention(wave),
