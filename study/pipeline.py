@@ -42,10 +42,13 @@ def register(
     study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
 ) -> tuple[Preregistration, bool]:
     """The plan, promised before any data, with the code and image it is promised for; and its
-    ``registration.json``, for a public registry. ``underpowered`` is the reason to
-    register one that cannot answer; by default the draw's."""
+    ``registration.json``, for a public registry. Seeds are drawn first if none are drawn yet.
+    ``underpowered`` is the reason to register one that cannot answer; by default the draw's."""
     from study.readiness import describe_chances
 
+    if study.ledger.last("sealed-set") is None:
+        workspace.pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
+        draw(study, watch, underpowered)
     gate, simulate = _gate(study, watch, underpowered), partial(describe_chances, study.protocol)
     record, fresh = workspace.register_plan(study, watch, utc_now(), gate, simulate)
     workspace.write_registration(study, record)

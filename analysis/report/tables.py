@@ -582,7 +582,11 @@ _SPECS = (
             "Model": "verdict.model",
             "#Wave": "verdict.wave",
             "#Unadjusted gap": lambda r: _signed(r.unadjusted and r.unadjusted.gap),
-            "#Its adjusted p": lambda r: _p(r.unadjusted and r.p_adjusted_unadjusted),
+            "#Its adjusted p": lambda r: (
+                NONE
+                if r.unadjusted is None
+                else p_words(r.p_adjusted_unadjusted, r.p_floor_unadjusted)
+            ),
             "#Variance taken off": lambda r: _percent(r.outcomes[0].rho2) if r.outcomes else NONE,
             "#90 % interval": lambda r: range_words(r.equivalence and r.equivalence.interval90),
             "#p of the gap": lambda r: p_words(r.verdict.p, r.verdict.p_floor),

@@ -62,7 +62,9 @@ def init(folder: Path | None, study: Path | None, guided: bool, yes: bool) -> No
         path = _write_guided(place, yes)
     else:
         path = workspace.init_study(place)
-    click.echo(f"wrote {path} and prices.yaml; edit them, then `dosimeter draw --study {place}`")
+    click.echo(
+        f"wrote {path} and prices.yaml; edit them, then `dosimeter register --study {place}`"
+    )
     click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
 
 

@@ -47,6 +47,7 @@ from study.cli.waves import leak, wave
 from study.errors import WorkOwedError
 
 if TYPE_CHECKING:
+    from registry.ledger import SealedSet
     from study.workspace import Study
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -130,8 +131,7 @@ def main(context: click.Context, verbose: int) -> None:
     \b
     A study, step by step:
       dosimeter init my-study        write study.yaml and a key
-      dosimeter draw                 draw seeds for both arms and seal them
-      dosimeter register             promise the analysis, before any data
+      dosimeter register             draw and seal the seeds, promise the analysis
       dosimeter sweep --wave 0       run the models of a wave
       dosimeter publish              release the public arm
       dosimeter sweep --wave 1       run newer models
@@ -246,11 +246,13 @@ def draw(study: Study, underpowered: str, as_json: bool) -> None:
         sealed, fresh = pipeline.draw(study, watch, underpowered)
     if fresh:
         _show_readiness(study)
+    print_step(sealed, as_json, _drawn_words(sealed), fresh)
+
+
+def _drawn_words(sealed: SealedSet) -> str:
     strata = len(sealed.strata)
     count = f"{strata} strata" if strata > 1 else "1 stratum"
-    print_step(
-        sealed, as_json, f"{sealed.count} seeds in {count}, Merkle root {sealed.root}", fresh
-    )
+    return f"{sealed.count} seeds in {count}, Merkle root {sealed.root}"
 
 
 def _show_readiness(study: Study) -> None:
@@ -272,7 +274,8 @@ def register(study: Study, underpowered: str, as_json: bool) -> None:
     The plan is also written to registration.json beside study.yaml, in the fields of an OSF
     preregistration; nothing in it is private.
 
-    What `draw` refuses is refused here too. A reason that was given there holds here.
+    Seeds are drawn first, as by `draw`, if none are drawn yet. What `draw` refuses is refused here
+    too; a reason that was given there holds here.
 
     \b
     Example:
@@ -281,8 +284,12 @@ def register(study: Study, underpowered: str, as_json: bool) -> None:
     """
     from study.workspace import REGISTRATION
 
+    drawn = study.ledger.last("sealed-set") is not None
     with progress_watch("registering") as watch:
         record, fresh = pipeline.register(study, watch, underpowered)
+    if not drawn:
+        _show_readiness(study)
+        click.echo(f"drawn: {_drawn_words(study.sealed_set())}", err=True)
     print_step(record, as_json, pipeline.describe(record), fresh)
     click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
 

@@ -444,7 +444,7 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
         print_json([{name: getattr(entry, name) for name in names} for entry in entries])
         return
     if not entries:
-        print_line("no records yet: `dosimeter draw` makes the first")
+        print_line("no records yet: `dosimeter register` makes the first")
     for entry in entries:
         digest = entry.digest.removeprefix("sha256:")[:12]
         facts = f" {entry.time}  {digest}  {entry.kind:<15}  {_about(entry.kind, entry.body)}"

@@ -65,7 +65,8 @@ def test_a_demo_that_is_killed_resumes_and_finds_the_readers_out(tmp_path: Path)
     assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
     assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
     assert {(control["kind"], control["state"]) for control in report["controls"]} == {
-        ("C1", "uninformative"),  # of 24 instances an arm
+        ("C1", "uninformative"),  # control models, of 24 instances an arm
+        ("C1", "agrees"),  # criteria that need no answer key
         ("C3", "agrees"),
     }
     assert report["monitoring"]["rejected_at"] == 1

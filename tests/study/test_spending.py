@@ -140,10 +140,13 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_KEY", "sk-none")
 
 
-def check_unknown_stays_unknown(folder: Path, url: str) -> None:
-    """Allowed, a model without a price is swept, whatever the budget, and told as unknown."""
-    study = make_study(folder, url, 0.01, PRICES.replace("sold-*", "other-*"))
-    assert sweep(study, allow_unknown_price=True).closed is not None
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_model_without_a_price_is_swept_if_allowed_and_costs_the_unknown(tmp_path: Path) -> None:
+    """Whatever the budget."""
+    with selling(Provider()) as served:
+        study = make_study(tmp_path, served.url, 0.01, PRICES.replace("sold-*", "other-*"))
+        assert sweep(study, allow_unknown_price=True).closed is not None
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     results = list(take_snapshot(study).waves[manifest.wave].results.values())
@@ -161,8 +164,6 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
     from harness.sweep.ray_actors import ray_session
 
     with selling(provider) as served, ray_session(None):
-        check_unknown_stays_unknown(tmp_path / "unknown", served.url)
-        provider.sold.clear()
         study = make_study(tmp_path / "study", served.url, 2.5)
         stopped = sweep(study, seen)
         assert stopped.closed is None

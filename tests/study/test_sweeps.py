@@ -216,7 +216,7 @@ def test_a_cluster_that_does_not_start_is_one_clear_error(
         raise Exception(said)  # as Ray does on a machine that is too busy
 
     monkeypatch.setattr("ray.init", fail)
-    expected = r"this machine: (The current|Exception).* run the same again"
+    expected = r"this machine: (The current|Exception).* run the same command again"
     with pytest.raises(HarnessError, match=expected) as told, actors.ray_session(None):
         raise AssertionError("there is no session")
     assert "More" not in str(told.value)

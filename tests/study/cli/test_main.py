@@ -133,6 +133,23 @@ def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
     assert path.read_text() == text
 
 
+def test_register_draws_what_is_not_drawn_and_nothing_without_an_engine(tmp_path: Path) -> None:
+    docker = STUDY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
+    init_study(tmp_path / "docker", docker)
+    refusal("register", "--study", str(tmp_path / "docker"), "--underpowered", SMALLNESS)
+    assert pipeline.open_study(tmp_path / "docker").ledger.entries() == ()
+
+    init_study(tmp_path / "local", STUDY)
+    command = ["register", "--study", str(tmp_path / "local"), "--underpowered", SMALLNESS]
+    result = run(*command, "--json")
+    assert result.exit_code == 0, result.output
+    study = pipeline.open_study(tmp_path / "local")
+    assert [entry.kind for entry in study.ledger.entries()] == ["sealed-set", "preregistration"]
+    assert f"drawn: 4 seeds in 1 stratum, Merkle root {study.sealed_set().root}" in result.stderr
+    assert json.loads(result.stdout)["sealed_root"] == study.sealed_set().root
+    assert "drawn:" not in run(*command).output, "only once"
+
+
 def test_a_dirty_tree_is_refused_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ MISTAKES = {
     # --- steps out of order
     "no study here": Mistake("none", "status", ("study.yaml: no such file", "dosimeter init")),
     "a study here already": Mistake("new", "init", ("there already", "give another folder")),
-    "registered before the draw": Mistake("new", "register", ("run `dosimeter draw` first",)),
+    "swept before the draw": Mistake("new", f"{SWEEP} 0", ("run `dosimeter register` first",)),
     "swept before the registration": Mistake(
         "drawn", f"{SWEEP} 0", ("run `dosimeter register` first",)
     ),

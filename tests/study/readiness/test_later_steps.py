@@ -23,7 +23,7 @@ from study.workspace import open_study
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
 from tests.study.conftest import SMALLNESS
 
-CASES = 48
+CASES = 24
 URL = "http://127.0.0.1:9/v1"
 TEMPLATE = """\
 tests:
