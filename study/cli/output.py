@@ -365,6 +365,8 @@ def count_failures(failures: Sequence[tuple[str, int]]) -> str:
 
 def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     """Print the table of verdicts, notes, deviations, and the path of the report."""
+    from analysis.stats import p_words
+
     body = reports.report_json(report)
     if as_json:
         print_json(body)
@@ -375,7 +377,7 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
             "model": row["model"],
             "verdict": styled(row["verdict"], _VERDICT_STYLES.get(row["verdict"], "")),
             "gap (95 %)": _gap(row["estimate"], row["interval"]),
-            "adj. p": _probability(row["p_adjusted"]),
+            "adj. p": p_words(row["p_adjusted"], row["p_floor"]),
             "seeds": f"{row['n_public']}/{row['n_private']}",
         }
         for row in body["models"]
@@ -415,12 +417,6 @@ def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
         return "–"
     low, high = interval
     return f"{100 * estimate:+.1f} ({100 * low:+.1f}…{100 * high:+.1f})".replace("-", "−")
-
-
-def _probability(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if value >= 0.001 else f"{value:.5f}"
 
 
 def print_verification(verification: Verification, as_json: bool) -> None:

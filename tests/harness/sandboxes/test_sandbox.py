@@ -321,7 +321,12 @@ box.run(["sleep", "600"], 600)
     assert not work.exists()
 
 
-def test_a_folder_whose_server_was_killed_too_is_swept_by_the_next_owner() -> None:
+def test_a_folder_whose_server_was_killed_too_is_swept_by_the_next_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A folder for temporary files of its own: tests at work beside this one sweep the common one.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     source = """
 import os, signal
 from generators.task import Asset, Limits
