@@ -57,8 +57,8 @@ def check_tree(now: Provenance, allow_dirty: bool) -> None:
     """Raise BrokenPromise for code that no commit names, unless it is allowed."""
     if now.dirty and not allow_dirty:
         raise BrokenPromise(
-            "dirty tree: files differ from the commit, or there is no repository. Commit the "
-            "changes or put them aside, or run with --allow-dirty, which the ledger records and "
+            "dirty tree: files differ from the commit, or there is no repository. Commit or "
+            "stash the changes, or run with --allow-dirty, which the ledger records and "
             "the report shows"
         )
 

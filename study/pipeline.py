@@ -108,13 +108,19 @@ def status(study: Study) -> list[dict[str, object]]:
 
 def describe(record: Preregistration) -> str:
     """A registration in one line."""
+    from analysis.stats import counted  # with numpy, which most commands need not load
+
     plan = record.plan
     return (
-        f"plan {plan.name}: {_count(len(plan.strata), 'stratum', 'strata')}, "
-        f"{plan.seeds_per_arm} seeds an arm and stratum, {_count(plan.looks, 'look', 'looks')}, "
+        f"plan {plan.name}: {counted(len(plan.strata), 'stratum', 'strata')}, "
+        f"{plan.seeds_per_arm} seeds an arm and stratum, {counted(plan.looks, 'look')}, "
         f"one-sided alpha {plan.alpha:g}; commit {record.provenance.commit[:12]}"
     )
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+def describe_draw(sealed: SealedSet) -> str:
+    """A draw in one line."""
+    from analysis.stats import counted
+
+    strata = counted(len(sealed.strata), "stratum", "strata")
+    return f"{sealed.count} seeds in {strata}, Merkle root {sealed.root}"

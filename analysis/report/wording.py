@@ -134,7 +134,8 @@ def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
 
 
 def _withheld_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
-    return f"No verdict is issued on {names[0]}: {found[0].note}."
+    reasons = "; ".join(dict.fromkeys(verdict.note for verdict in found))
+    return f"No verdict is issued on {names[0]}: {reasons}."
 
 
 def _and(names: Sequence[str]) -> str:

@@ -47,7 +47,6 @@ from study.cli.waves import leak, wave
 from study.errors import WorkOwedError
 
 if TYPE_CHECKING:
-    from registry.ledger import SealedSet
     from study.workspace import Study
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -246,13 +245,7 @@ def draw(study: Study, underpowered: str, as_json: bool) -> None:
         sealed, fresh = pipeline.draw(study, watch, underpowered)
     if fresh:
         _show_readiness(study)
-    print_step(sealed, as_json, _drawn_words(sealed), fresh)
-
-
-def _drawn_words(sealed: SealedSet) -> str:
-    strata = len(sealed.strata)
-    count = f"{strata} strata" if strata > 1 else "1 stratum"
-    return f"{sealed.count} seeds in {count}, Merkle root {sealed.root}"
+    print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
 
 
 def _show_readiness(study: Study) -> None:
@@ -289,7 +282,7 @@ def register(study: Study, underpowered: str, as_json: bool) -> None:
         record, fresh = pipeline.register(study, watch, underpowered)
     if not drawn:
         _show_readiness(study)
-        click.echo(f"drawn: {_drawn_words(study.sealed_set())}", err=True)
+        click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
     print_step(record, as_json, pipeline.describe(record), fresh)
     click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
 

@@ -52,7 +52,8 @@ def _stages(report: Report, arm: Arm, drawn: int | None) -> Iterator[Stage]:
     )
     name = arm.capitalize()
     yield Stage(name if drawn is None else f"{name}: {counted(drawn, 'instance')}")
-    yield Stage(f"{counted(owed, 'run')} owed by {counted(len(rows), 'model')} under test")
+    models = counted(len({row.model for row in rows}), "model")
+    yield Stage(f"{counted(owed, 'run')} owed by {models} under test")
     failures = counted(failed, "failure")
     yield Stage(
         f"{counted(scored + failed, 'run')} with a score, {failures} of the model, scored 0, "

@@ -32,6 +32,7 @@ from analysis.plan import (
     NO_INFLATION,
     NOT_RUN,
     UNINFORMATIVE,
+    WITHHELD,
     Verdict,
 )
 from analysis.plan.look import analyse
@@ -221,6 +222,10 @@ def test_the_headline_says_what_a_single_model_and_an_open_verdict_allow(report)
     assert headline(replace(report, verdicts=(open_, again))).startswith(
         "honest (waves 1 and 2) is undecided: inflations of up to "
     )
+    why = [replace(honest, model=f"w-{n}", verdict=WITHHELD, note=f"reason {n}") for n in (1, 2)]
+    assert headline(replace(report, verdicts=(*why, replace(why[0], model="w-3")))) == (
+        "No verdict is issued on w-1, w-2 and w-3: reason 1; reason 2."
+    )
     many = tuple(replace(open_, model=f"m-{n}") for n in range(9))
     assert headline(replace(report, verdicts=many)).startswith(
         "m-0, m-1, m-2, m-3, m-4 and 4 others are undecided"
@@ -283,6 +288,13 @@ def test_the_flow_of_instances_adds_up(report, html):
         assert "to 96 instances a model" in stages[3].text
     assert sum(missing.values()) > 0
     assert "flow-wide-t" in html
+    twice = {"honest": "again", "later": "again"}  # one model at two waves
+    rows, verdicts = (
+        tuple(replace(each, model=twice.get(each.model, each.model)) for each in part)
+        for part in (report.funnel, report.verdicts)
+    )
+    flow = make_flow(replace(report, funnel=rows, verdicts=verdicts))
+    assert [stages[1].text for stages in flow.arms] == ["384 runs owed by 3 models under test"] * 2
 
 
 def test_controls_stand_in_the_page_and_behind_each_verdict(html):
