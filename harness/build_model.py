@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from harness.external_agents import ModelOrAgent
     from harness.models.providers import ProviderModel
 
-# Each is the class of this name in the provider's module of harness/models/providers.
+# Module of harness/models/providers, and the provider's class in it.
 _HOSTED = {
-    "openai": "OpenAIModel",
-    "anthropic": "AnthropicModel",
-    "google": "GoogleModel",
-    "bedrock": "BedrockModel",
+    "openai": ("openai", "OpenAIModel"),
+    "azure": ("openai", "AzureModel"),
+    "anthropic": ("anthropic", "AnthropicModel"),
+    "google": ("google", "GoogleModel"),
+    "vertex": ("google", "VertexModel"),
+    "vertex_anthropic": ("anthropic", "VertexAnthropicModel"),
+    "bedrock": ("bedrock", "BedrockModel"),
 }
 PROVIDERS = ("scripted", *_HOSTED, "local", "agent_server")
 MODES = ("agentic", "single_turn")
@@ -38,8 +41,10 @@ JUDGES = ("careless",)  # among built-in agents
 
 
 def _hosted(provider: str) -> type[ProviderModel]:
-    module = importlib.import_module(f"harness.models.providers.{provider}")
-    cls: type[ProviderModel] = getattr(module, _HOSTED[provider])
+    module, name = _HOSTED[provider]
+    cls: type[ProviderModel] = getattr(
+        importlib.import_module(f"harness.models.providers.{module}"), name
+    )
     return cls
 
 
@@ -110,7 +115,13 @@ class _Settings:
             value = None
         fits = isinstance(value, (int, float) if kind is float else kind)
         if not fits or isinstance(value, bool) is not (kind is bool):
-            names = {float: "a number", str: "a text", int: "a whole number", bool: "true or false"}
+            names = {
+                float: "a number",
+                str: "a text",
+                int: "a whole number",
+                bool: "true or false",
+                dict: "a mapping",
+            }
             raise self.wrong(name, f"{text} is not {names[kind]}")
         return value
 
@@ -215,11 +226,9 @@ def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
     pin = settings.pin
     cls = _hosted(pin.provider)
     settings.needs(cls.extra or pin.provider, ("pydantic_ai", *cls.libraries))
-    optional = ("reasoning_field", "send_seed")  # of some providers only
-    names = [each.name for each in fields(Sampling)]
-    names = [name for name in names if name not in optional or name in cls.own_settings]
-    region = ("region",) if "region" in cls.own_settings else ()
-    settings.known(("base_url", "api_key_env", "tools", *region, *names))
+    names = [each.name for each in fields(Sampling) if each.name != "extra_body"]
+    names = [name for name in names if name not in _OF_SOME or name in cls.own_settings]
+    settings.known(("base_url", "api_key_env", "tools", "extra_body", *cls.own_settings, *names))
     advice = (
         "the key in it, name another one in `api_key_env`, or set that to '' for a server that "
         "takes no key"
@@ -227,11 +236,74 @@ def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
     key = settings.key(environment, cls.key_variable, advice)
     if not key and cls.key_variable:
         key = "none"  # some servers want a header all the same
-    sampling = Sampling(**settings.values(Sampling, names))
+    body = _extra_body(settings, cls)
+    sampling = Sampling(**settings.values(Sampling, names), extra_body=body)
+    if sampling.reasoning_budget is not None and sampling.reasoning_effort is not None:
+        raise settings.wrong("reasoning_budget", "give this or `reasoning_effort`, not both")
     model = cls(pin.name, pin.version, settings.address(cls.usual_address), key, sampling)
-    if region:
-        model.region = settings.get("region", "")
+    _set_place(model, settings)
     return model
+
+
+# Settings of the sampling that only some providers have.
+_OF_SOME = ("reasoning_field", "send_seed", "send_cache_key", "reasoning_budget")
+
+
+def _set_place(model: ProviderModel, settings: _Settings) -> None:
+    """Set the protocol, region and project of a model if its provider has such. Raises
+    HarnessError for one that is missing."""
+    from harness.models.providers import CHAT, PROTOCOLS
+
+    own = model.own_settings
+    if "protocol" in own:
+        model.protocol = settings.choice("protocol", CHAT, PROTOCOLS)
+        if model.protocol != CHAT and settings.get("reasoning_field", ""):
+            reason = "by Responses, reasoning goes back by itself: leave this out"
+            raise settings.wrong("reasoning_field", reason)
+        if not settings.address(model.usual_address):
+            reason = "names no resource, such as https://NAME.openai.azure.com/openai/v1"
+            raise settings.wrong("base_url", reason)
+    if "region" in own:
+        model.region = settings.get("region", "")
+    if "project" in own:
+        model.project = settings.get("project", "")
+        for name in ("region", "project"):
+            if not settings.get(name, ""):
+                raise settings.wrong(name, f"a model on Vertex AI needs its {name}")
+
+
+# Keys of a request's body that dosimeter writes, and those that have a setting of their own.
+_WRITTEN = frozenset(
+    ("model", "messages", "tools", "tool_choice", "toolConfig", "stream", "store", "cache_control")
+)
+_SETTINGS_OF = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "topP": "top_p",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "maxOutputTokens": "max_tokens",
+    "reasoning_effort": "reasoning_effort",
+    "thinkingConfig": "reasoning_budget",
+    "seed": "send_seed",
+}
+
+
+def _extra_body(settings: _Settings, cls: type[ProviderModel]) -> dict[str, Any]:
+    """The mapping that is sent with each request. Raises HarnessError for a key that would change
+    what a record promises."""
+    body: dict[str, Any] = settings.get("extra_body", {})
+    inner = body.get("generationConfig")  # Google's
+    for key in (*body, *(inner if isinstance(inner, dict) else ())):
+        if key in _WRITTEN or key in cls.fixed_keys:
+            raise settings.wrong("extra_body", f"{key!r} is written by dosimeter: leave it out")
+        if key in _SETTINGS_OF:
+            reason = f"{key!r} has a setting of its own: `{_SETTINGS_OF[key]}`"
+            raise settings.wrong("extra_body", reason)
+    if "reasoning" in body and settings.get("reasoning_effort", ""):
+        raise settings.wrong("extra_body", "give 'reasoning' or `reasoning_effort`, not both")
+    return body
 
 
 def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) -> Model:

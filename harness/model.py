@@ -75,11 +75,15 @@ class ToolSpec:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts; None if the provider does not report them. ``cached_tokens`` are those of the
-    input that it reports from its cache; a sum of them is over the reported ones."""
+    input that it read from its cache, ``cache_write_tokens`` those that it wrote there, and
+    ``reasoning_tokens`` those of the output that are reasoning; a sum of these three is over the
+    reported ones."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         def total(a: int | None, b: int | None) -> int | None:
@@ -92,6 +96,8 @@ class Usage:
             total(self.input_tokens, other.input_tokens),
             total(self.output_tokens, other.output_tokens),
             reported(self.cached_tokens, other.cached_tokens),
+            reported(self.cache_write_tokens, other.cache_write_tokens),
+            reported(self.reasoning_tokens, other.reasoning_tokens),
         )
 
 
@@ -109,13 +115,16 @@ class Try:
 class ModelRequest:
     """One turn's request. ``seed`` is the model's own stream at this turn: scripted agents
     draw from it, servers may be given it. ``keep`` is called with each failed request, at once.
-    ``schema`` is a JSON Schema that the server enforces on the reply's text, "" for none."""
+    ``schema`` is a JSON Schema that the server enforces on the reply's text, "" for none.
+    ``conversation`` is a name that the requests of one conversation share, each of which extends
+    the one before, so that a provider's cache serves them; "" for a request on its own."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]  # empty on a final, tool-free turn
     seed: Seed
     keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
     schema: str = ""
+    conversation: str = ""
 
 
 # Opens a closed-book probe; built-in agents recognise the probe by it.
@@ -128,7 +137,9 @@ OVERFLOW = "context_length"  # error class of a request that is too long for the
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's reply. ``raw`` is the provider's response as received; ``heard`` the results of the
-    tools just before it, stored with the reply for attempts that resume from it."""
+    tools just before it, stored with the reply for attempts that resume from it. ``response_id``
+    is the provider's name for the response, ``fingerprint`` that of the configuration that served
+    it; "" if it reports none."""
 
     message: Message
     usage: Usage
@@ -138,6 +149,8 @@ class Reply:
     retries: int = 0  # requests that failed before this reply came
     failed: tuple[str, ...] = ()  # their error classes
     heard: tuple[ToolUse, ...] = field(default=(), repr=False)
+    response_id: str = ""
+    fingerprint: str = ""
 
 
 class Model(Protocol):

@@ -256,7 +256,8 @@ class _Session:
 
     def _take_step(self, turn: int, messages: list[Message], steps: list[Turn]) -> Turn:
         begun = self.tick()
-        request = ModelRequest(tuple(messages), TOOLS, self._seed(turn))
+        seed, name = self._seed(turn), self._conversation()
+        request = ModelRequest(tuple(messages), TOOLS, seed, conversation=name)
         reply = self._ask(turn, request, messages, steps)
         left = self.brief.limits.turns - turn - 1
         uses = _with_turns_left(self._use_tools(reply), left)
@@ -294,7 +295,9 @@ class _Session:
         if stop is StopReason.CONTEXT_LIMIT:
             last_ask = _NO_ROOM + last_ask
         asked = (*messages, Message(Role.USER, last_ask))
-        reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)), messages, steps)
+        seed, name = self._seed(turn), self._conversation()
+        request = ModelRequest(asked, (), seed, conversation=name)
+        reply = self._ask(turn, request, messages, steps)
         return Turn(reply, (), self._since(begun), prompt=last_ask)
 
     def _ask(
@@ -328,6 +331,10 @@ class _Session:
 
     def _seed(self, turn: int) -> Seed:
         return self.seed.child("turn", turn)
+
+    def _conversation(self) -> str:
+        """A name that the turns share: a digest, from which nothing of the seed follows."""
+        return self.seed.child("conversation").hex[:32]
 
     def _seconds_left(self) -> float:
         return self.begun + self.brief.limits.episode_seconds - self.tick()

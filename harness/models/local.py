@@ -20,10 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generators.seed import Seed
 from harness.errors import HarnessError, ModelUnavailable
-from harness.model import Message, Reply, Role, TextRequest, Usage
-from harness.models.providers import Connection, OpenAIModel, ProviderError, Sampling, post_json
+from harness.model import Message, ModelRequest, Reply, Role, TextRequest, Usage
+from harness.models.providers import (
+    Connection,
+    OpenAIModel,
+    ProviderError,
+    Received,
+    Sampling,
+    post_json,
+)
 from harness.models.token_logprobs import LOCAL, moments_of
 
 
@@ -121,20 +127,19 @@ class LocalModel(OpenAIModel):
         with self._scoring:
             return super().text_logprobs(request)
 
-    async def _text_logprobs(self, chat: Any, request: TextRequest) -> Reply:
-        with self._receiving() as received:
-            server = str(self._base_url).removesuffix("/v1")
-            tokens = await query_token_logprobs(chat.client, server, request, received)
-            raw = json.dumps({LOCAL: tokens}).encode()
-            usage = Usage(len(tokens), 0)
-            return Reply(Message(Role.ASSISTANT, ""), usage, self._alias, raw=raw)
+    async def _text_logprobs(self, request: TextRequest, chat: Any, received: Received) -> Reply:
+        server = str(self._base_url).removesuffix("/v1")
+        tokens = await query_token_logprobs(chat.client, server, request)
+        raw = json.dumps({LOCAL: tokens}).encode()
+        usage = Usage(len(tokens), 0)
+        return Reply(Message(Role.ASSISTANT, ""), usage, self._alias, raw=raw)
 
-    def _settings(self, seed: Seed) -> dict[str, Any]:
-        return {**super()._settings(seed), "extra_body": {"cache_prompt": False}}
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        return {**super()._settings(request), "extra_body": {"cache_prompt": False}}
 
 
 async def query_token_logprobs(
-    client: Any, server: str, request: TextRequest, received: list[bytes]
+    client: Any, server: str, request: TextRequest
 ) -> list[dict[str, Any]]:
     """Return each token of the text that reaches beyond ``start``: its bytes in hex,
     log-probability, mean and standard deviation. Raises ProviderError.
@@ -165,7 +170,6 @@ async def query_token_logprobs(
         }
         answer = await post_json(client, f"{server}/completion", body)
         scored.append(_token_score(answer, token, piece))
-        received.clear()
     return scored
 
 

@@ -279,7 +279,9 @@ def _pin(name: str, section: ModelSection | JudgeSection) -> ModelPin:
     provider = values.pop("provider")
     # Built-in agents have no version but the commit, which is pinned beside them.
     version = f"{values['agent']}/1" if provider == "scripted" else values.pop("model")
-    settings = tuple(sorted((key, json.dumps(value)) for key, value in values.items()))
+    settings = tuple(
+        sorted((key, json.dumps(value, sort_keys=True)) for key, value in values.items())
+    )
     return ModelPin(name, provider, version, settings)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from generators.yaml_lines import Place, YamlDocument
 from study.errors import StudyFileError
@@ -15,6 +15,7 @@ from study.protocol.yaml import fault_at
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
+REGION = r"^[a-z0-9-]+$"
 VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
@@ -73,6 +74,7 @@ class _ServedSection(_ModelSection):
     reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     seconds: float | None = Field(default=None, gt=0)  # for one reply
     retries: int | None = Field(default=None, ge=0, le=20)
+    extra_body: dict[str, JsonValue] | None = None  # sent with each request as it is
     tools: Literal["native", "text"] | None = None  # how tool calls are written
     mode: Literal["agentic", "single_turn"] | None = None
     context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
@@ -82,26 +84,54 @@ class OpenAISection(_ServedSection):
     provider: Literal["openai"]
     base_url: str = Field(pattern=URL)
     reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
+    protocol: Literal["chat", "responses"] | None = None
     reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
     send_seed: bool | None = None
+    send_cache_key: bool | None = None
     # Form in which the server reports log-probabilities of a given text, and the number of
     # likeliest tokens reported beside the text's own: docs/probes.md.
     logprobs: Literal["echo", "prompt_logprobs"] | None = None
     top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
+class AzureSection(_ServedSection):
+    provider: Literal["azure"]
+    base_url: str = Field(pattern=URL)
+    reasoning_effort: str | None = None  # type: ignore[assignment]  # each model has its own
+    protocol: Literal["chat", "responses"] | None = None
+    send_seed: bool | None = None
+
+
 class AnthropicSection(_ServedSection):
     provider: Literal["anthropic"]
+    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
 
 
 class GoogleSection(_ServedSection):
     provider: Literal["google"]
+    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
     send_seed: bool | None = None
+
+
+class _VertexSection(_ServedSection):
+    region: str = Field(pattern=REGION)
+    project: str = Field(pattern=r"^[a-z0-9.:-]+$")
+    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
+
+
+class VertexSection(_VertexSection):
+    provider: Literal["vertex"]
+    send_seed: bool | None = None
+
+
+class VertexAnthropicSection(_VertexSection):
+    provider: Literal["vertex_anthropic"]
 
 
 class BedrockSection(_ServedSection):
     provider: Literal["bedrock"]
-    region: str | None = Field(default=None, pattern=r"^[a-z0-9-]+$")
+    region: str | None = Field(default=None, pattern=REGION)
+    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
 
 
 class LocalSection(_ModelSection):
@@ -132,7 +162,16 @@ class AgentServerSection(_ModelSection):
     bridge_url: str | None = Field(default=None, pattern=URL)
 
 
-_PlainModel = OpenAISection | AnthropicSection | GoogleSection | BedrockSection | LocalSection
+_PlainModel = (
+    OpenAISection
+    | AzureSection
+    | AnthropicSection
+    | GoogleSection
+    | VertexSection
+    | VertexAnthropicSection
+    | BedrockSection
+    | LocalSection
+)
 ModelSection = Annotated[
     ScriptedSection | _PlainModel | AgentServerSection, Field(discriminator="provider")
 ]
@@ -214,8 +253,11 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
 MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "scripted": ScriptedSection,
     "openai": OpenAISection,
+    "azure": AzureSection,
     "anthropic": AnthropicSection,
     "google": GoogleSection,
+    "vertex": VertexSection,
+    "vertex_anthropic": VertexAnthropicSection,
     "bedrock": BedrockSection,
     "local": LocalSection,
     "agent_server": AgentServerSection,

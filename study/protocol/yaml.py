@@ -44,6 +44,7 @@ _FORMS: Mapping[str, str] = {
     "api_key_env": "the name of an environment variable, in capitals, such as MY_API_KEY,",
     "reasoning_field": "the name of a field, in lower-case letters and _,",
     "region": "a region, such as eu-central-1,",
+    "project": "the id of a project of Google Cloud,",
     "runtime": "the name of a container runtime, such as runc,",
     "repository": "owner/name of a data set on the Hub",
 }

@@ -1,13 +1,17 @@
 from .base import Connection, ProviderModel, Sampling
-from .openai import OpenAIModel, post_json
+from .openai import CHAT, PROTOCOLS, OpenAIModel, post_json
 from .retry import RETRIED, ProviderError, pause
+from .transport import Received
 
 __all__ = [
+    "CHAT",
+    "PROTOCOLS",
     "RETRIED",
     "Connection",
     "OpenAIModel",
     "ProviderError",
     "ProviderModel",
+    "Received",
     "Sampling",
     "pause",
     "post_json",

@@ -1,22 +1,30 @@
-"""Anthropic's models, by the Messages API. Thinking blocks go back with their signatures."""
+"""Anthropic's models, by the Messages API: at Anthropic, and on Google Cloud's Vertex AI.
+
+Thinking blocks go back with their signatures. A conversation is cached up to two points: the end of
+tools and rules, and its last message.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from generators.seed import Seed
-from harness.models.providers.base import Connection, ProviderModel, keeping_client
+from harness.model import ModelRequest
+from harness.models.providers.base import Connection, ProviderModel
+from harness.models.providers.google_cloud import cloud_credentials
+from harness.models.providers.transport import keeping_client
 
 
 class AnthropicModel(ProviderModel):
-    libraries = ("anthropic",)
+    """A model at Anthropic, or at a server of the same protocol."""
+
+    libraries: ClassVar[tuple[str, ...]] = ("anthropic",)
     usual_address = "https://api.anthropic.com"
     key_variable = "ANTHROPIC_API_KEY"
+    own_settings: ClassVar[tuple[str, ...]] = ("reasoning_budget",)
+    fixed_keys = frozenset(("system", "thinking", "output_config", "anthropic_version"))
 
     async def _connect(self) -> Connection:
         from anthropic import AsyncAnthropic
-        from pydantic_ai.models.anthropic import AnthropicModel as Chat
-        from pydantic_ai.providers.anthropic import AnthropicProvider
 
         client = AsyncAnthropic(
             base_url=self._base_url,
@@ -24,8 +32,45 @@ class AnthropicModel(ProviderModel):
             http_client=keeping_client(self._sampling.seconds),
             max_retries=0,
         )
+        return self._connection(client)
+
+    def _connection(self, client: Any) -> Connection:
+        from pydantic_ai.models.anthropic import AnthropicModel as Chat
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
         provider = AnthropicProvider(anthropic_client=client)
         return Connection(Chat(self._version, provider=provider), client.close)
 
-    def _settings(self, seed: Seed) -> dict[str, Any]:
-        return {**super()._settings(seed), "max_retries": 0, "timeout": self._sampling.seconds}
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        settings = super()._settings(request)
+        settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
+        if budget := self._sampling.reasoning_budget:
+            settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": budget}
+        if self._sampling.extra_body:
+            settings["extra_body"] = dict(self._sampling.extra_body)
+        if request.conversation:
+            settings |= {"anthropic_cache_instructions": True, "anthropic_cache_messages": True}
+        return settings
+
+
+class VertexAnthropicModel(AnthropicModel):
+    """A model of Anthropic's on Vertex AI, in a ``region`` of a ``project``."""
+
+    libraries = ("anthropic", "google.auth")
+    extra = "anthropic,google"
+    usual_address = ""  # that of the region
+    key_variable = ""
+    own_settings = ("reasoning_budget", "region", "project")
+
+    async def _connect(self) -> Connection:
+        from anthropic import AsyncAnthropicVertex
+
+        client = AsyncAnthropicVertex(
+            region=self.region,
+            project_id=self.project,
+            credentials=cloud_credentials(self._api_key),
+            base_url=self._base_url or None,
+            http_client=keeping_client(self._sampling.seconds),
+            max_retries=0,
+        )
+        return self._connection(client)

@@ -13,27 +13,21 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from generators.seed import Seed
 from harness.errors import AttemptFailed, Boundary
-from harness.model import ModelRequest, Reply, TextRequest, Try
-from harness.models.providers.retry import ProviderError, classify, pause, try_again
+from harness.model import ModelRequest, Reply, TextRequest, Try, clean_text
+from harness.models.providers.retry import TOO_LARGE, ProviderError, classify, pause, try_again
+from harness.models.providers.transport import RECEIVED, Received
 
 if TYPE_CHECKING:
-    import httpx2
     from pydantic_ai.models import Model as Chat
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-
-# The bytes of the response that the current request received, before they are parsed.
-_RECEIVED: ContextVar[list[bytes]] = ContextVar("_RECEIVED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +38,14 @@ class Sampling:
     top_p: float | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
+    reasoning_budget: int | None = None  # tokens, where the provider takes a number
     reasoning_field: str = ""  # OpenAI: of its messages; if given, reasoning goes back under it
     send_seed: bool = False  # give the server a seed for each turn, where it takes one
-    seconds: float = 300.0  # one request may take
+    send_cache_key: bool | None = None  # OpenAI: name the conversation to the server's cache
+    seconds: float = 300.0  # one request may take, from its start to the last byte
     retries: int = 3
     backoff_seconds: float = 1.0  # before the first retry; doubled for each further one
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # sent with each request as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,10 @@ class ProviderModel(ABC):
     usual_address: ClassVar[str] = ""  # unless the pin names another
     key_variable: ClassVar[str] = ""  # of the environment, unless the pin names another
     own_settings: ClassVar[tuple[str, ...]] = ()  # settings that only some providers have
-    native_replay = True  # reasoning is sent back in the provider's own signed form
+    fixed_keys: ClassVar[frozenset[str]] = frozenset()  # of a request's body, which we alone write
     region = ""  # of providers that have regions
+    project = ""  # of Google Cloud
+    protocol = ""  # of providers that speak several
     trusted = False  # its programs are untrusted
     paid = True  # each reply costs
 
@@ -89,6 +88,11 @@ class ProviderModel(ABC):
         self._sleep = sleep
         self._lock = threading.Lock()
 
+    @property
+    def native_replay(self) -> bool:
+        """True if reasoning is sent back in the provider's own signed form."""
+        return True
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._version!r}, {self._base_url!r})"
 
@@ -96,8 +100,8 @@ class ProviderModel(ABC):
     async def _connect(self) -> Connection:
         """A client with its own retries off, which keeps the bytes that it receives."""
 
-    def _settings(self, seed: Seed) -> dict[str, Any]:
-        """The parameters that were set, as pydantic-ai's settings."""
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        """The parameters of a request that were set, as pydantic-ai's settings."""
         sampling = self._sampling
         given = {
             "temperature": sampling.temperature,
@@ -105,17 +109,20 @@ class ProviderModel(ABC):
             "max_tokens": sampling.max_tokens,
             "thinking": sampling.reasoning_effort,
         }
-        settings = {name: value for name, value in given.items() if value is not None}
-        return {**settings, "request_timeout": sampling.seconds}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _fingerprint(self, body: bytes) -> str:
+        """The server's name for the configuration that made a reply; "" if it reports none."""
+        return ""
 
     def respond(self, request: ModelRequest) -> Reply:
         """Return one reply. A temporary failure is retried after a pause with jitter from the
         request's seed. Raises AttemptFailed(PROVIDER, class)."""
-        return self._with_retries(lambda chat: self._exchange(chat, request), request)
+        return self._with_retries(partial(self._exchange, request), request)
 
     def _with_retries(
         self,
-        ask: Callable[[Any], Coroutine[Any, Any, Reply]],
+        ask: Callable[[Any, Received], Coroutine[Any, Any, Reply]],
         request: ModelRequest | TextRequest,
     ) -> Reply:
         failed: list[str] = []
@@ -124,14 +131,14 @@ class ProviderModel(ABC):
             try:
                 with self._lock:
                     client = self._client_thread
-                reply = client.run(ask(client.connection.chat))
+                reply = client.run(self._try(ask, client.connection.chat))
                 return replace(reply, retries=len(failed), failed=tuple(failed))
             except ProviderError as error:
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
                 if request.keep is not None:
                     request.keep(Try(error.kind, error.status, seconds, error.raw))
-                if not try_again(failed, self._sampling.retries):
+                if not try_again(failed, self._sampling.retries, error.wait):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self._sampling.backoff_seconds
             wait = pause(first, len(failed) - 1, wait, request.seed)
@@ -145,22 +152,31 @@ class ProviderModel(ABC):
         if client is not None:
             client.close()
 
-    @contextmanager
-    def _receiving(self) -> Iterator[list[bytes]]:
-        """Collect the bytes that one request receives; a ProviderError carries them along."""
-        received: list[bytes] = []
-        _RECEIVED.set(received)
+    async def _try(
+        self, ask: Callable[[Any, Received], Coroutine[Any, Any, Reply]], chat: Any
+    ) -> Reply:
+        """Return the reply to one request. Raises ProviderError with the response that came."""
+        received = Received()
+        RECEIVED.set(received)
         try:
-            yield received
+            return await ask(chat, received)
         except ProviderError as error:
-            error.raw = self._raw(received)
-            raise
+            failed = error
+        except TimeoutError:
+            failed = ProviderError("timeout")
+        except Exception as error:  # the SDK raises many kinds on untrusted bytes
+            failed = classify(error, received.body is not None)
+        if received.too_large:
+            failed = ProviderError(TOO_LARGE, failed.detail)
+        failed.raw = self._without_key(received)
+        failed.wait = failed.wait if received.wait is None else received.wait
+        raise failed from None
 
     @cached_property
     def _client_thread(self) -> _ClientThread:
         return _ClientThread(self._version, self._connect)
 
-    async def _exchange(self, chat: Chat, request: ModelRequest) -> Reply:
+    async def _exchange(self, request: ModelRequest, chat: Chat, received: Received) -> Reply:
         from pydantic_ai.direct import model_request
         from pydantic_ai.models import ModelRequestParameters
 
@@ -173,27 +189,23 @@ class ProviderModel(ABC):
 
         field = "" if self.native_replay else self._sampling.reasoning_field
         replay = Replay(chat.system, self.native_replay, field)
-        with self._receiving() as received:
-            try:
-                response = await model_request(
-                    chat,
-                    list(to_provider_messages(request.messages, replay)),
-                    model_settings=self._settings(request.seed),  # type: ignore[arg-type]  # a dict of what each provider's settings have
-                    model_request_parameters=ModelRequestParameters(
-                        function_tools=[tool_definition(spec) for spec in request.tools],
-                        **_shape(request.schema),
-                    ),
-                    instrument=False,
-                )
-                return reply_from_response(response, self._raw(received), self._version, replay)
-            except ProviderError:
-                raise
-            except Exception as error:  # the SDK raises many kinds on untrusted bytes
-                raise classify(error, bool(received)) from None
+        async with asyncio.timeout(self._sampling.seconds):
+            response = await model_request(
+                chat,
+                list(to_provider_messages(request.messages, replay)),
+                model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
+                model_request_parameters=ModelRequestParameters(
+                    function_tools=[tool_definition(spec) for spec in request.tools],
+                    **_shape(request.schema),
+                ),
+                instrument=False,
+            )
+        reply = reply_from_response(response, self._without_key(received), self._version, replay)
+        return replace(reply, fingerprint=clean_text(self._fingerprint(received.body or b"")))
 
-    def _raw(self, received: list[bytes]) -> bytes:
-        """The last response as received, without our key if the server quotes it."""
-        raw = received[-1] if received else b""
+    def _without_key(self, received: Received) -> bytes:
+        """The response as received, without our key if the server quotes it."""
+        raw = received.body or b""
         return raw.replace(self._api_key.encode(), b"[key]") if len(self._api_key) > 7 else raw
 
 
@@ -221,25 +233,6 @@ class _ClientThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-def keep_bytes(data: bytes) -> None:
-    """Store the bytes of a response with the request that is under way."""
-    _RECEIVED.get().append(data)
-
-
-def keeping_client(seconds: float) -> httpx2.AsyncClient:
-    """An HTTP client that stores the bytes of each response before they are parsed."""
-    import httpx2
-
-    async def keep(response: httpx2.Response) -> None:
-        keep_bytes(await response.aread())
-
-    return httpx2.AsyncClient(
-        event_hooks={"response": [keep]},
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
-        timeout=httpx2.Timeout(seconds),
-    )
 
 
 def _shape(schema: str) -> dict[str, Any]:

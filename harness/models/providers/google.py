@@ -1,30 +1,69 @@
-"""Google's models, by generateContent. Thought signatures go back on the parts they came with."""
+"""Google's models, by generateContent: by the Gemini API, and on Google Cloud's Vertex AI.
+
+Thought signatures go back on the parts they came with.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from generators.seed import Seed
-from harness.models.providers.base import Connection, ProviderModel, keeping_client
+from harness.model import ModelRequest
+from harness.models.providers.base import Connection, ProviderModel
+from harness.models.providers.google_cloud import cloud_credentials
+from harness.models.providers.transport import keeping_client
 
 
 class GoogleModel(ProviderModel):
+    """A model by the Gemini API."""
+
     libraries = ("google", "google.genai")
     usual_address = "https://generativelanguage.googleapis.com"
     key_variable = "GEMINI_API_KEY"
-    own_settings = ("send_seed",)
+    own_settings: ClassVar[tuple[str, ...]] = ("send_seed", "reasoning_budget")
+    fixed_keys = frozenset(
+        ("contents", "systemInstruction", "cachedContent", "candidateCount", "responseJsonSchema")
+    )
 
     async def _connect(self) -> Connection:
+        return self._connection(api_key=self._api_key, vertexai=False)
+
+    def _connection(self, **access: Any) -> Connection:
+        from google.genai import Client
+        from google.genai.types import HttpOptions
         from pydantic_ai.models.google import GoogleModel as Chat
         from pydantic_ai.providers.google import GoogleProvider
 
         http = keeping_client(self._sampling.seconds)
-        provider = GoogleProvider(api_key=self._api_key, http_client=http, base_url=self._base_url)
+        options = HttpOptions(
+            base_url=self._base_url or None,
+            httpx_async_client=http,
+            timeout=int(self._sampling.seconds * 1000),
+            extra_body=dict(self._sampling.extra_body) or None,
+        )
+        provider = GoogleProvider(client=Client(http_options=options, **access))
         return Connection(Chat(self._version, provider=provider), http.aclose)
 
-    def _settings(self, seed: Seed) -> dict[str, Any]:
-        settings = super()._settings(seed)
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        settings = super()._settings(request)
         settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
         if self._sampling.send_seed:
-            settings["seed"] = seed.child("server").rng().integer(0, 2**31 - 1)
+            settings["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
+        if budget := self._sampling.reasoning_budget:
+            thinking = {"thinking_budget": budget, "include_thoughts": True}
+            settings["google_thinking_config"] = thinking
         return settings
+
+
+class VertexModel(GoogleModel):
+    """A model of Google's on Vertex AI, in a ``region`` of a ``project``."""
+
+    extra = "google"
+    usual_address = ""  # that of the region
+    key_variable = ""
+    own_settings = ("send_seed", "reasoning_budget", "region", "project")
+
+    async def _connect(self) -> Connection:
+        credentials = cloud_credentials(self._api_key)
+        return self._connection(
+            vertexai=True, project=self.project, location=self.region, credentials=credentials
+        )

@@ -20,6 +20,8 @@ from harness.model import Message, Reply, Role, ToolCall, ToolSpec, Usage, clean
 from harness.models.providers.retry import ProviderError
 
 _PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
+# Names of the reasoning's token count: OpenAI's, Google's and Anthropic's.
+_REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
@@ -79,12 +81,18 @@ def reply_from_response(
     )
     counts = response.usage
     usage = Usage(
-        _count(counts.input_tokens), _count(counts.output_tokens), _count(counts.cache_read_tokens)
+        _count(counts.input_tokens),
+        _count(counts.output_tokens),
+        _count(counts.cache_read_tokens),
+        _count(counts.cache_write_tokens),
+        _count(max(counts.details.get(name, 0) for name in _REASONING)),
     )
     finish = "refusal" if refusal else (response.finish_reason or "stop")
     if calls and finish == "stop":  # Google reports both as stop
         finish = "tool_call"
-    return Reply(message, usage, clean_text(response.model_name or version), finish, raw)
+    served = clean_text(response.model_name or version)
+    response_id = clean_text(response.provider_response_id or "")
+    return Reply(message, usage, served, finish, raw, response_id=response_id)
 
 
 def _request_part(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
@@ -123,22 +131,11 @@ def _native(parts: Sequence[pm.ModelResponsePart]) -> str:
     """The parts as JSON, where text and calls alone would not bring them back."""
     if not any(_carries(part) for part in parts):
         return ""
-    return json.dumps(_clean(_adapter().dump_python(list(parts))))
+    return json.dumps(_clean(_PARTS.dump_python(list(parts))))
 
 
 def _carries(part: pm.ModelResponsePart) -> bool:
     return isinstance(part, pm.ThinkingPart) or bool(getattr(part, "provider_details", None))
-
-
-def _parts(native: str) -> list[pm.ModelResponsePart]:
-    parts: list[pm.ModelResponsePart] = _adapter().validate_python(json.loads(native))
-    return parts
-
-
-def _adapter() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(list[pm.ModelResponsePart])
 
 
 def _call(part: pm.ToolCallPart) -> ToolCall:

@@ -1,4 +1,4 @@
-"""Any server that speaks the OpenAI chat protocol, by its base URL.
+"""Any server that speaks OpenAI's protocols, by its base URL: Chat Completions, or Responses.
 
 Token log-probabilities of a given text come from ``/completions``, which takes it as it is, without
 a chat template around it. One more token is requested, since some servers refuse to generate none.
@@ -6,29 +6,50 @@ a chat template around it. One more token is requested, since some servers refus
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
-from generators.seed import Seed
-from harness.model import OVERFLOW, Message, Reply, Role, TextRequest, Usage
-from harness.models.providers.base import Connection, ProviderModel, keeping_client
+from harness.model import OVERFLOW, Message, ModelRequest, Reply, Role, TextRequest, Usage
+from harness.models.providers.base import Connection, ProviderModel
 from harness.models.providers.retry import TOO_LONG_STATUS, ProviderError, is_too_long
+from harness.models.providers.transport import Received, keeping_client
 from harness.models.token_logprobs import ECHO, PROMPT_LOGPROBS
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+
+CHAT, RESPONSES = "chat", "responses"
+PROTOCOLS = (CHAT, RESPONSES)
+_OWN_HOST = "api.openai.com"
 
 
 class OpenAIModel(ProviderModel):
-    """A model behind an OpenAI-compatible server. Each server has its own field for what a model
-    thought, or none: it is sent back where the pin names one."""
+    """A model behind an OpenAI-compatible server. By Chat Completions each server has its own field
+    for what a model thought, or none: it is sent back where the pin names one. By Responses the
+    server keeps nothing, and reasoning goes back in the encrypted form in which it came."""
 
     libraries = ("openai",)
     extra = "models"
     usual_address = "https://api.openai.com/v1"
     key_variable = "OPENAI_API_KEY"
-    own_settings = ("reasoning_field", "send_seed")
-    native_replay = False
+    own_settings: ClassVar[tuple[str, ...]] = (
+        "protocol",
+        "reasoning_field",
+        "send_seed",
+        "send_cache_key",
+    )
+    # Beside what all providers' requests have.
+    fixed_keys = frozenset(("input", "instructions", "include", "n", "prompt_cache_key"))
+    system: ClassVar[str] = "openai-compatible"  # name of the endpoint's state in pydantic-ai
+
+    @property
+    def native_replay(self) -> bool:
+        """True by Responses: reasoning goes back as the items that it came in."""
+        return self.protocol == RESPONSES
 
     async def _connect(self) -> Connection:
         from openai import AsyncOpenAI
@@ -41,29 +62,79 @@ class OpenAIModel(ProviderModel):
             http_client=keeping_client(self._sampling.seconds),
             max_retries=0,
         )
-        provider = OpenAICompatibleProvider("openai-compatible", openai_client=client)
+        provider = OpenAICompatibleProvider(self.system, openai_client=client)
+        if self.protocol == RESPONSES:
+            return Connection(self._responses(provider), client.close)
         return Connection(OpenAIChatModel(self._version, provider=provider), client.close)
 
-    def _settings(self, seed: Seed) -> dict[str, Any]:
-        settings = super()._settings(seed)
+    def _responses(self, provider: Any) -> OpenAIResponsesModel:
+        """A model that reasons, as its name says or because an effort is set, is asked for its
+        reasoning in encrypted form; others refuse that."""
+        from pydantic_ai.models.openai import OpenAIResponsesModel
+        from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+        reasons = self._sampling.reasoning_effort is not None
+        known = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
+        profile = known if reasons else None
+        return OpenAIResponsesModel(self._version, provider=provider, profile=profile)
+
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        settings = super()._settings(request)
         settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
+        body = dict(self._sampling.extra_body)
         # Under the protocol's own name: a compatible server's model has no profile to map it by.
-        if effort := settings.pop("thinking", None):
-            settings["extra_body"] = {"reasoning_effort": effort}
+        effort = settings.pop("thinking", None)
+        if self.protocol == RESPONSES:
+            settings["openai_store"] = False
+            if effort:
+                settings["openai_reasoning_effort"] = effort
+        elif effort:
+            body["reasoning_effort"] = effort
+        if body:
+            settings["extra_body"] = body
         if self._sampling.send_seed:
-            settings["seed"] = seed.child("server").rng().integer(0, 2**31 - 1)
+            settings["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
+        if request.conversation and self._sends_cache_key:
+            settings["openai_prompt_cache_key"] = request.conversation
         return settings
+
+    @property
+    def _sends_cache_key(self) -> bool:
+        """As set; else True at OpenAI's own address, since some other servers refuse the key."""
+        set_to = self._sampling.send_cache_key
+        return urlsplit(self._base_url).hostname == _OWN_HOST if set_to is None else set_to
+
+    def _fingerprint(self, body: bytes) -> str:
+        try:
+            found = json.loads(body).get("system_fingerprint")
+        except (ValueError, AttributeError):
+            return ""
+        return found if isinstance(found, str) else ""
 
     def text_logprobs(self, request: TextRequest) -> Reply:
         """Return the log-probabilities of a text as far as the server reports them; raises as
         ``respond``."""
-        return self._with_retries(lambda chat: self._text_logprobs(chat, request), request)
+        return self._with_retries(partial(self._text_logprobs, request), request)
 
-    async def _text_logprobs(self, chat: Any, request: TextRequest) -> Reply:
-        with self._receiving() as received:
-            body = request_body(request, self._version)
+    async def _text_logprobs(self, request: TextRequest, chat: Any, received: Received) -> Reply:
+        body = request_body(request, self._version)
+        async with asyncio.timeout(self._sampling.seconds):
             answer = await post_json(chat.client, "/completions", body)
-            return reply_from_completion(answer, self._raw(received), self._version)
+        return reply_from_completion(answer, self._without_key(received), self._version)
+
+
+class AzureModel(OpenAIModel):
+    """A deployment of Azure OpenAI, by its v1 interface. The key is the resource's, or a token of
+    Microsoft Entra."""
+
+    usual_address = ""
+    key_variable = "AZURE_OPENAI_API_KEY"
+    own_settings = ("protocol", "send_seed")
+    system = "azure"
+
+    @property
+    def _sends_cache_key(self) -> bool:
+        return True
 
 
 _KINDS = {401: "auth", 402: "quota", 403: "auth", 408: "timeout", 429: "rate_limit"}
@@ -131,5 +202,4 @@ def _refused(error: Any) -> ProviderError:
         kind = "quota"
     elif status in TOO_LONG_STATUS and is_too_long(error.body):
         kind = OVERFLOW
-    wait = error.response.headers.get("retry-after", "")
-    return ProviderError(kind, f"HTTP {status}", float(wait) if wait.isdigit() else None, status)
+    return ProviderError(kind, f"HTTP {status}", status=status)

@@ -11,7 +11,10 @@ from harness.model import OVERFLOW
 
 # Temporary failures are retried as often as the pin says; those that may cost or recur, once.
 RETRIED = frozenset(("rate_limit", "overload", "connection"))
-RETRIED_ONCE = frozenset(("timeout", "malformed"))
+TOO_LARGE = "too_large"  # error class of a reply whose body is too long to be one
+RETRIED_ONCE = frozenset(("timeout", "malformed", TOO_LARGE))
+LONGEST_PAUSE = 900.0  # seconds; a server that asks for more is not waited for
+_LONGEST_BACKOFF = 60.0  # seconds, where the server asks for nothing
 # Error messages for a conversation that is too long for the model, beyond those pydantic-ai knows:
 # llama.cpp, Anthropic, xAI, SGLang, TGI, LM Studio, MiniMax, and models of others on Bedrock.
 _TOO_LONG = re.compile(
@@ -42,19 +45,20 @@ class ProviderError(Exception):
         self.status, self.raw = status, raw
 
 
-def try_again(failed: Sequence[str], retries: int) -> bool:
-    """Return True to retry after requests that failed by these classes, in order."""
-    if not failed or len(failed) > retries:
+def try_again(failed: Sequence[str], retries: int, asked: float | None = None) -> bool:
+    """Return True to retry after requests that failed by these classes, in order, the last of which
+    asked for so many seconds of pause."""
+    if not failed or len(failed) > retries or (asked or 0.0) > LONGEST_PAUSE:
         return False
     kind = failed[-1]
     return kind in RETRIED or (kind in RETRIED_ONCE and failed.count(kind) == 1)
 
 
 def pause(first: float, tried: int, asked: float | None, seed: Seed) -> float:
-    """Return the seconds to wait before the next request: doubled each time, with jitter of half
-    either way, at least what the server asked for, at most a minute."""
+    """Return the seconds to wait before the next request: doubled each time up to a minute, with
+    jitter of half either way; at least what the server asked for."""
     wait = first * 2.0**tried * seed.child("pause", tried).rng().uniform(0.5, 1.5)
-    return min(max(wait, asked or 0.0), 60.0)
+    return max(min(wait, _LONGEST_BACKOFF), asked or 0.0)
 
 
 def is_too_long(body: object) -> bool:
@@ -62,9 +66,9 @@ def is_too_long(body: object) -> bool:
     return _TOO_LONG.search(str(body)[:_QUOTED]) is not None
 
 
-def classify(error: Exception, received: bool) -> Exception:
-    """Convert a library's error to a ProviderError by class; a programming error is returned as it
-    is."""
+def classify(error: Exception, received: bool) -> ProviderError:
+    """Convert a library's error to a ProviderError by class. Raises the error itself if it is one
+    of programming: of a wrong setting, or before anything was received."""
     from pydantic_ai import exceptions as pe
 
     if isinstance(error, pe.ModelAPIError):
@@ -74,7 +78,7 @@ def classify(error: Exception, received: bool) -> Exception:
     if isinstance(error, pe.ContentFilterError):
         return ProviderError("content_filter")
     if isinstance(error, pe.UserError) or not received:
-        return error
+        raise error
     return ProviderError("malformed", type(error).__name__)
 
 

@@ -288,7 +288,8 @@ def test_pauses_grow_with_jitter_from_the_seed_alone() -> None:
         seen = {pause(1.0, tried, None, SEED.child(n)) for n in range(50)}
         assert len(seen) == 50
         assert 2**tried * 0.5 <= min(seen) < max(seen) <= 2**tried * 1.5
-    assert pause(1.0, 0, 900.0, SEED) == 60.0
+    assert pause(1.0, 9, None, SEED) == 60.0
+    assert pause(1.0, 9, 900.0, SEED) == 900.0
 
 
 def test_the_key_goes_to_the_server_and_nowhere_else(caplog: pytest.LogCaptureFixture) -> None:

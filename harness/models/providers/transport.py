@@ -1,0 +1,99 @@
+"""HTTP for every provider: a response's bytes are kept before they are parsed, up to a limit.
+
+A body may be compressed, and a small one unpacks to gigabytes: it is unpacked here, within the same
+limit. What is too long is never handed to an SDK.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_BYTES = 64 * 2**20  # of a body, unpacked
+KEPT_BYTES = 2**16  # of a body that is longer
+_PACKED = ("gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
+
+
+@dataclass(slots=True)
+class Received:
+    """The response to the request that is under way."""
+
+    body: bytes | None = None  # None before a response is there
+    wait: float | None = None  # seconds that the server asks for before the next request
+    too_large: bool = False
+
+
+RECEIVED: ContextVar[Received] = ContextVar("RECEIVED")
+
+
+class BodyTooLargeError(Exception):
+    """A body is longer than MOST_BYTES."""
+
+
+def keeping_client(seconds: float) -> httpx2.AsyncClient:
+    """Return an HTTP client that keeps each response in RECEIVED before it is parsed. ``seconds``
+    limits connecting and each read. A request raises BodyTooLargeError for more than MOST_BYTES."""
+    import httpx2
+
+    async def keep(response: httpx2.Response) -> None:
+        received = RECEIVED.get()
+        received.wait = asked_wait(response.headers)
+        encoding = response.headers.pop("content-encoding", "")
+        body, packed = bytearray(), cast("httpx2.AsyncByteStream", response.stream)
+        try:
+            async for chunk in _unpacked(packed, encoding.strip().lower()):
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    received.body, received.too_large = bytes(body[:KEPT_BYTES]), True
+                    raise BodyTooLargeError
+        finally:
+            await packed.aclose()
+        received.body = bytes(body)
+        response.stream = httpx2.ByteStream(received.body)
+
+    return httpx2.AsyncClient(
+        event_hooks={"response": [keep]},
+        headers={"Accept-Encoding": "gzip"},
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+        timeout=httpx2.Timeout(seconds),
+    )
+
+
+async def _unpacked(chunks: AsyncIterable[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """Yield a body unpacked, as it comes, in pieces of at most MOST_BYTES + 1. A form that no
+    request asks for stays packed, and no SDK can read it."""
+    unpack = zlib.decompressobj(_GZIP_OR_ZLIB) if encoding in _PACKED else None
+    async for chunk in chunks:
+        try:
+            yield chunk if unpack is None else unpack.decompress(chunk, MOST_BYTES + 1)
+        except zlib.error:
+            return  # what is there so far is kept, and is malformed
+
+
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a response asks its client to wait: ``retry-after-ms`` (OpenAI,
+    Azure) or ``Retry-After``, in seconds or as a date (RFC 9110, 10.2.3); None if it asks for none,
+    or in another form."""
+    milliseconds = headers.get("retry-after-ms", "").strip()
+    if _SECONDS.fullmatch(milliseconds):
+        return float(milliseconds) / 1000
+    asked = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(asked):
+        return float(asked)
+    try:
+        date = parsedate_to_datetime(asked)
+    except (ValueError, OverflowError):
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

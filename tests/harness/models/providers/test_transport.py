@@ -1,0 +1,181 @@
+"""What a provider's server can do to its client: bodies without end, bombs, drips, and waits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from generators.seed import Seed
+from harness.errors import AttemptFailed
+from harness.model import Message, ModelRequest, Role, Try
+from harness.models.providers import transport
+from harness.models.providers.base import ProviderModel, Sampling
+from harness.models.providers.openai import OpenAIModel
+from harness.models.providers.retry import LONGEST_PAUSE, try_again
+from harness.models.providers.transport import KEPT_BYTES, MOST_BYTES, asked_wait
+from tests.harness.dialects import BEDROCK, DIALECTS, KEY
+from tests.harness.openai_server import Answer, completion, failure, serve
+
+SEED = Seed(bytes(32))
+REQUEST = ModelRequest((Message(Role.USER, "Find x."),), (), SEED)
+CLASSES = [OpenAIModel, *(dialect.model for dialect in DIALECTS)]
+
+
+@pytest.fixture(autouse=True)
+def aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+def build(cls: type[ProviderModel], url: str, **sampling: float) -> ProviderModel:
+    key = "" if cls is BEDROCK.model else KEY
+    return cls("m", "asked-model", url, key, Sampling(**sampling), lambda seconds: None)  # type: ignore[arg-type]  # the sampling's numbers
+
+
+def fail(cls: type[ProviderModel], url: str, **sampling: float) -> tuple[str, list[Try]]:
+    kept: list[Try] = []
+    model = build(cls, url, **sampling)
+    with pytest.raises(AttemptFailed) as failed:
+        model.respond(replace(REQUEST, keep=kept.append))
+    model.close()
+    return failed.value.error_class, kept
+
+
+@contextmanager
+def any_server(*script: Answer) -> Iterator[str]:
+    with serve(*script, root="", check=lambda request: [], path=".*") as served:
+        yield served.url
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_bomb_is_not_unpacked_and_counts_as_too_large(cls: type[ProviderModel]) -> None:
+    bomb = gzip.compress(bytes(8 * MOST_BYTES))
+    assert len(bomb) < 2**20
+    answer = Answer(bomb, headers=(("Content-Encoding", "gzip"),))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with any_server(answer, answer) as url:
+        kind, kept = fail(cls, url)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert kind == "too_large"
+    assert [(each.kind, len(each.raw)) for each in kept] == [("too_large", KEPT_BYTES)] * 2
+    assert grown < 5 * MOST_BYTES // 1024  # kB; the whole bomb would be 8
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_body_without_end_is_cut_off(
+    cls: type[ProviderModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "MOST_BYTES", 300_000)
+    with any_server(Answer(b"[" * 400_000)) as url:
+        kind, kept = fail(cls, url, retries=0)
+    assert kind == "too_large"
+    assert kept[0].raw == b"[" * KEPT_BYTES
+
+
+def test_a_packed_body_is_read() -> None:
+    body = completion("It is 1.").body
+    packed = Answer(
+        gzip.compress(json.dumps(body).encode()), headers=(("Content-Encoding", "gzip"),)
+    )
+    with serve(packed) as served:
+        model = build(OpenAIModel, served.url)
+        reply = model.respond(REQUEST)
+        model.close()
+    assert reply.message.text == "It is 1."
+    assert json.loads(reply.raw) == body
+
+
+@contextmanager
+def dripping(pause: float, head: bytes) -> Iterator[str]:
+    """A server that sends the head and then a byte at a time, without end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(head)
+            while not stop.wait(pause):
+                try:
+                    connection.sendall(b" ")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        stop.set()
+        listener.close()
+        thread.join()
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: "],
+    ids=["body", "head"],
+)
+def test_a_slow_drip_ends_with_the_time_of_the_request(
+    cls: type[ProviderModel], head: bytes
+) -> None:
+    with dripping(0.1, head) as url:
+        begun = time.monotonic()
+        kind, _ = fail(cls, url, seconds=1.5, retries=0)
+    assert kind == "timeout"
+    assert time.monotonic() - begun < 20  # not the hours that each read by itself allows
+
+
+def in_minutes(minutes: float) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(minutes=minutes), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "low", "high"),
+    [
+        ({"retry-after": "120"}, 120, 120),
+        ({"retry-after": "1.5"}, 1.5, 1.5),
+        ({"retry-after-ms": "2500", "retry-after": "9"}, 2.5, 2.5),
+        ({"retry-after": in_minutes(60)}, 2400, 3600),
+        ({"retry-after": in_minutes(-5)}, 0, 0),
+    ],
+)
+def test_each_form_of_an_asked_pause_is_read(
+    headers: dict[str, str], low: float, high: float
+) -> None:
+    found = asked_wait(headers)
+    assert found is not None
+    assert low <= found <= high
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "1e9", "inf", "99999999999", "nan"])
+def test_no_other_form_is(text: str) -> None:
+    assert asked_wait({"retry-after": text}) is None
+
+
+def test_an_asked_pause_is_kept_up_to_a_quarter_of_an_hour() -> None:
+    pauses: list[float] = []
+    busy = failure(429, headers=(("Retry-After", "600"),))
+    with serve(busy, completion("x")) as served:
+        model = OpenAIModel("m", "asked-model", served.url, KEY, sleep=pauses.append)
+        assert model.respond(REQUEST).message.text == "x"
+        model.close()
+    assert pauses == [600.0]
+    assert try_again(["rate_limit"], 3, LONGEST_PAUSE)
+    assert not try_again(["rate_limit"], 3, LONGEST_PAUSE + 1)
+    with serve(failure(429, headers=(("Retry-After", "3600"),))) as served:
+        assert fail(OpenAIModel, served.url)[0] == "rate_limit"
