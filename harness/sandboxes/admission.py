@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import tempfile
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.sandboxes.user_folder import make_user_folder
 
 logger = logging.getLogger(__name__)
 
 SHARE = 0.8  # of the machine's memory, by default
 TIMEOUT = 900.0  # seconds to wait for free memory
 PAUSES = (0.05, 0.5)  # seconds between two checks, the first and the longest
+LOCK_PAUSE = 0.005  # seconds between two tries to get the lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class AdmissionControl:
     most: int
     taken: Callable[[], int]
     timeout: float = TIMEOUT
-    lock_file: Path | None = None  # shared by processes; by default one of this user
+    lock_file: Path | None = None  # shared by this user's processes; by default in their folder
 
     def check(self, size: int) -> None:
         """Raise HarnessError if a sandbox of ``size`` bytes would never be admitted."""
@@ -54,7 +56,7 @@ class AdmissionControl:
         self.check(size)
         begun, pause = time.monotonic(), PAUSES[0]
         while True:
-            with _locked(self.lock_file or _default_lock_file()):
+            with _locked(self._lock(), begun + self.timeout):
                 if self.taken() + size <= self.most:
                     yield
                     return
@@ -73,24 +75,40 @@ class AdmissionControl:
             time.sleep(pause)
             pause = min(2 * pause, PAUSES[1])
 
+    def _lock(self) -> Path:
+        return self.lock_file or make_user_folder("run") / f"admission-{socket.gethostname()}.lock"
+
 
 def _gb(size: int) -> str:
     return f"{size / 1e9:.2f} GB"
 
 
-def _default_lock_file() -> Path:
-    return Path(tempfile.gettempdir(), f"dosimeter-room-{os.getuid()}.lock")
-
-
 @contextmanager
-def _locked(lock_file: Path) -> Iterator[None]:
-    """Hold the lock: one thread of one process at a time. It ends with its holder."""
+def _locked(lock_file: Path, deadline: float) -> Iterator[None]:
+    """Hold the lock: one thread of one process at a time. It ends with its holder. Raises
+    AttemptFailed if it does not come free until then."""
     try:
         file = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise HarnessError(f"{lock_file}: {error.strerror}: remove it") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not _try_lock(file):
+            if time.monotonic() > deadline:
+                raise AttemptFailed(
+                    Boundary.SANDBOX,
+                    "no room",
+                    f"another process of this user holds {lock_file}: end the one that "
+                    f"`fuser {lock_file}` names",
+                )
+            time.sleep(LOCK_PAUSE)
         yield
     finally:
         os.close(file)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

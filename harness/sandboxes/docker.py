@@ -1,10 +1,11 @@
 """Sandboxes as hardened single-use containers. The one module that knows Docker.
 
 Each container runs the tool server as PID 1 and nothing else: no network, a read-only root, a
-sized work folder in memory, no capabilities, no new privileges, limits on memory and processes,
-and a lifetime. The tool server (``tool_server.py``) limits the time and output of each program. It
-answers over its attached standard input and output; when that connection closes the server
-exits and the engine removes the container, whatever closed it.
+sized work folder in memory, no new privileges, a system call filter (``recipe/seccomp.json``),
+limits on memory, processes and processor time, and a lifetime. The tool server (``tool_server.py``)
+keeps three capabilities, so that the agent's programs run as another user, without any. It limits
+the time and output of each program. It answers over its attached standard input and output; when
+that connection closes the server exits and the engine removes the container, whatever closed it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -43,13 +45,17 @@ from harness.sandboxes.sandbox import Sandbox, ServerConnection, fill
 logger = logging.getLogger(__name__)
 
 WORK = "/work"
-AGENT = 65534
 LABEL = "dosimeter"
 LIFETIME = 24 * 3600.0  # seconds until a container counts as forgotten
 REAP_EVERY = 600.0  # seconds between two looks for forgotten ones, beside the one at the start
 _SMALL = 64 << 20  # /tmp
 _SHARED = 16 << 20  # /dev/shm
+_NAMES = 4096  # files in each of these two, which take kernel memory of their own
 _OWN = 48 << 20  # memory for the tool server and the kernel's bookkeeping
+_CORES = 1.0  # processor time of a container, per second
+_UIDS = 20_000  # of agents that may live at once; the tool server of each has one beyond these
+_FIRST_UID, _FIRST_UID_REMAPPED = 200_000, 10_000  # an engine that remaps uids has 65,536 of them
+_SECCOMP = Path(server.__file__).with_name("recipe") / "seccomp.json"
 _REMOVING = 20  # seconds until the engine is not waited for
 _ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
@@ -177,11 +183,15 @@ class DockerSandboxes:
         self._client = connect()
         self.image = image_digest(image, self._client)
         self.runtime = _check_runtime(self._client, runtime)
-        memory = _answered(lambda: int(self._client.info()["MemTotal"]))
-        self._admission = AdmissionControl(memory_bytes or int(SHARE * memory), self._taken)
+        info = _answered(self._client.info)
+        memory = memory_bytes or int(SHARE * info["MemTotal"])
+        self._admission = AdmissionControl(memory, self._taken)
+        self._first_uid = _FIRST_UID_REMAPPED if _remaps_users(info) else _FIRST_UID
+        self._cores = _CORES if info.get("CpuCfsQuota") else 0.0
         self._labels = {LABEL: "1", f"{LABEL}.run": run, f"{LABEL}.owner": owner_label()}
         self._labels[f"{LABEL}.provider"] = os.urandom(8).hex()
         self._source = Path(server.__file__).read_text()
+        self._seccomp = _SECCOMP.read_text()
         self._lock = threading.Lock()
         self._live: dict[str, _Container] = {}
         self._closed = False
@@ -251,7 +261,7 @@ class DockerSandboxes:
         try:
             shed, size = partial(self._pool.shed, profile), bytes_of(profile, self.runtime)
             with self._admission.admit(size, lambda: self._closed, shed):
-                name = str(self._client.create_container(**self._recipe(profile))["Id"])
+                name = self._create_unique(profile)
             connection = ServerConnection(_attach(self._client, name), wrapped=True)
             self._client.start(name)
             container = _Container(name, connection)
@@ -273,8 +283,20 @@ class DockerSandboxes:
                     self._removers.submit(reap, self._client)
         return container
 
-    def _recipe(self, profile: Profile) -> dict[str, Any]:
-        """Return the engine's parameters for a new container.
+    def _create_unique(self, profile: Profile) -> str:
+        """Create a container whose agent has a uid that no other on this engine has; return its id.
+        The uid is part of its name: the engine itself refuses a second one, whichever process or
+        user asks for it, and frees it when the container is removed. Raises DockerException."""
+        while True:
+            uid = self._first_uid + int.from_bytes(os.urandom(4)) % _UIDS
+            try:
+                return str(self._client.create_container(**self._recipe(profile, uid))["Id"])
+            except APIError as error:
+                if error.status_code != HTTPStatus.CONFLICT:
+                    raise
+
+    def _recipe(self, profile: Profile, uid: int) -> dict[str, Any]:
+        """Return the engine's parameters for a new container, the agent of which has this uid.
 
         The pages of the folders in memory count against the container's memory, so its limit
         is the sum: a program has ``memory_bytes`` even beside a full folder, and filling the
@@ -282,20 +304,26 @@ class DockerSandboxes:
         """
         memory = bytes_of(profile, self.runtime)
         processes = profile.processes + 1  # and the tool server
-        own_limits: list[str] = []  # enforced by the tool server itself
+        options = {"agent": uid, "server": uid + _UIDS}
         if self.runtime != "runc":
-            own_limits = [str(profile.memory_bytes + _OWN), str(processes), "held"]
+            options |= {"memory": profile.memory_bytes + _OWN, "tasks": processes}
             processes += _KERNEL_THREADS
-        owned = f"uid={AGENT},gid={AGENT}"
-        names = max(256, profile.disk_bytes // 4096)  # each takes kernel memory of its own
-        work = f"size={profile.disk_bytes},nr_inodes={names},mode=0700,{owned},exec"
+        names = max(256, profile.disk_bytes // 4096)
+        work = f"size={profile.disk_bytes},nr_inodes={names},mode=0700,uid={uid},gid={uid},exec"
+        scratch = f"nr_inodes={_NAMES},mode=1777"
         host = self._client.create_host_config(
             network_mode="none",
             read_only=True,
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            tmpfs={WORK: work, "/tmp": f"size={_SMALL},nr_inodes=4096,mode=1777"},  # noqa: S108
-            shm_size=_SHARED,
+            cap_add=["KILL", "SETGID", "SETUID"],
+            security_opt=["no-new-privileges", f"seccomp={self._seccomp}"],
+            ipc_mode="none",  # the engine's own /dev/shm has no limit on names
+            tmpfs={
+                WORK: work,
+                "/tmp": f"size={_SMALL},{scratch}",  # noqa: S108
+                "/dev/shm": f"size={_SHARED},{scratch}",  # noqa: S108
+            },
+            nano_cpus=round(self._cores * 1e9),
             mem_limit=memory,
             memswap_limit=memory,
             pids_limit=processes,
@@ -312,8 +340,10 @@ class DockerSandboxes:
         return {
             "image": self.image,
             "entrypoint": ["python3", "-I", "-S", "-c", self._source],
-            "command": [WORK, *own_limits],
-            "user": f"{AGENT}:{AGENT}",
+            "command": [WORK, json.dumps(options)],
+            "name": f"{LABEL}-{uid}",
+            "user": "0:0",
+            "environment": {"USER": "agent", "LOGNAME": "agent"},  # its uid has no name
             "working_dir": WORK,
             "hostname": "sandbox",
             "stdin_open": True,
@@ -434,6 +464,12 @@ def _attach(client: APIClient, name: str) -> socket.socket:
         response.close()
     raw.close()
     return stream
+
+
+def _remaps_users(info: Mapping[str, Any]) -> bool:
+    """Return whether a container's uids are others on the host, of which there are 65,536."""
+    options = ",".join(info.get("SecurityOptions") or ())
+    return "name=userns" in options or "name=rootless" in options
 
 
 def _check_runtime(client: APIClient, runtime: str) -> str:

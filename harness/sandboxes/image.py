@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
+from harness.sandboxes.user_folder import make_user_folder
 
 if TYPE_CHECKING:
     from harness.sandboxes.docker import Client
@@ -133,7 +134,7 @@ def _context(work: Path) -> Path:
 @contextmanager
 def _building(progress: Callable[[str], None]) -> Iterator[Path]:
     """A folder to build in, for one builder at a time; it vanishes afterwards."""
-    place = _workshop()
+    place = make_user_folder("image")
     with (place / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,19 +149,6 @@ def _building(progress: Callable[[str], None]) -> Iterator[Path]:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
-
-
-def _workshop() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    place = Path(home) / "dosimeter/image"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(
-            f"cannot make {place} to build the sandbox image in ({error.strerror}): "
-            "set XDG_CACHE_HOME to a folder that can be written"
-        ) from error
-    return place
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ agents only.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
@@ -27,7 +28,6 @@ from harness.sandboxes.image import locked_libraries
 from harness.sandboxes.sandbox import Sandbox, ServerConnection, fill
 
 _PREFIX = "dosimeter-"
-KEEP = "keep"  # to the tool server: leave the work folder as it is
 _LAST_WORDS = 30.0  # seconds for a server to end by itself
 
 
@@ -62,7 +62,7 @@ class LocalSandboxes:
 
     def open_in(self, folder: Path, limits: Limits) -> Sandbox:
         """A sandbox in a folder that is somebody else's, and stays. Raises AttemptFailed."""
-        return self._serve(str(folder), limits, KEEP)
+        return self._serve(str(folder), limits, keep=True)
 
     def close(self) -> None:
         """End every server and remove its folder."""
@@ -71,33 +71,33 @@ class LocalSandboxes:
         for sandbox in left:
             sandbox.close()
 
-    def _serve(self, work: str, limits: Limits, *options: str) -> Sandbox:
-        """A server in the folder, which is removed with it unless the options say otherwise."""
+    def _serve(self, work: str, limits: Limits, keep: bool = False) -> Sandbox:
+        """A server in the folder, which is removed with it unless it is to be kept."""
         name = f"local-{Path(work).name}"
         host_end, server_end = socket.socketpair()
         try:
-            process = self._start(work, server_end, limits, *options)
+            process = self._start(work, server_end, limits, keep)
         except OSError as error:
             host_end.close()
-            _remove(work, options)
+            _remove(work, keep)
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
         finally:
             server_end.close()
         connection = ServerConnection(host_end, wrapped=False)
         sandbox = Sandbox(
-            name, connection, limits, lambda lost: self._end(name, process, work, options)
+            name, connection, limits, lambda lost: self._end(name, process, work, keep)
         )
         with self._lock:
             self._live[name] = sandbox
         return sandbox
 
     def _start(
-        self, work: str, link: socket.socket, limits: Limits, *options: str
+        self, work: str, link: socket.socket, limits: Limits, keep: bool
     ) -> subprocess.Popen[bytes]:
         """A session of its own, so that an interrupt from the keyboard does not reach it."""
-        sizes = (str(limits.memory_bytes), str(limits.disk_bytes))
+        options = {"data": limits.memory_bytes, "file": limits.disk_bytes, "keep": keep}
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", self._source, work, *sizes, *options],
+            [sys.executable, "-I", "-S", "-c", self._source, work, json.dumps(options)],
             stdin=link.fileno(),
             stdout=link.fileno(),
             stderr=subprocess.DEVNULL,
@@ -107,9 +107,7 @@ class LocalSandboxes:
             start_new_session=True,
         )
 
-    def _end(
-        self, name: str, process: subprocess.Popen[bytes], work: str, options: tuple[str, ...]
-    ) -> None:
+    def _end(self, name: str, process: subprocess.Popen[bytes], work: str, keep: bool) -> None:
         with self._lock:
             self._live.pop(name, None)
         try:
@@ -117,7 +115,7 @@ class LocalSandboxes:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        _remove(work, options)
+        _remove(work, keep)
 
 
 def _version(name: str) -> str:
@@ -132,8 +130,8 @@ def folder_of(sandbox: Sandbox) -> Path:
     return Path(tempfile.gettempdir(), sandbox.id.removeprefix("local-"))
 
 
-def _remove(work: str, options: tuple[str, ...]) -> None:
-    if KEEP not in options:
+def _remove(work: str, keep: bool) -> None:
+    if not keep:
         _remove_tree(work)
 
 

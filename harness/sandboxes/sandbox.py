@@ -49,7 +49,7 @@ class SandboxRefused(Exception):  # noqa: N818
 _FRAME = struct.Struct(">II")
 _DOCKER = struct.Struct(">BxxxI")  # the engine's header of a container's output
 _MAX_HEADER = 64 << 10
-_GRACE = 15.0  # seconds beyond a request's own, for a busy machine
+_GRACE = 60.0  # seconds beyond a request's own: programs may keep the machine busy
 
 
 class ServerLost(Exception):  # noqa: N818

@@ -1,14 +1,18 @@
 """The tool server: runs an agent's programs inside a sandbox and answers the host's requests.
 
 Standard library only, in one file, because its source is what a sandbox is started with
-(``python3 -I -S -c SOURCE WORK [MEMORY DISK [keep]]``). In a container it is PID 1; the local
-sandbox runs the same program in a temp folder, and gives bytes to limit each process to. Where the
-container's kernel is one of its own, which counts nothing inside (gVisor), it is given
-``WORK MEMORY PROCESSES held`` and enforces these limits itself, as well as it can. It reads
-frames from its standard input and answers each on its standard output: header length and body
-length (4 bytes each, big-endian), the header as JSON, the body. When its input ends it kills what
-it started and goes; outside a container it then removes its work folder, unless told to ``keep``
-it.
+(``python3 -I -S -c SOURCE WORK OPTIONS``, the options a JSON object). It reads frames from its
+standard input and answers each on its standard output: header length and body length (4 bytes each,
+big-endian), the header as JSON, the body. When its input ends it kills what it started and goes.
+
+Options:
+  server, agent   in a container: the uids of this process and of the programs. It starts as root
+                  with CAP_SETUID, CAP_SETGID and CAP_KILL, keeps these three, and touches files
+                  with the agent's rights. The programs have no capability and run at nice 19.
+  memory, tasks   most bytes and processes of the programs, if the container's kernel counts neither
+                  (gVisor): the server then enforces both, as well as it can
+  data, file      in the local sandbox: most bytes of a process and of a file
+  keep            in the local sandbox: do not remove the work folder at the end
 
 Operations (header → answer header):
   ping   {}                                → {}
@@ -42,7 +46,11 @@ MAX_BODY = 1 << 30
 TICK = 0.1  # seconds between two looks at the clock and the work folder
 HELD_TICK = 0.025  # where memory is watched, too
 CHUNK = 1 << 16
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER = 4, 8, 36
+CAPABILITIES = 1 << 5 | 1 << 6 | 1 << 7  # KILL, SETGID, SETUID
+CAPABILITY_VERSION = 0x20080522
+LOWEST_PRIORITY = 19
+NO_CORE = 1  # bytes: 0 would still start the handler of a host that pipes its core dumps
 CONTAINED = os.getpid() == 1  # alone in its pid namespace: what runs there is its own
 
 
@@ -309,8 +317,30 @@ def sweep() -> None:
                 break
 
 
+def take_identity(server: int, agent: int) -> None:
+    """Change from root to the server's uid with its three capabilities, and access files with the
+    agent's rights from now on: whatever path it is asked for, it reaches no more than the agent."""
+    os.setgroups([])
+    os.setresgid(server, server, server)
+    LIBC.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    os.setresuid(server, server, server)
+    sets = struct.pack("=6I", CAPABILITIES, CAPABILITIES, 0, 0, 0, 0)  # effective, permitted
+    if LIBC.capset(struct.pack("=Ii", CAPABILITY_VERSION, 0), sets):
+        raise OSError("capset")
+    LIBC.setfsgid(agent)
+    LIBC.setfsuid(agent)
+    if LIBC.setfsuid(-1) != agent:  # a kernel without it (gVisor of 2022)
+        os.setresgid(-1, agent, -1)
+        os.setresuid(-1, agent, -1)
+
+
 def prepare_child() -> None:
-    """Between fork and exec: the first to go when memory runs out, and readable by itself."""
+    """Between fork and exec: another user than the server, the last to get the processor, the first
+    to go when memory runs out, and readable by itself."""
+    if AGENT is not None:
+        os.setresgid(AGENT, AGENT, AGENT)
+        os.setresuid(AGENT, AGENT, AGENT)
+        os.nice(LOWEST_PRIORITY)
     LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
@@ -530,19 +560,24 @@ def serve(work: str) -> None:
             answer({"ok": False, "reason": str(refused), "limits": list(refused.limits)})
 
 
-def main(work: str, *sizes: str) -> None:
+def main(work: str, options: str) -> None:
     """Serve, and leave nothing behind."""
-    global HELD, REPLIES, SIZED
+    global AGENT, HELD, REPLIES, SIZED
+    settings = json.loads(options)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    # Same user as the agent's programs: without this they could write into its memory and pipes.
+    if "agent" in settings:
+        AGENT = settings["agent"]
+        take_identity(settings["server"], AGENT)
+    # Where programs run as the same user, they could write into its memory and pipes.
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    kinds = (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE)
-    if "held" in sizes:
-        HELD, sizes = (int(sizes[0]), int(sizes[1])), ()
-    for kind, size in [(resource.RLIMIT_CORE, "0"), *zip(kinds, sizes, strict=False)]:
-        resource.setrlimit(kind, (int(size), int(size)))
+    if "memory" in settings:
+        HELD = settings["memory"], settings["tasks"]
+    sizes = {resource.RLIMIT_DATA: "data", resource.RLIMIT_FSIZE: "file"}
+    limits = {kind: settings[name] for kind, name in sizes.items() if name in settings}
+    for kind, size in {**limits, resource.RLIMIT_CORE: NO_CORE}.items():
+        resource.setrlimit(kind, (size, size))
     if CONTAINED:  # there the folders have a size of their own, and begin empty
         SIZED = [f for f in (work, "/tmp", "/dev/shm") if not is_full(f)]  # noqa: S108
     REPLIES = os.dup(1)
@@ -554,7 +589,7 @@ def main(work: str, *sizes: str) -> None:
     finally:
         if not CONTAINED:
             sweep()
-            if "keep" not in sizes:
+            if not settings.get("keep"):
                 shutil.rmtree(work, ignore_errors=True)
     os._exit(0)
 
@@ -566,6 +601,7 @@ IGNORED = [
 ]
 LIBC = ctypes.CDLL(None)
 REPLIES = 1
+AGENT: int | None = None  # uid of the programs, if another than this process's
 SIZED: list[str] = []
 HELD: tuple[int, int] | None = None  # bytes and tasks that the programs may have, if held here
 PROCS_AT = 10 * ctypes.sizeof(ctypes.c_long)

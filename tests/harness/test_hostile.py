@@ -277,19 +277,6 @@ ATTACKS = {
         ("limits hit: memory]", "exit code 137", "42\n"),
         PATIENT,
     ),
-    "shared memory": Attack(
-        (
-            python(
-                "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
-                "while True:\n  n = libc.shmget(0, 1 << 20, 0o1600)\n"
-                "  ctypes.memset(libc.shmat(n, None, 0), 1, 1 << 20)"
-            ),
-            python("print(1)"),
-        ),
-        "memory",
-        ("limits hit: memory]",),
-        PATIENT,
-    ),
     "one file": Attack(
         (
             python(GLUTTON.format(path="big")),
@@ -417,7 +404,7 @@ ATTACKS = {
     ),
     "command lines": Attack(
         (
-            command("echo $(id -u) `id -un` ${HOME} ~"),
+            command("echo $(($(id -u) / 100000)) `nice` $USER ${HOME} ~"),
             command("ls & wait\nrm -rf ."),
             command("echo x > /etc/passwd; echo x > /usr/x; rm /bin/bash"),
             command("echo > /dev/tcp/172.17.0.1/80; echo > /dev/udp/8.8.8.8/53"),
@@ -432,7 +419,7 @@ ATTACKS = {
         ),
         "time",
         (
-            "65534 nobody /work /work\n",
+            "2 19 agent /work /work\n",
             "refusing to remove",
             "/etc/passwd: Read-only file system",
             "'/bin/bash': Read-only file system",
@@ -797,24 +784,39 @@ def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
     assert len({each.episode.container for each in results}) == 4
 
 
-@pytest.mark.parametrize("limit", ["RLIMIT_DATA", "RLIMIT_AS"])
-def test_ending_the_tool_server_is_the_agents_own_doing(
-    provider: DockerSandboxes, guest: bool, limit: str
-) -> None:
-    """It runs under the agent's user, which may lower its limits: that costs the agent its sandbox,
-    and is not a failure of ours that would take the cell out of the statistics."""
-    lower = f"import resource; resource.prlimit(1, resource.{limit}, (0, 0))"
+def test_the_tool_server_outlasts_limits_schedulers_and_spinners(provider: DockerSandboxes) -> None:
+    """A limit on its processor time, the lowest priority, or too little of the processor would each
+    lose the sandbox, and the cell with it."""
+    starve = """
+import os, resource
+for act in (
+    lambda: resource.prlimit(1, resource.RLIMIT_CPU, (1, 1)),
+    lambda: resource.prlimit(1, resource.RLIMIT_DATA, (0, 0)),
+    lambda: resource.prlimit(1, resource.RLIMIT_AS, (0, 0)),
+    lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+    lambda: os.sched_setaffinity(1, {0}),
+    lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+):
+    try:
+        act()
+        print('WORKED')
+    except OSError:
+        pass
+print('tried', flush=True)
+for _ in range(20):
+    if not os.fork():
+        break
+while True:
+    pass
+"""
+    costly = command("for n in {1..200}; do echo /proc/*/*/* > /dev/null; done; echo listed")
     write = call(("write_file", {"path": "big.txt", "content": "x" * 100_000}))
-    read = call(("read_file", {"path": "big.txt"}))
-    played = attack(provider, python(lower), write, read, command("ls"))
-    assert played.episode.stop is StopReason.ANSWERED
-    assert played.episode.error_class == ""
-    assert played.result.status is Status.MODEL_FAILURE
-    assert played.result.score == 0.0
-    # gVisor does not hold memory that is mapped to RLIMIT_DATA: the server works on.
-    survived = guest and limit == "RLIMIT_DATA"
-    assert ("the sandbox ended" in played.told) is not survived
-    assert ("Wrote 100,000 bytes." in played.told) is survived
+    played = attack(provider, python(starve), costly, write, command("wc -c big.txt"))
+    assert "tried" in played.told
+    assert "WORKED" not in played.told
+    assert "Wrote 100,000 bytes." in played.told
+    assert "100000 big.txt" in played.told
+    assert (played.result.status, played.result.score) == (Status.MODEL_FAILURE, 0.0)
 
 
 def test_a_full_shared_memory_folder_is_a_limit_hit(provider: DockerSandboxes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from collections.abc import Callable
@@ -102,6 +103,45 @@ def test_who_waits_too_long_or_is_sent_home_fails_an_attempt(tmp_path: Path) -> 
             pass
         assert (failed.value.boundary, failed.value.error_class) == (Boundary.SANDBOX, why)
         assert why == "closed" or "lower `parallel` or `workers`" in str(failed.value)
+
+
+def test_a_lock_that_is_held_for_good_fails_an_attempt_in_time(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(
+            AttemptFailed, match=r"no room: another process .*fuser .*/lock"
+        ) as failed:
+            enter(admission(Machine(), tmp_path, timeout=0.1), Machine(), 1)
+    assert failed.value.boundary is Boundary.SANDBOX
+    enter(admission(Machine(), tmp_path), Machine(), 1)
+
+
+def test_the_lock_lies_in_a_folder_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    enter(AdmissionControl(10, lambda: 0), Machine(), 1)
+    run = tmp_path / "cache/dosimeter/run"
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert [path.suffix for path in run.iterdir()] == [".lock"]
+    run.chmod(0o777)
+    enter(AdmissionControl(10, lambda: 0), Machine(), 1)
+    assert run.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_run_folder_that_is_a_link_or_cannot_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "dosimeter").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "dosimeter/run").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HarnessError, match=r"not a folder of user .* XDG_CACHE_HOME"):
+        enter(AdmissionControl(10, lambda: 0), Machine(), 1)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    with pytest.raises(HarnessError, match=r"cannot make .* XDG_CACHE_HOME"):
+        enter(AdmissionControl(10, lambda: 0), Machine(), 1)
 
 
 def test_a_door_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import socket
 import subprocess
 import sys
@@ -142,20 +143,46 @@ for name in ('fd/0', 'fd/1', 'mem', 'environ', 'root/etc/passwd'):
     assert (result.exit_code, result.output) == (0, b"")
 
 
-def test_memory_that_outlives_its_program_is_the_agents_doing(box: Sandbox) -> None:
-    """Shared memory that no process holds can take the server down: no failure of ours."""
+def test_a_program_cannot_limit_or_outrank_the_tool_server(box: Sandbox) -> None:
     source = """
-import ctypes
-libc = ctypes.CDLL(None)
-libc.shmat.restype = ctypes.c_void_p
-while True:
-    number = libc.shmget(0, 1 << 20, 0o1600)
-    ctypes.memset(libc.shmat(number, None, 0), 1, 1 << 20)
+import os, resource
+def attempt(act, *args):
+    try:
+        act(*args)
+        print(act.__name__, *args, 'WORKED')
+    except PermissionError:
+        pass
+for name in ('CPU', 'DATA', 'AS', 'NOFILE', 'STACK', 'FSIZE', 'NPROC', 'RTTIME'):
+    attempt(resource.prlimit, 1, getattr(resource, 'RLIMIT_' + name), (1, 1))
+attempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))
+attempt(os.sched_setaffinity, 1, {0})
+attempt(os.setpriority, os.PRIO_PROCESS, 1, 19)
+attempt(os.nice, -1)
+print(os.nice(0))
 """
-    result = run(box, source, 60)
-    assert "memory" in result.limits
-    again = run(box, "print(1)")
-    assert again.exit_code == 0 or "memory" in again.limits
+    assert run(box, source).output == b"19\n"
+    assert run(box, "print(1)").output == b"1\n"
+
+
+def test_memory_that_outlives_its_program_leaves_the_server_its_own(box: Sandbox) -> None:
+    """Full folders in memory stay; a program that takes all its memory beside them is killed, and
+    the server is not."""
+    fill = """
+def fill(path, pages):
+    with open(path, 'wb', buffering=0) as file:
+        try:
+            for _ in range(pages):
+                file.write(bytes(4096))
+        except OSError:
+            pass
+for folder in ('/work', '/tmp', '/dev/shm'):
+    fill(folder + '/fill', 1 << 18)
+held = []
+while True:
+    held.append(bytearray(1 << 20))
+"""
+    assert {"memory", "disk"} <= set(run(box, fill, 60).limits)
+    assert box.run(["echo", "1"], 10).output == b"1\n"
 
 
 def test_there_is_no_network(box: Sandbox) -> None:
@@ -201,9 +228,105 @@ def test_programs_have_no_privileges(box: Sandbox) -> None:
     status = run(box, "print(open('/proc/self/status').read())").output.decode()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert fields["NoNewPrivs"] == "1"
-    assert {int(fields[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
-    assert fields["Uid"].split() == ["65534"] * 4
+    names = ("CapInh", "CapPrm", "CapEff", "CapAmb")
+    assert {int(fields[name], 16) for name in names} == {0}
     assert fields["Seccomp"] == "2"
+    assert fields["Groups"].strip() == ""
+    server = box.run(["cat", "/proc/1/status"], 10).output.decode()
+    theirs = dict(line.split(":\t", 1) for line in server.splitlines() if ":\t" in line)
+    three = 1 << 5 | 1 << 6 | 1 << 7  # KILL, SETGID, SETUID
+    assert {int(theirs[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {three}
+    assert int(fields["CapBnd"], 16) == three  # which no program can gain
+    agent, uid = fields["Uid"].split(), theirs["Uid"].split()
+    assert len({*agent, *uid[:3]}) == 2
+    assert uid[3] == agent[0], "the server touches files as the agent does"
+    assert int(agent[0]) >= 200_000
+
+
+def test_agents_that_live_at_once_have_different_users(provider: DockerSandboxes) -> None:
+    """Also if another process or user of the engine has the number that is drawn first."""
+    other = DockerSandboxes(ensure_image().tag)
+    with provider.open([], LIMITS) as first, other.open([], LIMITS) as second:
+        uids = {int(box.run(["id", "-u"], 10).output) for box in (first, second)}
+        assert len(uids) == 2
+        other._first_uid = uids.pop()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(docker, "_UIDS", 1)
+            with ThreadPoolExecutor(1) as later:
+                waiting = later.submit(other._create_unique, docker.profile_of(LIMITS))
+                time.sleep(1.0)
+                assert not waiting.done(), "one uid, and another container has it"
+                first.close()
+                second.close()
+                waiting.result()
+    other.close()
+
+
+REFUSED = """
+import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+for name, *call in {calls}:
+    if libc.syscall(*call) != -1:
+        print(name, 'WORKED')
+    elif ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS):
+        print(name, 'got as far as', os.strerror(ctypes.get_errno()))
+for family in range(1, 46):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+        try:
+            socket.socket(family, kind).close()
+            print(family)
+        except OSError:
+            pass
+"""
+CALLS = {  # by name: x86_64, aarch64, and arguments with which each would work or fail otherwise
+    "io_uring_setup": (425, 425, 1, 0),
+    "keyctl": (250, 219, 0, -3, 1),
+    "add_key": (248, 217, 0, 0, 0, 0, 0),
+    "bpf": (321, 280, 0, 0, 0),
+    "perf_event_open": (298, 241, 0, 0, -1, -1, 0),
+    "userfaultfd": (323, 282, 1),
+    "ptrace": (101, 117, 0, 0, 0, 0),
+    "process_vm_readv": (310, 270, 1, 0, 0, 0, 0, 0),
+    "pidfd_getfd": (438, 438, 0, 0, 0),
+    "unshare": (272, 97, 0x10000000),
+    "clone": (56, 220, 0x10000000, 0, 0, 0, 0),
+    "clone3": (435, 435, 0, 0),
+    "shmget": (29, 194, 0, 4096, 0o1600),
+    "msgget": (68, 186, 0, 0o1600),
+    "memfd_secret": (447, 447, 0),
+    "mount": (165, 40, 0, 0, 0, 0, 0),
+}
+
+
+def test_the_filter_refuses_what_no_task_needs(box: Sandbox) -> None:
+    arm = platform.machine() == "aarch64"
+    calls = [(name, call[arm], *call[2:]) for name, call in CALLS.items()]
+    result = run(box, REFUSED.format(calls=calls))
+    families = {int(word) for word in result.output.split() if word.isdigit()}
+    assert families == {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
+    assert {word for word in result.output.decode().split("\n") if not word.isdigit()} == {""}
+    assert result.exit_code == 0
+
+
+def test_programs_reach_each_other_within_the_sandbox(box: Sandbox) -> None:
+    """By loopback and by Unix sockets, and threads and processes work."""
+    source = """
+import multiprocessing.pool, socket, threading
+def serve(listener):
+    with listener.accept()[0] as link:
+        link.sendall(b'heard')
+unix = socket.socket(socket.AF_UNIX)
+unix.bind('socket')
+unix.listen()
+for listener in (unix, socket.create_server(('127.0.0.1', 0))):
+    threading.Thread(target=serve, args=(listener,)).start()
+    with socket.socket(listener.family) as link:
+        link.connect(listener.getsockname())
+        print(link.recv(9).decode())
+with multiprocessing.pool.Pool(2) as pool:
+    print(sum(pool.map(abs, [-1, -2])))
+"""
+    assert run(box, source, 30).output == b"heard\nheard\n3\n"
 
 
 def test_nothing_is_written_through_to_the_engines_log(box: Sandbox) -> None:
@@ -259,7 +382,7 @@ box = provider.open([], Limits())
 while provider.ready(Limits()) < 2:
     time.sleep(0.05)
 # As if it were killed between creating and starting one.
-provider._client.create_container(**provider._recipe(profile_of(Limits())))
+provider._create_unique(profile_of(Limits()))
 print('ready', flush=True)
 box.run(['sleep', '600'], 600)
 """
@@ -288,7 +411,7 @@ def test_the_reaper_leaves_the_living_alone(box: Sandbox) -> None:
 
 def test_the_pool_reaps_while_it_works(provider: DockerSandboxes) -> None:
     """One whose deadline has passed, of an owner on another machine's process table."""
-    recipe = provider._recipe(docker.profile_of(LIMITS))
+    recipe = provider._recipe(docker.profile_of(LIMITS), 299_999)
     recipe["labels"] |= {"dosimeter.owner": "pid:[0]/1/1", "dosimeter.deadline": "1000"}
     client = docker.connect()
     left = str(client.create_container(**recipe)["Id"])
