@@ -1,0 +1,196 @@
+"""Whole episodes against the server, cell by cell as a worker runs them."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from generators.catalog import INSTALLED
+from generators.seed import Seed
+from generators.task import Asset, Limits, TaskSpec
+from harness.build_model import build_model
+from harness.episode import Cell
+from harness.episodes.result import EpisodeResult
+from harness.models.providers.retry import RETRIED, RETRIED_ONCE
+from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
+from harness.storage import result_key
+from harness.sweep.leases import LeaseBook, WaveInstance, schedule_cells
+from harness.sweep.run_cell import RunContext, Workbench, close_cell, read_result, run_cell
+from registry.ledger.records import ModelPin
+from registry.sealing import new_identity
+from registry.stores import open_store
+from tests.conformance.agents import solve
+from tests.conformance.clients import ENVIRONMENT, Client
+from tests.conformance.faults import SAID, Schedule
+from tests.conformance.server import serving
+
+ROOT = Seed(hashlib.sha256(b"conformance episodes").digest())
+TASKS = (("compute_average", "easy"), ("count_circles", "easy"))
+SETTINGS = {"retries": 3, "backoff_seconds": 0.01, "seconds": 1.0}
+
+
+class FolderInMemory(Sandbox):
+    """A work folder in memory, in which no program runs: what this measures is not a sandbox."""
+
+    def __init__(self, assets: Sequence[Asset]) -> None:
+        self.id = "memory"
+        self._files = {asset.path: asset.data for asset in assets}
+
+    def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
+        raise SandboxRefused("no program runs here")
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        if path not in self._files:
+            raise SandboxRefused("there is no such file")
+        return self._files[path]
+
+    def write(self, path: str, data: bytes) -> None:
+        self._files[path] = data
+
+    def kind(self, path: str) -> str | None:
+        return "file" if path in self._files else None
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class FoldersInMemory:
+    """The provider of such folders."""
+
+    image = "none"
+    isolates = True
+    libraries: tuple[tuple[str, str], ...] = ()
+
+    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+        """A folder with these files."""
+        return FolderInMemory(assets)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """An episode at its end: the faults that its requests met, and the error classes of its failed
+    attempts."""
+
+    client: str
+    result: EpisodeResult
+    faults: tuple[str, ...]
+    failures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The episodes of a sweep, and the rules that the server saw broken."""
+
+    episodes: dict[str, Finished]  # by their ids
+    refused: tuple[str, ...]
+
+
+def sweep(clients: Sequence[Client], count: int, share: float) -> Sweep:
+    """Run ``count`` episodes, shared out among the clients, against a server that spoils ``share``
+    of the requests. Each client's run one after the other, so that the same faults meet the same
+    requests each time. Instances and episodes are the same for any share."""
+    schedule = Schedule(ROOT, share)
+    with (
+        serving(solve, schedule=schedule, records=False) as server,
+        tempfile.TemporaryDirectory(prefix="dosimeter-conformance-") as folder,
+        ThreadPoolExecutor(len(clients)) as threads,
+    ):
+
+        def work(number: int) -> list[Finished]:
+            share = count // len(clients) + (number < count % len(clients))
+            return list(_run_all(clients[number], share, server.url, folder, schedule))
+
+        done = [each for found in threads.map(work, range(len(clients))) for each in found]
+        return Sweep({each.result.episode: each for each in done}, tuple(server.refused))
+
+
+def _run_all(
+    client: Client, count: int, url: str, folder: str, schedule: Schedule
+) -> Iterator[Finished]:
+    """Run a client's episodes. Their ids do not depend on the server's address."""
+    store = str(Path(folder, client.name))
+    identity, recipient = new_identity()
+    pin = client.pin(url, **SETTINGS)
+    context = RunContext(
+        study="s", run="sha256:" + "a" * 64, wave=0, store=store, recipients=(recipient,),
+        run_recipient=recipient, run_identity=identity, models=(pin,), sandbox="local", runtime="",
+        image_tag="", image_digest="none", parallel=1, folder=".", code="",
+    )  # fmt: skip
+    models = {pin.name: build_model(pin, ENVIRONMENT)}
+    bench = Workbench(context, open_store(store), models, FoldersInMemory())
+    plain = ModelPin(pin.name, pin.provider, pin.version, ())
+    for cell in schedule_cells("s", 0, list(_subjects(count)), [plain], [1], ROOT):
+        before = schedule.drawn_for(client.version)
+        result, failures = _run(cell, bench)
+        met = schedule.drawn_for(client.version) - before
+        yield Finished(client.name, result, tuple(sorted(met.elements())), failures)
+    bench.close()
+
+
+def _subjects(count: int) -> Iterator[WaveInstance]:
+    for number in range(count):
+        family, difficulty = TASKS[number % len(TASKS)]
+        seed = ROOT.child("instance", number)
+        made = INSTALLED.family(family)
+        spec = TaskSpec(family, made.version, difficulty, ())
+        yield WaveInstance(spec, made.generate(difficulty, seed).id, seed)
+
+
+def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
+    """Bring a cell to its end, as a coordinator and a worker do, without the pauses between
+    attempts. Return the result and the error classes of the attempts that failed."""
+    book = LeaseBook([cell], frozenset(), silence_seconds=1e9)
+    now = 0.0
+    failed: list[str] = []
+    while not book.progress().done:
+        for leased in book.lease("w", 1, now):
+            outcome = run_cell(leased, bench, lambda: "2026-11-21T12:00:00Z")
+            failed += [] if outcome.finished else [outcome.error_class]
+            book.report("w", [outcome], now)
+        now += 60.0
+    if book.progress().exhausted:
+        close_cell(cell, bench.store, bench.context, bench.catalog)
+    key = (bench.context.run_identity,)
+    return read_result(bench.store, result_key(cell.episode), key), tuple(failed)
+
+
+# Failures that pass: a sweep's three attempts make them missing only if each runs out of retries.
+_PASSING = {f"provider:{kind}" for kind in RETRIED | RETRIED_ONCE}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An episode that has no score, or a lower one than without faults.
+
+    ``cause`` is ``refusal`` or ``truncated`` if the model's own words ended it, which is scored;
+    ``retries`` if faults came more often in a row than a sweep retries, which is independent of
+    the task and missing; ``other`` if it is neither: the harness's fault, and not random."""
+
+    client: str
+    cause: str
+    faults: tuple[str, ...]
+    recorded: str  # error class of the last attempt, or how the episode stopped
+
+
+def losses(calm: Sweep, stormy: Sweep) -> list[Loss]:
+    """The episodes that the faults of the second sweep cost their score."""
+    return [
+        Loss(each.client, _cause(each), each.faults, result.error_class or result.stop_reason)
+        for episode, each in stormy.episodes.items()
+        if (result := each.result).score is None
+        or result.score < (calm.episodes[episode].result.score or 0.0)
+    ]
+
+
+def _cause(each: Finished) -> str:
+    if each.result.score is not None:
+        return next((kind for kind in SAID if kind in each.faults), "other")
+    passing = all(failure in _PASSING for failure in each.failures)
+    return "retries" if passing and len(each.faults) > len(each.failures) else "other"

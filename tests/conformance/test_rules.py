@@ -1,0 +1,262 @@
+"""The conformance server refuses what the providers refuse, and reports the cache as they do."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from PIL import Image as Pillow
+
+from generators.seed import Seed
+from harness.agent.tools import TOOLS
+from harness.model import Image, Message, ModelRequest, Role
+from tests.conformance.agents import play
+from tests.conformance.clients import BY_NAME, CLIENTS, ENVIRONMENT, Client
+from tests.conformance.conversation import Call, Json, Said
+from tests.conformance.server import KEY, Server, serving
+from tests.conformance.transport import Incoming
+from tests.conformance.wire_format import Memory
+
+OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
+LOOKS = (Call("view_image", {"path": "p.png"}), Call("run_command", {"command": "ls"}))
+Change = Callable[[Json], Any]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def picture(width: int = 40, height: int = 30, format_: str = "PNG") -> bytes:
+    data = io.BytesIO()
+    Pillow.new("RGB", (width, height), "white").save(data, format_)
+    return data.getvalue()
+
+
+@cache
+def record(name: str) -> tuple[Incoming, Memory]:
+    """A request of a second turn that the server accepted, with two calls answered, one of them by
+    an image; and what the server remembers then."""
+    client = BY_NAME[name]
+    script = play(Said("Look.", LOOKS, "hm, hm"), Said("x"))
+    with serving(script) as server:
+        settings = {**client.thinking, "max_tokens": 8000}
+        with client.model(server, **settings) as model:
+            said = model.respond(ModelRequest(OPENING, TOOLS, Seed(bytes(32)))).message
+            seen = Message(
+                Role.TOOL, "a picture", (Image("image/png", picture()),), call_id=said.calls[0].id
+            )
+            listed = Message(Role.TOOL, "p.png", call_id=said.calls[1].id)
+            model.respond(ModelRequest((*OPENING, said, seen, listed), TOOLS, Seed(bytes(32))))
+        assert server.refused == []
+        return server.received[-1], server.memory
+
+
+def again(client: Client) -> tuple[Server, Incoming]:
+    """A server that has made the first reply, and the second request."""
+    incoming, memory = record(client.name)
+    return Server(play(Said("x")), memory=memory), incoming
+
+
+def refusal(client: Client, change: Change) -> tuple[int, str]:
+    """The status and the reason that the server has for a changed request."""
+    server, incoming = again(client)
+    body = json.loads(incoming.body)
+    change(body)
+    answer = server.respond(Incoming(incoming.path, incoming.headers, json.dumps(body).encode()))
+    return answer.status, server.refused[-1] if server.refused else ""
+
+
+def without(name: str) -> Change:
+    def change(body: Json) -> None:
+        del body[name]
+
+    return change
+
+
+def put(**fields: Any) -> Change:
+    return lambda body: body.update(fields)
+
+
+def each_image(body: Any) -> Iterator[tuple[Json, str]]:
+    """The objects that hold an image's data, and the name of the field."""
+    if isinstance(body, dict):
+        for name, value in body.items():
+            if isinstance(value, str) and (value.startswith("iVBOR") or "base64,iVBOR" in value):
+                yield body, name
+            yield from each_image(value)
+    elif isinstance(body, list):
+        for value in body:
+            yield from each_image(value)
+
+
+def with_image(text: str) -> Change:
+    def change(body: Json) -> None:
+        for holder, name in list(each_image(body)):
+            before, comma, _ = holder[name].rpartition(",")
+            holder[name] = before + comma + text
+
+    return change
+
+
+def encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def repeat_image(path: Callable[[Json], list[Json]], times: int) -> Change:
+    """The last part of a list, which is an image, so many times."""
+
+    def change(body: Json) -> None:
+        parts = path(body)
+        parts += [copy.deepcopy(parts[-1]) for _ in range(times - 1)]
+
+    return change
+
+
+CHAT, MESSAGES, GEMINI, CONVERSE = (
+    BY_NAME[name] for name in ("chat", "messages", "gemini", "converse")
+)
+LAST: dict[str, Callable[[Json], list[Json]]] = {
+    "chat": lambda body: body["messages"][-1]["content"],
+    "messages": lambda body: body["messages"][-1]["content"],
+    "gemini": lambda body: body["contents"][-1]["parts"],
+    "converse": lambda body: body["messages"][-1]["content"],
+}
+
+
+WIDE = encode(picture(2001, 1))
+
+
+def drop_results(body: Json) -> None:
+    """Without the tools' results, in any format."""
+    for turn in body.get("messages") or body.get("contents") or body["input"]:
+        for name in ("content", "parts"):
+            parts = turn.get(name)
+            if isinstance(parts, list):
+                turn[name] = [
+                    part
+                    for part in parts
+                    if part.get("type") != "tool_result"
+                    and not {"functionResponse", "toolResult"} & set(part)
+                ]
+    for name in ("messages", "contents"):
+        if name in body:
+            body[name] = [
+                turn
+                for turn in body[name]
+                if turn.get("role") != "tool" and (turn.get("content") or turn.get("parts"))
+            ]
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (put(frequency="often"), "Extra inputs are not permitted"),
+        (drop_results, "responded|response|tool_result|toolResult"),
+        (with_image("????"), "base64"),
+        (with_image("aGVsbG8="), "Could not process image"),
+        (with_image(encode(picture(format_="JPEG"))), "media type"),
+    ],
+    ids=["unknown field", "unanswered call", "broken base64", "no image", "other media type"],
+)
+def test_every_format_refuses(client: Client, change: Change, reason: str) -> None:
+    status, said = refusal(client, change)
+    assert (status, bool(re.search(reason, said))) == (400, True), said
+
+
+@pytest.mark.parametrize(
+    ("client", "change", "reason"),
+    [
+        (CHAT, without("tools"), "'tool_choice' is only allowed when 'tools' are specified"),
+        (CHAT, lambda b: b["messages"][1].update(role="bot"), "Invalid value: 'bot'"),
+        (CHAT, repeat_image(LAST["chat"], 501), "too many images: 501 > 500"),
+        (MESSAGES, without("tools"), "must define tools"),
+        (MESSAGES, without("max_tokens"), "max_tokens: Field required"),
+        (MESSAGES, lambda b: b["messages"][1].update(role="system"), "should be 'user' or"),
+        (MESSAGES, lambda b: b["messages"].pop(0), "must use the"),
+        (MESSAGES, repeat_image(LAST["messages"], 101), "too many images: 101 > 100"),
+        (MESSAGES, with_image(encode(picture(8001, 1))), "max allowed size: 8000 pixels"),
+        (
+            MESSAGES,
+            lambda b: (with_image(WIDE)(b), repeat_image(LAST["messages"], 21)(b)),
+            "many-image requests: 2000 pixels",
+        ),
+        (MESSAGES, lambda b: b["messages"][1]["content"].pop(0), "Expected `thinking`"),
+        (
+            MESSAGES,
+            lambda b: b["messages"][1]["content"][0].update(thinking="other"),
+            "Invalid `signature`",
+        ),
+        (MESSAGES, lambda b: b.update(temperature=0.5), "may only be set to 1"),
+        (MESSAGES, lambda b: b["messages"][-1]["content"].reverse(), "must come first"),
+        (
+            MESSAGES,
+            lambda b: [each.update(cache_control={"type": "ephemeral"}) for each in b["tools"]],
+            "A maximum of 4 blocks",
+        ),
+        (GEMINI, lambda b: b["contents"][1].update(role="assistant"), "valid role: user, model"),
+        (
+            GEMINI,
+            lambda b: [part.pop("thoughtSignature", 0) for part in b["contents"][1]["parts"]],
+            "missing a `thought_signature`",
+        ),
+        (GEMINI, lambda b: b["contents"][2]["parts"].pop(), "number of function response parts"),
+        (CONVERSE, without("toolConfig"), "The toolConfig field must be defined"),
+        (CONVERSE, lambda b: b["messages"].insert(0, b["messages"][0]), "must alternate"),
+        (CONVERSE, lambda b: b["messages"][0]["content"].append({"text": " "}), "is blank"),
+        (CONVERSE, repeat_image(LAST["converse"], 21), "too many images: 21 > 20"),
+        (CONVERSE, lambda b: b["messages"][1]["content"].pop(0), "Expected `thinking`"),
+    ],
+)  # fmt: skip
+def test_a_provider_refuses(client: Client, change: Change, reason: str) -> None:
+    status, said = refusal(client, change)
+    assert (status, reason in said) == (400, True), said
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_another_key_is_refused_and_so_is_a_body_that_is_too_large(client: Client) -> None:
+    server, incoming = again(client)
+    limit = 51 << 20
+    large = Incoming(incoming.path, incoming.headers, b" " * limit)
+    assert server.respond(large).status == 413
+    headers = dict.fromkeys(("authorization", "x-api-key"), "Bearer other")
+    other = Incoming(incoming.path, headers, incoming.body)
+    assert server.respond(other).status in (401, 403)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_long_conversation_is_refused_in_the_providers_words(client: Client) -> None:
+    server, incoming = again(client)
+    server.context = 100
+    answer = server.respond(incoming)
+    assert answer.status == 400
+    assert re.search(b"too long|exceeds|maximum context length", answer.data)
+    assert server.refused == []
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_the_same_request_is_accepted_as_it_was(client: Client) -> None:
+    server, incoming = again(client)
+    assert server.respond(incoming).status == 200
+    assert server.refused == []
+
+
+def test_it_listens_on_a_real_port() -> None:
+    with serving(play()) as server:
+        request = urllib.request.Request(server.url + "/v1/unknown", b"{}")
+        with pytest.raises(urllib.error.HTTPError) as failed:
+            urllib.request.urlopen(request)
+        assert failed.value.code == 404
+    assert server.refused == ["a request to /v1/unknown"]
+    assert KEY not in server.refused[0]
