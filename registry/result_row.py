@@ -58,6 +58,10 @@ class EpisodeColumns:
     score_static: float | None = None  # over those that are the same in every instance
     key_fraction: float | None = None  # of the criteria that need the key: the share passed
     gate_free: float | None = None  # credit for headline values whatever the gates before them
+    reasoning_tokens: int | None = None  # of the output; None where the provider reports none
+    # Like the served version, in the order first met, joined by ", "; "" where none is reported.
+    fingerprint: str = ""  # of the configuration that served the replies
+    response_id: str = ""  # the provider's names of the replies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

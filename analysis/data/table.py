@@ -54,6 +54,9 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "score_static": "float64?",
         "key_fraction": "float64?",
         "gate_free": "float64?",
+        "reasoning_tokens": "int64?",
+        "fingerprint": "string",
+        "response_id": "string",
         "tranche": "int64",
         "burned": "int64",
     }
@@ -187,6 +190,11 @@ def one_of(values: NDArray[Any], names: Iterable[Any]) -> Bools:
 
     series = pd.Series(values, dtype=values.dtype, copy=False)  # objects as they are, not as texts
     return np.asarray(series.isin([*names]).to_numpy(), dtype=bool)
+
+
+def names_in(values: Iterable[str]) -> set[str]:
+    """The distinct names in texts that each join several by ", ", as ``served_version`` does."""
+    return {name for text in set(values) for name in text.split(", ")} - {""}
 
 
 def codes_of(values: NDArray[Any]) -> tuple[list[Any], Ints]:

@@ -12,7 +12,7 @@ from datetime import date
 
 import numpy as np
 
-from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
+from analysis.data import ResultTable, SeedMeans, make_seed_means, names_in, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
 from analysis.plan.controls import (
@@ -359,7 +359,7 @@ def _excluded(
     """Models that the plan leaves out of a look, with the reason in words."""
     for model in models if plan.exclusions else ():
         here = (table["wave"] == wave) & (table["model"] == model)
-        served = set(table["served_version"][here]) - {""}
+        served = names_in(table["served_version"][here])
         lost = float((table["status"][here] == Status.MISSING).mean())
         if "version-changed" in plan.exclusions and len(served) > 1:
             yield model, EXCLUSIONS["version-changed"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from analysis.data import ResultTable
+from analysis.data import ResultTable, names_in
 from analysis.plan import (
     KEEP,
     NO_HISTORY,
@@ -123,11 +124,17 @@ def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest])
 
 
 def _served_departures(table: ResultTable) -> Iterator[str]:
-    served = count_rows(table["wave"], table["model"], table["served_version"])
-    versions = Counter((wave, model) for wave, model, version in served if version)
-    for (at, name), count in sorted(versions.items()):
-        if count > 1:
-            yield f"{name} was served in {count} versions within wave {at}."
+    for column, many in _SERVED.items():
+        found: dict[tuple[Any, Any], set[str]] = {}
+        for at, name, joined in count_rows(table["wave"], table["model"], table[column]):
+            found.setdefault((at, name), set()).update(names_in([joined]))
+        for (at, name), names in sorted(found.items()):
+            if len(names) > 1:
+                yield f"{name} was served in {len(names)} {many} within wave {at}."
+
+
+# Columns that name what served an episode, and the word for several of their names.
+_SERVED = {"served_version": "versions", "fingerprint": "configurations (system fingerprints)"}
 
 
 def _missing_departures(table: ResultTable) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from analysis.data import ArmCount, ResultTable, one_of
+from analysis.data import ArmCount, ResultTable, names_in, one_of
 from analysis.json_values import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.plan import (
@@ -351,7 +351,7 @@ def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedMode
         for pin in run.models:
             here = (table["wave"] == run.wave) & (table["model"] == pin.name)
             here &= table["status"] != Status.MISSING
-            served = tuple(sorted(set(table["served_version"][here]) - {""}))
+            served = tuple(sorted(names_in(table["served_version"][here])))
             replies.append(
                 ServedModel(
                     run.wave,

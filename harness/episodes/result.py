@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -121,6 +122,13 @@ def _episode_columns(episode: Episode, price: Price | None) -> dict[str, Any]:
         "output_tokens": episode.usage.output_tokens,
         "cost_usd": None if cost is None else float(cost),
         "seconds": episode.seconds,
-        # Several, in the order first met, where it changed midway.
-        "served_version": ", ".join(dict.fromkeys(step.reply.served_version for step in steps)),
+        "reasoning_tokens": episode.usage.reasoning_tokens,
+        "served_version": _join(step.reply.served_version for step in steps),
+        "fingerprint": _join(step.reply.fingerprint for step in steps),
+        "response_id": _join(step.reply.response_id for step in steps),
     }
+
+
+def _join(names: Iterable[str]) -> str:
+    """The distinct names in the order first met: several if they changed midway."""
+    return ", ".join(dict.fromkeys(filter(None, names)))

@@ -23,8 +23,12 @@ OWN_PROVIDERS = frozenset(("scripted", "local"))  # run by us: their tokens are 
 _MILLION = Decimal(1_000_000)
 _MAX_BYTES = 1_000_000
 _MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit
-_KEYS = ("provider", "model", "input", "cached_input", "output", "date", "source")
-_USD = ("input", "cached_input", "output")
+_KEYS = ("provider", "model", "input", "cached_input", "cache_write", "output", "date", "source")
+_USD = ("input", "cached_input", "cache_write", "output")
+_OPTIONAL = ("cached_input", "cache_write")
+# Of the price of input: what writing to a cache of 5 minutes costs at Anthropic and on Bedrock, and
+# to one of 30 minutes at OpenAI (their price lists, November 2026). Who reports no writes has none.
+_CACHE_WRITE = Decimal("1.25")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Price:
     model: str  # a pattern with * and ?
     input: Decimal
     cached_input: Decimal  # the part of the input that the provider read from its cache
+    cache_write: Decimal  # the part of the input that it wrote there
     output: Decimal
     date: str  # day on which this was the price
     source: str
@@ -44,15 +49,16 @@ class Price:
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = min(usage.cached_tokens or 0, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        paid = fresh * self.input + cached * self.cached_input + usage.output_tokens * self.output
-        return paid / _MILLION
+        written = min(usage.cache_write_tokens or 0, usage.input_tokens - cached)
+        fresh = usage.input_tokens - cached - written
+        paid = fresh * self.input + cached * self.cached_input + written * self.cache_write
+        return (paid + usage.output_tokens * self.output) / _MILLION
 
     def highest(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """USD for these tokens if all or none of the input comes from a cache, whichever is more:
-        a provider may read none of it from its cache, and a price list may say anything."""
-        output = output_tokens * self.output
-        return (input_tokens * max(self.input, self.cached_input) + output) / _MILLION
+        """USD for these tokens if none of the input meets a cache, or all of it is read from one or
+        written to one, whichever is most: a price list may say anything."""
+        dearest = max(self.input, self.cached_input, self.cache_write)
+        return (input_tokens * dearest + output_tokens * self.output) / _MILLION
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +113,16 @@ def _read_entry(document: YamlDocument, index: int, entry: Any) -> Price:
     place = document.place(("prices", index))
     if not isinstance(entry, dict):
         raise HarnessError(f"{place}: a price is a mapping with the keys {', '.join(_KEYS)}")
-    entry = {"cached_input": entry.get("input"), **entry}
     for key in entry:
         if key not in _KEYS:
             where = document.place(("prices", index, key))
             raise HarnessError(f"{where}: unknown key; known are {', '.join(_KEYS)}")
     for key in _KEYS:
-        if key not in entry:
+        if key not in entry and key not in _OPTIONAL:
             raise HarnessError(f"{place}: the key {key!r} is missing")
-    return Price(**{key: _read_value(document, index, key, entry[key]) for key in _KEYS})
+    values = {key: _read_value(document, index, key, value) for key, value in entry.items()}
+    usual = {"cached_input": values["input"], "cache_write": _CACHE_WRITE * values["input"]}
+    return Price(**{**usual, **values})
 
 
 def _read_value(document: YamlDocument, index: int, key: str, value: Any) -> Any:

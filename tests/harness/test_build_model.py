@@ -64,6 +64,29 @@ def test_a_served_model_is_neither_trusted_nor_free() -> None:
         (pin("openai", temprature=0), "unknown setting 'temprature'; did you mean 'temperature'?"),
         (pin("openai", retries=1.5), "setting 'retries': 1.5 is not a whole number"),
         (pin("openai", send_seed=1), "setting 'send_seed': 1 is not true or false"),
+        (pin("openai", extra_body=[1]), "setting 'extra_body': [1] is not a mapping"),
+        (pin("openai", extra_body={"stream": True}), "'stream' is written by dosimeter"),
+        (pin("openai", extra_body={"input": "x"}), "'input' is written by dosimeter"),
+        (pin("openai", extra_body={"seed": 1}), "'seed' has a setting of its own: `send_seed`"),
+        (
+            pin("openai", extra_body={"reasoning": {}}, reasoning_effort="low"),
+            "give 'reasoning' or `reasoning_effort`, not both",
+        ),
+        (
+            pin("google", api_key_env="", extra_body={"generationConfig": {"maxOutputTokens": 1}}),
+            "'maxOutputTokens' has a setting of its own: `max_tokens`",
+        ),
+        (pin("openai", reasoning_budget=1), "unknown setting 'reasoning_budget'"),
+        (
+            pin("anthropic", api_key_env="", reasoning_budget=2000, reasoning_effort="low"),
+            "give this or `reasoning_effort`, not both",
+        ),
+        (pin("openai", protocol="respond"), "unknown protocol 'respond'; did you mean 'responses'"),
+        (
+            pin("openai", protocol="responses", reasoning_field="reasoning"),
+            "setting 'reasoning_field': by Responses, reasoning goes back by itself",
+        ),
+        (pin("azure", api_key_env=""), "setting 'base_url': names no resource, such as https://"),
         (pin("openai", base_url="localhost"), "setting 'base_url': 'localhost' does not start"),
     ],
 )

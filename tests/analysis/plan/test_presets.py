@@ -169,7 +169,9 @@ def test_run_departures(records, study_rows, row):
         records.runs[0], replicates=(3, 3, 3),
         models=(*records.runs[0].models, ModelPin("absent", "p", "v")),
     )  # fmt: skip
-    served = replace(study_rows[1], served_version="scripted-2")
+    served = replace(
+        study_rows[1], served_version="scripted-1, scripted-2", fingerprint="fp_1, fp_2, fp_3"
+    )
     said = told(
         records, [study_rows[0], served, *study_rows[2:], strange], [wave0, records.runs[1]]
     )
@@ -177,6 +179,7 @@ def test_run_departures(records, study_rows, row):
     assert "absent was to run in wave 0 and has no result." in said
     assert "Wave 0 ran 3 replicates of honest-a; 1 registered." in said
     assert "served in 2 versions within wave 0" in said
+    assert "served in 3 configurations (system fingerprints) within wave 0" in said
 
 
 def test_missing_episodes_and_extra_looks(records, study_rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from generators.seed import Seed
 from generators.task import TaskSpec
@@ -50,6 +50,20 @@ def test_a_graded_episode_fills_every_column() -> None:
         limits_hit="disk,memory", turns=2, tool_calls=2, input_tokens=10, output_tokens=4,
         cost_usd=None, seconds=7.5, attempts=2, served_version="v-2026",
     )  # fmt: skip
+
+
+def test_what_served_the_replies_is_named_in_the_order_first_met() -> None:
+    turns = [step(version=version) for version in ("v-1", "v-2", "v-1")]
+    named = [("r2", "fp_b"), ("r1", "fp_a"), ("r3", "fp_b")]
+    steps = [
+        replace(turn, reply=replace(turn.reply, response_id=response, fingerprint=fingerprint))
+        for turn, (response, fingerprint) in zip(turns, named, strict=True)
+    ]
+    graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
+    played = replace(episode(*steps), usage=Usage(15, 6, reasoning_tokens=7))
+    row = row_of(summarise_episode(0, CELL, played, graded, 1), Arm.PUBLIC)
+    assert (row.response_id, row.fingerprint) == ("r2, r1, r3", "fp_b, fp_a")
+    assert (row.served_version, row.reasoning_tokens) == ("v-1, v-2", 7)
 
 
 def test_no_answer_is_a_model_failure_that_scores_zero() -> None:

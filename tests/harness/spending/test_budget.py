@@ -26,7 +26,9 @@ from harness.spending.prices import Price
 from harness.sweep.leases import LeaseBook, LeaseOutcome
 from registry.ledger.records import ModelPin
 
-PRICE = Price("them", "m", Decimal(1), Decimal("0.1"), Decimal(10), "2026-11-01", "them")
+PRICE = Price(
+    "them", "m", Decimal(1), Decimal("0.1"), Decimal(1), Decimal(10), "2026-11-01", "them"
+)
 BOUNDED = PricedModel("m", "them", PRICE, Decimal(3))
 OPEN = PricedModel("m", "them", PRICE)
 SPEC = TaskSpec("count_circles", "1", "easy", ())

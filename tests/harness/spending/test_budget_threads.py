@@ -23,7 +23,9 @@ from harness.spending.budget import (
 from harness.spending.prices import Price
 from registry.ledger.records import JudgePin
 
-PRICE = Price("them", "j", Decimal(1), Decimal("0.1"), Decimal(10), "2026-11-01", "them")
+PRICE = Price(
+    "them", "j", Decimal(1), Decimal("0.1"), Decimal(1), Decimal(10), "2026-11-01", "them"
+)
 PIN = JudgePin("j", "them", "j", "sha256:p", (("max_tokens", "9"),))
 
 

@@ -17,9 +17,12 @@ FILE = """\
 prices:
   - {provider: openai, model: gpt-5-mini, input: 0.25, cached_input: 0.025,
      output: 2, date: 2026-11-01, source: them}
-  - {provider: openai, model: "gpt-5*", input: 1.25, output: 10, date: 2026-11-01, source: them}
+  - {provider: openai, model: "gpt-5*", input: 1.25, cache_write: 1.5, output: 10, date: 2026-11-01,
+     source: them}
 """
-PRICE = Price("p", "m", Decimal("1.25"), Decimal("0.125"), Decimal(10), "2026-11-01", "them")
+PRICE = Price(
+    "p", "m", Decimal("1.25"), Decimal("0.125"), Decimal("2.5"), Decimal(10), "2026-11-01", "them"
+)
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -36,6 +39,13 @@ def test_a_reply_costs_what_its_tokens_cost() -> None:
     assert PRICE.cost(Usage(1_000_000, 100_000)) == Decimal("2.25")
     assert PRICE.cost(Usage(1_000_000, 100_000, 400_000)) == Decimal("1.8")
     assert PRICE.cost(Usage(3, 1)) == Decimal("0.00001375")
+
+
+def test_what_is_written_to_a_cache_has_its_own_price() -> None:
+    usage = Usage(1_000_000, 100_000, 400_000, 200_000)
+    assert PRICE.cost(usage) == Decimal("0.05") + Decimal("0.5") + Decimal("0.5") + Decimal(1)
+    assert PRICE.cost(Usage(1_000_000, 0, 400_000, 5_000_000)) == Decimal("1.55")
+    assert PRICE.highest(1_000_000, 0) == Decimal("2.5")
 
 
 def test_more_cached_than_read_is_priced_as_all_of_it() -> None:
@@ -56,6 +66,7 @@ def test_no_price_and_no_reply_are_an_unknown_cost() -> None:
 def test_usage_adds_up_with_what_was_told_of_the_cache() -> None:
     assert Usage(1, 2) + Usage(3, 4, 2) == Usage(4, 6, 2)
     assert Usage(1, 2) + Usage(3, 4) == Usage(4, 6)
+    assert Usage(1, 2, 1, 1, 1) + Usage(3, 4, None, 2, 0) == Usage(4, 6, 1, 3, 1)
 
 
 def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
@@ -68,6 +79,7 @@ def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
     assert (mini.input, mini.cached_input) == (Decimal("0.25"), Decimal("0.025"))
     assert mini.date == "2026-11-01"
     assert (large.input, large.cached_input) == (Decimal("1.25"), Decimal("1.25"))
+    assert (mini.cache_write, large.cache_write) == (Decimal("0.3125"), Decimal("1.5"))
     assert prices.of("openai", "gpt-4") is None
     assert prices.of("anthropic", "gpt-5") is None
 
@@ -80,6 +92,7 @@ def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
         ("output: 2,", "output: .inf,", 3, "USD per million tokens"),
         ("output: 2,", "output: .nan,", 3, "USD per million tokens"),
         ("output: 10,", "", 4, "'output' is missing"),
+        ("cache_write: 1.5", "cache_write: null", 4, "USD per million tokens"),
         ("source: them}\n  -", "sources: them}\n  -", 3, "unknown key"),
         ("date: 2026-11-01, source: them}\n  -", "date: 2026-11, source: them}\n  -", 3, "YYYY-MM"),
         ("model: gpt-5-mini", "model: 5", 2, "a text"),

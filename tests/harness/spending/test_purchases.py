@@ -83,7 +83,7 @@ def test_an_attempt_inherits_replies_and_pays_for_none_when_the_work_has_stopped
 
 
 def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:
-    store, price = MemoryStore(), Price("openai", "m", Decimal(1), Decimal(1), Decimal(1), "", "")
+    store, price = MemoryStore(), Price("openai", "m", *[Decimal(1)] * 4, "", "")
     replies = replies_of(CallKind.EPISODE, store)
     replies.attempt(1).save(0, reply(1_000_000))
     replies.attempt(2, inherited=1).save(1, reply(2_000_000))

@@ -27,7 +27,9 @@ from tests.harness.script import noon
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
-PRICE = Price("openai", "asked", Decimal(10), Decimal(1), Decimal(100), "2026-11-01", "the test")
+PRICE = Price(
+    "openai", "asked", Decimal(10), Decimal(1), Decimal(10), Decimal(100), "2026-11-01", "the test"
+)
 TURNS, CELLS = 3, 6
 LIMIT = Decimal("0.9")
 
