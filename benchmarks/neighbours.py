@@ -52,11 +52,14 @@ print(done)
 """
 
 
-def measure_neighbours(provider: DockerSandboxes) -> dict[str, float]:
+def measure_neighbours(tag: str) -> dict[str, float]:
     """Median over the pairs of (rate beside the bomb / rate alone), by bomb. Raises ValueError if
     the honest program fails."""
+    provider = DockerSandboxes(tag, warm=1)
     with provider.open((), Limits()) as honest:
-        return {name: round(_ratio(provider, honest, BOMBS[name]), 3) for name in BOMBS}
+        ratios = {name: round(_ratio(provider, honest, BOMBS[name]), 3) for name in BOMBS}
+    provider.close()
+    return ratios
 
 
 def _ratio(provider: DockerSandboxes, honest: Sandbox, bomb: str) -> float:

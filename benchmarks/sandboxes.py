@@ -1,4 +1,5 @@
-"""Sandboxes: how soon one is ready, how many a second, and what the client spends on each.
+"""Sandboxes: how soon one is ready, how many a second, what the client spends on each, and the rate
+of an honest program beside each kind of bomb.
 
 Prints one line of JSON: the same of Inspect AI beside it, where it is installed (extra ``bench``)
 and takes this engine. Needs a Docker engine and the sandbox image (`make image`).
@@ -14,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.inspect_peer import measure_sandboxed
+from benchmarks.neighbours import measure_neighbours
 from generators.task import Asset, Limits
 from harness.sandboxes.docker import DockerSandboxes
 from harness.sandboxes.image import ensure_image
@@ -36,9 +38,11 @@ def main() -> None:
                 "ready_serial_target_s": 0.25,
                 "ready_from_pool_s": ready[1],
                 "episodes_per_s_8_wide": episodes,
-                "episodes_per_s_target": 3.9,
+                "episodes_per_s_target": 6.0,
                 "client_cpu_s_per_episode": cpu,
                 "client_cpu_target_s": 0.05,
+                "rate_beside_bomb": measure_neighbours(tag),
+                "rate_beside_bomb_target": 0.9,
                 "inspect": measure_sandboxed(tag, EPISODES, WIDE),
             }
         )
