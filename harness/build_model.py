@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 from urllib.parse import urlsplit
 
-from harness.agent import SETTINGS
+from harness.agent import REPLY_TOKENS, SETTINGS, ContextWindow
 from harness.errors import HarnessError, ModelUnavailable
 from harness.model import Model
 from registry.ledger import ModelPin
@@ -33,9 +33,8 @@ _HOSTED = {
     "bedrock": ("bedrock", "BedrockModel"),
 }
 PROVIDERS = ("scripted", *_HOSTED, "local", "agent_server")
-MODES = ("agentic", "single_turn")
 TOOL_FORMS = ("native", "text")
-_FORM = ("mode", "context", *SETTINGS)  # settings of any model
+_FORM = ("context", *SETTINGS)  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
 JUDGES = ("careless",)  # among built-in agents
 
@@ -63,11 +62,21 @@ def build_model(
     environment = os.environ if environment is None else environment
     if pin.provider == "agent_server":
         return _build_agent_server(settings, environment)
-    single_turn = settings.choice("mode", MODES[0], MODES) != MODES[0]
-    if single_turn:
-        _check_one_turn(settings)
-    model = _build_any(settings, environment, Path(folder))
-    return _in_one_turn(model, settings) if single_turn else model
+    return _build_any(settings, environment, Path(folder))
+
+
+def read_window(pin: ModelPin) -> ContextWindow:
+    """Return the context window of a model that a task is given to in a single turn. Raises
+    HarnessError for an agent, which works through tools, and for a window that is not stated."""
+    settings = _Settings(pin)
+    agent = pin.provider == "scripted" and settings.get("agent", "honest") != "trivial"
+    if agent or pin.provider not in PROVIDERS or pin.provider == "agent_server":
+        raise settings.refusal(
+            "it is an agent that works through tools, and answers no task of `mode: single_turn`"
+        )
+    if (context := settings.get("context", 0)) < 1:
+        raise settings.wrong("context", "a single turn needs the model's context in tokens")
+    return ContextWindow(context, settings.get("max_tokens", REPLY_TOKENS))
 
 
 def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path) -> Model:
@@ -79,21 +88,6 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
     if provider in _HOSTED:
         return _spell_calls(_build_hosted(settings, environment), settings)
     raise settings.refusal(_unknown("provider", provider, PROVIDERS))
-
-
-def _check_one_turn(settings: _Settings) -> None:
-    if settings.pin.provider == "scripted" and settings.get("agent", "honest") != "trivial":
-        raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
-    if settings.get("context", 0) < 1:
-        raise settings.wrong("context", "a single turn needs the model's context in tokens")
-
-
-def _in_one_turn(model: Model, settings: _Settings) -> Model:
-    from harness.agent import REPLY_TOKENS, SingleTurnModel
-
-    return SingleTurnModel(
-        model, settings.get("context", 0), settings.get("max_tokens", REPLY_TOKENS)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +335,6 @@ def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> 
 
     names = [each.name for each in fields(AgentServerSettings) if each.name != "base_url"]
     settings.known(("base_url", "api_key_env", *names))
-    if settings.get("mode", MODES[0]) != MODES[0]:
-        raise settings.wrong("mode", "an agent server works through its own tools: use agentic")
     base_url = settings.address()
     if not _has_host(base_url):
         raise settings.wrong("base_url", f"{base_url!r} names no host, or a port that is none")

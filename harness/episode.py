@@ -24,6 +24,13 @@ class StopReason(StrEnum):
     FAILED = "failed"  # infrastructure; see error_class
 
 
+class Mode(StrEnum):
+    """The way in which a task is given."""
+
+    AGENTIC = "agentic"  # in a sandbox, with tools, over several turns
+    SINGLE_TURN = "single_turn"  # one message with all input files, one reply, no tools
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One episode owed: an instance, a model, a replicate. It does not know its arm."""
@@ -34,6 +41,7 @@ class Cell:
     seed: Seed
     model: str
     replicate: int
+    mode: Mode = Mode.AGENTIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ __all__ = [
     "Episode",
     "Grade",
     "GradeStatus",
+    "Mode",
     "StopReason",
     "ToolUse",
     "Turn",

@@ -54,6 +54,7 @@ class EpisodeColumns:
     seconds: float
     attempts: int
     served_version: str
+    mode: str = "agentic"  # or "single_turn": one message, one reply, no tools
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
     key_fraction: float | None = None  # of the criteria that need the key: the share passed

@@ -19,11 +19,13 @@ from decimal import Decimal
 from functools import partial
 from itertools import chain
 from statistics import fmean, variance
+from types import MappingProxyType
 from typing import Any
 
 from analysis.plan import control_models
+from generators.catalog import Catalog
 from harness.agent import estimate_text
-from harness.episode import Cell
+from harness.episode import Cell, Mode
 from harness.judging import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
 from harness.model import Usage
 from harness.spending import (
@@ -38,7 +40,7 @@ from harness.storage import JUDGE_CALLS
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.judging import FIRST, archived_cells, graded_by, judge_pin
-from study.protocol import Protocol
+from study.protocol import Protocol, Task
 from study.sweeps import Pricing, attempt_turns, example_of, price_pins
 from study.workspace import Study, StudySnapshot, WaveSnapshot, take_snapshot
 
@@ -117,6 +119,9 @@ class Pilot:
     values: Mapping[str, float]  # by quantity
 
 
+Modes = Mapping[str, Mode]
+"""The mode of each stratum in a wave; strata that it does not name are all of one mode."""
+
 Pilots = tuple[str, Sequence[Pilot]]
 """The pilots of a model or judge, with its name."""
 
@@ -126,15 +131,21 @@ def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate
     models of the wave without any. Raises StudyError, HarnessError, RegistryError."""
     snapshot, protocol = take_snapshot(study), study.protocol
     pins = protocol.wave_models(wave)
-    turns = partial(attempt_turns, protocol)
+    tasks = protocol.wave_tasks(wave)
+    turns = attempt_turns(tasks, protocol.catalog)
     pricing = price_pins(study, pins, allow_unknown=True, turns=turns)
+    modes = {task.stratum: task.mode for task in tasks}
     lent = [] if pilot is None else [_pilot_pin(study, pilot)]
     forecasts = tuple(
         _forecast(
             priced,
             _owed_episodes(snapshot, wave, pin.name),
-            [partial(_episode_pilots, snapshot, source, priced.price) for source in (pin, *lent)],
-            partial(_episode_bounds, protocol, pin, priced),
+            [
+                partial(_episode_pilots, snapshot, source, priced.price, modes)
+                for source in (pin, *lent)
+            ],
+            partial(_episode_bounds, tasks, protocol.catalog, pin, priced),
+            modes,
         )
         for pin, priced in zip(pins, pricing.models, strict=True)
     )
@@ -167,17 +178,18 @@ def _forecast(
     owed: Owed,
     sources: Iterable[Callable[[], Pilots]],
     bounds: Callable[[Owed], dict[str, Any]],
+    modes: Modes = MappingProxyType({}),
 ) -> Forecast:
-    """Return the estimate from the first of the ``sources`` with pilots of two instances, else from
-    ``bounds``. Pilots are read and bounds computed only if they are needed."""
+    """Return the estimate from the first of the ``sources`` with pilots of two instances in each
+    mode, else from ``bounds``. Pilots are read and bounds computed only if they are needed."""
     episodes = sum(map(sum, owed.values()))
     forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
     if priced.free or not episodes:
         return forecast
     for read_pilots in sources:
         model, pilots = read_pilots()
-        if len({pilot.instance for pilot in pilots}) >= 2:
-            groups, pooled = groups_of(owed, pilots)
+        if found := groups_of(owed, pilots, modes):
+            groups, pooled = found
             sums: dict[str, Any] = {name: sum_interval(groups, name) for name in QUANTITIES}
             return replace(forecast, pilots=len(pilots), pilot_model=model, pooled=pooled, **sums)
     return replace(forecast, basis=BOUNDS, **bounds(owed))
@@ -248,10 +260,15 @@ def _pilot_pin(study: Study, name: str) -> ModelPin:
     raise StudyError(f"--pilot: there is no model {name!r} in study.yaml; it has {known}")
 
 
-def _episode_pilots(study: StudySnapshot, pin: ModelPin, price: Price | None) -> Pilots:
-    """Return the finished episodes of a model with known tokens, at most MOST_PILOTS of a wave."""
+def _episode_pilots(
+    study: StudySnapshot, pin: ModelPin, price: Price | None, modes: Modes
+) -> Pilots:
+    """Return the finished episodes of a model with known tokens, at most MOST_PILOTS of a wave, in
+    the mode that their stratum has in the wave that is estimated."""
     store, pilots = study.store, []
     for cell in chain.from_iterable(_finished_cells(wave, pin) for wave in study.waves.values()):
+        if cell.mode is not modes.get(cell.spec.stratum):
+            continue
         usages = read_episode_usages(store, study.identities(), cell.episode, pin.provider)
         if values := _quantities(usages, price):
             pilots.append(Pilot(cell.spec.stratum, cell.instance, values))
@@ -299,9 +316,12 @@ def _quantities(usages: Sequence[Usage], price: Price | None) -> dict[str, float
 Group = tuple[Sequence[Pilot], Sequence[int]]
 
 
-def groups_of(owed: Owed, pilots: Sequence[Pilot]) -> tuple[list[Group], tuple[str, ...]]:
+def groups_of(
+    owed: Owed, pilots: Sequence[Pilot], modes: Modes = MappingProxyType({})
+) -> tuple[list[Group], tuple[str, ...]] | None:
     """Return pilots with the owed episodes that they estimate, each stratum by its own pilots and
-    the others together by all; and these other strata."""
+    the others of a mode together by all of that mode; and these other strata. Return None if there
+    are pilots of fewer than two instances for one of them."""
     by_stratum: dict[str, list[Pilot]] = defaultdict(list)
     for pilot in pilots:
         by_stratum[pilot.stratum].append(pilot)
@@ -312,8 +332,12 @@ def groups_of(owed: Owed, pilots: Sequence[Pilot]) -> tuple[list[Group], tuple[s
             pooled.append(stratum)
         else:
             groups.append((by_stratum[stratum], counts))
-    if pooled:
-        groups.append((pilots, [count for stratum in pooled for count in owed[stratum]]))
+    for mode in dict.fromkeys(map(modes.get, pooled)):
+        alike = [pilot for pilot in pilots if modes.get(pilot.stratum) is mode]
+        if len({pilot.instance for pilot in alike}) < 2:
+            return None
+        strata = [stratum for stratum in pooled if modes.get(stratum) is mode]
+        groups.append((alike, [count for stratum in strata for count in owed[stratum]]))
     return groups, tuple(pooled)
 
 
@@ -343,19 +367,21 @@ def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
 
 
 def _episode_bounds(
-    protocol: Protocol, pin: ModelPin, priced: PricedModel, owed: Owed
+    tasks: Sequence[Task], catalog: Catalog, pin: ModelPin, priced: PricedModel, owed: Owed
 ) -> dict[str, Any]:
     """Return bounds: from zero to full contexts and the longest replies in every turn, for one
     attempt at each episode."""
-    settings, episodes = dict(pin.settings), sum(map(sum, owed.values()))
+    settings = dict(pin.settings)
+    turns = {task.stratum: attempt_turns([task], catalog) for task in tasks}
     external = pin.provider == "agent_server"  # nothing bounds the requests of its own loop
-    requests = 0 if external else episodes * attempt_turns(protocol, pin)
+    requests = 0 if external else sum(sum(owed.get(name, ())) * turns[name] for name in turns)
 
     def most(setting: str) -> Interval:
         known = requests and setting in settings
         return Interval(0.0, None, requests * float(settings[setting]) if known else None)
 
-    high = None if priced.bound is None else episodes * float(priced.bound)
+    request = None if priced.bound is None else float(priced.bound) / max(turns.values())
+    high = None if request is None else requests * request
     return {
         "input_tokens": most("context"),
         "cached_tokens": most("context"),

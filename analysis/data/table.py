@@ -50,6 +50,7 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "seconds": "float64",
         "attempts": "int64",
         "served_version": "string",
+        "mode": "string",
         "score_key": "float64?",
         "score_static": "float64?",
         "key_fraction": "float64?",

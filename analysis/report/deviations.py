@@ -18,7 +18,7 @@ from analysis.plan import (
 )
 from analysis.report.episodes import count_rows
 from analysis.stats import counted
-from registry.ledger import Plan, RunManifest
+from registry.ledger import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
 _CELL = ("wave", "tranche", "stratum", "arm", "instance")
@@ -51,6 +51,21 @@ def deviations(
         *_row_departures(plan, graded, history),
         *([other] if grader != GRADER else []),
     )
+
+
+def mode_departures(registered: Preregistration, runs: Iterable[RunManifest]) -> Iterator[str]:
+    """Yield the strata that a wave gave in another mode than the registered one."""
+    words = {True: "in a single turn", False: "to agents with tools"}
+    tasks = list(zip(registered.plan.strata, registered.tasks, strict=False))
+    for run in runs:
+        for stratum, task in tasks:
+            once = task.endswith(f"/{stratum.partition('/')[2]}/single_turn")
+            if (stratum in run.single_turn) != once:
+                yield (
+                    f"Wave {run.wave} gave {stratum} {words[not once]}; {words[once]} was "
+                    "registered. Its scores there are another measurement, also than those of "
+                    "control models of other waves, which adjust them for difficulty."
+                )
 
 
 def table_departures(

@@ -27,7 +27,7 @@ from analysis.plan import (
     replicates_of,
 )
 from analysis.probes import Exposure, TextExposure
-from analysis.report.deviations import burned_departures, deviations
+from analysis.report.deviations import burned_departures, deviations, mode_departures
 from analysis.report.episodes import (
     Cost,
     DimensionMean,
@@ -306,6 +306,7 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
     for run in request.runs:
         if run.plan != analysis.registration:
             sentences += (f"Wave {run.wave} was run under another registration than this one.",)
+    sentences += tuple(mode_departures(registered, request.runs))
     if analysis.plan != registered.plan:
         sentences += ("The plan that was run is not the plan that was registered.",)
     return sentences

@@ -2,11 +2,12 @@ from .limits import SETTINGS, Ceiling, read_ceiling
 from .loop import MAX_CALLS, UNLIMITED, AgentRun, buy_reply, opening_messages, run_agent
 from .single_turn import (
     REPLY_TOKENS,
-    SingleTurnModel,
+    ContextWindow,
     estimate_text,
     fit_context,
     run_single_turn,
     single_turn,
+    turn_request,
 )
 from .tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 
@@ -19,7 +20,7 @@ __all__ = [
     "UNLIMITED",
     "AgentRun",
     "Ceiling",
-    "SingleTurnModel",
+    "ContextWindow",
     "buy_reply",
     "estimate_text",
     "fit_context",
@@ -28,5 +29,6 @@ __all__ = [
     "run_agent",
     "run_single_turn",
     "single_turn",
+    "turn_request",
     "use_tool",
 ]

@@ -59,8 +59,7 @@ def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None 
     asked = {name: _positive(pin, name, settings[name]) for name in SETTINGS if name in settings}
     if not asked:
         return Ceiling()
-    agentic = settings.get("mode", '"agentic"') == '"agentic"' and pin.provider != "agent_server"
-    if not agentic:
+    if pin.provider == "agent_server":
         raise HarnessError(
             f"model {pin.name!r}: {' and '.join(asked)}: only the built-in agent loop "
             "can enforce these; leave them out"

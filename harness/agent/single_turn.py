@@ -22,7 +22,7 @@ from harness.agent.images import ImageInfo, ImageRefused, check_image
 from harness.agent.loop import AgentRun, buy_reply
 from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, HarnessError
-from harness.model import Image, Message, Model, ModelRequest, ModelWrapper, Reply, Role
+from harness.model import Image, Message, Model, ModelRequest, Role
 from harness.spending import Journal
 
 REPLY_TOKENS = 4096  # of the context, reserved for the answer
@@ -40,17 +40,11 @@ _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
 
 
 @dataclass(frozen=True, slots=True)
-class SingleTurnModel(ModelWrapper):
-    """A model that gets each task in its single-turn form: of ``context`` tokens, ``reply`` are
-    reserved for its reply."""
+class ContextWindow:
+    """The context window of a model: of ``tokens``, ``reply`` are reserved for its reply."""
 
-    model: Model
-    context: int
+    tokens: int
     reply: int = REPLY_TOKENS
-
-    def respond(self, request: ModelRequest) -> Reply:
-        """As the inner model."""
-        return self.model.respond(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ def single_turn(brief: Brief) -> SingleTurn:
     Raises HarnessError for a file that is neither.
     """
     if not brief.answer_schema:
-        raise HarnessError("this task is for agents that leave files: use `mode: agentic`")
+        raise HarnessError("this task is for agents that leave files: give it in `mode: agentic`")
     parts, images, picture_tokens = [brief.prompt.rstrip()], [], 0
     for asset in brief.assets:
         if asset.media_type.startswith("image/"):
@@ -89,15 +83,15 @@ def single_turn(brief: Brief) -> SingleTurn:
     return SingleTurn((system, user), text_tokens, picture_tokens)
 
 
-def fit_context(made: SingleTurn, context: int, reply: int = REPLY_TOKENS) -> SingleTurn:
-    """Return it if it and a reply fit into a context of ``context`` tokens. Raises HarnessError."""
-    if made.tokens + reply > context:
+def fit_context(made: SingleTurn, window: ContextWindow) -> SingleTurn:
+    """Return it if it and a reply fit into a context window. Raises HarnessError."""
+    if made.tokens + window.reply > window.tokens:
         raise HarnessError(
             f"in its single-turn form the task takes about {made.tokens:,} tokens "
             f"({made.text_tokens:,} of text, {made.picture_tokens:,} of "
-            f"{len(made.messages[-1].images)} pictures) and {reply:,} for the reply and to spare; "
-            f"the context of the model is {context:,}: use `mode: agentic`, an easier "
-            "difficulty, or a model with a larger context"
+            f"{len(made.messages[-1].images)} pictures) and {window.reply:,} for the reply and to "
+            f"spare; the context of the model is {window.tokens:,}: give it in `mode: agentic`, "
+            "take an easier difficulty, or a model with a larger context"
         )
     return made
 
@@ -116,15 +110,18 @@ def estimate_picture(width: int, height: int) -> int:
     return max(85 + 170 * tiles, patches)
 
 
+def turn_request(brief: Brief, window: ContextWindow, seed: Seed) -> ModelRequest:
+    """Return the one request of a task in its single-turn form; ``seed`` is the attempt's. Raises
+    HarnessError if the task has no such form, or does not fit the context window."""
+    return ModelRequest(fit_context(single_turn(brief), window).messages, (), seed.child("turn", 0))
+
+
 def run_single_turn(
-    brief: Brief, model: SingleTurnModel, seed: Seed, journal: Journal, tick: Callable[[], float]
+    model: Model, request: ModelRequest, journal: Journal, tick: Callable[[], float]
 ) -> AgentRun:
-    """Make the one request. An AttemptFailed ends the run as FAILED. Raises HarnessError if the
-    task does not fit the model's context."""
-    messages = fit_context(single_turn(brief), model.context, model.reply).messages
-    begun = tick()
+    """Make the one request of ``turn_request``. An AttemptFailed ends the run as FAILED."""
+    messages, begun = request.messages, tick()
     try:
-        request = ModelRequest(messages, (), seed.child("turn", 0))
         reply = buy_reply(model, journal, 0, request)
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
@@ -146,7 +143,7 @@ def _quote(asset: Asset) -> str:
     except UnicodeDecodeError:
         raise HarnessError(
             f"input file {asset.path!r} ({asset.media_type}) is neither text nor a picture, so "
-            "the task has no single-turn form: use `mode: agentic`"
+            "the task has no single-turn form: give it in `mode: agentic`"
         ) from None
     end = "" if text.endswith("\n") else "\n"
     return f'<file name="{asset.path}">\n{text}{end}</file>'

@@ -55,6 +55,7 @@ def summarise_episode(
         stratum=cell.spec.stratum,
         family=cell.spec.family,
         difficulty=cell.spec.difficulty,
+        mode=str(cell.mode),
         instance=cell.instance,
         replicate=cell.replicate,
         attempts=attempts,

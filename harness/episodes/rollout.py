@@ -13,12 +13,13 @@ from harness.agent import (
     UNLIMITED,
     AgentRun,
     Ceiling,
-    SingleTurnModel,
+    ContextWindow,
     opening_messages,
     run_agent,
     run_single_turn,
+    turn_request,
 )
-from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
+from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.external_agents import AgentServer, ModelOrAgent
 from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
@@ -32,7 +33,7 @@ ANSWER_FILE = "answer.json"
 class AttemptRequest:
     """One attempt at a cell. The journal has the replies of the first ``inherited`` turns, which an
     attempt before this one bought; their tool calls are carried out again. ``ceiling`` limits
-    tokens and cost."""
+    tokens and cost; ``window`` is the model's context, which a single turn needs."""
 
     cell: Cell
     attempt: int
@@ -41,6 +42,7 @@ class AttemptRequest:
     journal: Journal
     inherited: int = 0
     ceiling: Ceiling = UNLIMITED
+    window: ContextWindow | None = None
 
 
 def run_attempt(
@@ -55,7 +57,7 @@ def run_attempt(
     ``now`` returns UTC as ISO 8601, ``tick`` is a monotonic clock in seconds. Raises HarnessError
     if a model that is not built in would run in a sandbox that does not isolate.
     """
-    if not _may_run(model, sandboxes):
+    if not _may_run(model, sandboxes, request.cell.mode):
         raise HarnessError(
             f"model {model.name!r} is not built in, and the local sandbox does not isolate what "
             "it runs: set `sandbox: docker` in study.yaml"
@@ -89,11 +91,11 @@ def run_attempt(
     )
 
 
-def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider) -> bool:
+def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider, mode: Mode) -> bool:
     """Return True if the model is trusted, is isolated, or runs no code in these sandboxes."""
     if isinstance(model, AgentServer):
         return sandboxes.isolates or model.folders is not None
-    return model.trusted or sandboxes.isolates or isinstance(model, SingleTurnModel)
+    return model.trusted or sandboxes.isolates or mode is Mode.SINGLE_TURN
 
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
@@ -127,8 +129,8 @@ def _work(
     seed = model_seed(request.cell, request.attempt)
     agent_run, container = AgentRun(opening_messages(brief), (), StopReason.FAILED), ""
     try:
-        if isinstance(model, SingleTurnModel):  # it has no tools, so no sandbox
-            return run_single_turn(brief, model, seed, journal, tick), _Left(), container
+        if request.cell.mode is Mode.SINGLE_TURN:  # it has no tools, so no sandbox
+            return _run_once(request, model, tick), _Left(), container
         with _provider_of(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
             if isinstance(model, AgentServer):
@@ -156,6 +158,15 @@ def _work(
         _Left(),
         container,
     )
+
+
+def _run_once(request: AttemptRequest, model: ModelOrAgent, tick: Callable[[], float]) -> AgentRun:
+    """Run a task in a single turn. Raises HarnessError for an agent, or without a window."""
+    if isinstance(model, AgentServer) or request.window is None:
+        raise HarnessError(f"model {model.name!r}: a single turn needs a plain model's `context`")
+    seed = model_seed(request.cell, request.attempt)
+    asked = turn_request(request.brief, request.window, seed)
+    return run_single_turn(model, asked, request.journal, tick)
 
 
 def _collect(brief: Brief, agent_run: AgentRun, sandbox: Sandbox) -> _Left:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from generators.grading import parse_answer
 from generators.task import TaskInstance
-from harness.agent import SingleTurnModel
 from harness.build_model import JUDGES, build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes import make_grade
@@ -43,8 +42,7 @@ def build_judge(
     pin: JudgePin, folder: str = ".", environment: Mapping[str, str] | None = None
 ) -> Judge:
     """Return the judge of a pin; keys come from the environment, as those of models do. Raises
-    HarnessError for what cannot be asked one question: built-in agents, agent servers, single-turn
-    forms."""
+    HarnessError for what cannot be asked one question: built-in agents and agent servers."""
     if pin.prompt != prompt_digest():
         raise HarnessError(f"judge {pin.name!r} is pinned with another prompt than this code's")
     settings = dict(pin.settings)
@@ -56,10 +54,8 @@ def build_judge(
     structured = settings.pop("structured", "false") == "true"
     model_pin = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
     model = build_model(model_pin, environment, folder)
-    if isinstance(model, AgentServer | SingleTurnModel):
-        raise HarnessError(
-            f"judge {pin.name!r}: a judge is a plain model: no agent server, and no `mode`"
-        )
+    if isinstance(model, AgentServer):
+        raise HarnessError(f"judge {pin.name!r}: a judge is a plain model, and no agent server")
     return Judge(pin, model, structured=structured)
 
 

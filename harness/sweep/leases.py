@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.episode import Cell
+from harness.episode import Cell, Mode
 from harness.spending import Account, Budget, Spend
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, record_body
@@ -32,7 +32,9 @@ class WaveInstance:
     tranche: int = 0
 
 
-def episode_id(study: str, wave: int, instance: str, model: ModelPin, replicate: int) -> str:
+def episode_id(
+    study: str, wave: int, instance: str, model: ModelPin, replicate: int, mode: Mode
+) -> str:
     """The digest of what defines an episode. Unguessable, as the instance's id is."""
     return digest_value(
         {
@@ -41,6 +43,7 @@ def episode_id(study: str, wave: int, instance: str, model: ModelPin, replicate:
             "instance": instance,
             "model": record_body(model),
             "replicate": replicate,
+            "mode": str(mode),
         }
     )
 
@@ -53,24 +56,28 @@ def schedule_cells(
     replicates: Sequence[int],
     order: Seed,
     tranches: Sequence[Collection[int]] = (),
+    single_turn: Collection[str] = (),
 ) -> tuple[Cell, ...]:
     """Every cell of the wave, shuffled by a recorded stream, which interleaves the arms.
 
     ``replicates`` are the runs of each of the models on an instance, and ``tranches`` those that
-    each runs; () is the panel, 0, for all of them.
+    each runs; () is the panel, 0, for all of them. ``single_turn`` names the strata that are given
+    in a single turn.
     """
     pins = tuple(models)
     runs = list(zip(pins, replicates, tranches or ((0,),) * len(pins), strict=True))
     cells = [
         Cell(
-            episode=episode_id(study, wave, subject.instance, pin, replicate),
+            episode=episode_id(study, wave, subject.instance, pin, replicate, mode),
             spec=subject.spec,
             instance=subject.instance,
             seed=subject.seed,
             model=pin.name,
             replicate=replicate,
+            mode=mode,
         )
         for subject in subjects
+        for mode in (Mode.SINGLE_TURN if subject.spec.stratum in single_turn else Mode.AGENTIC,)
         for pin, count, pin_tranches in runs
         if subject.tranche in pin_tranches
         for replicate in range(count)

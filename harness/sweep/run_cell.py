@@ -12,8 +12,8 @@ from typing import Self
 from generators.catalog import INSTALLED, Catalog
 from generators.task import Brief, TaskInstance
 from harness.agent import Ceiling, read_ceiling
-from harness.build_model import build_model
-from harness.episode import Cell, Episode, StopReason
+from harness.build_model import build_model, read_window
+from harness.episode import Cell, Episode, Mode, StopReason
 from harness.episodes import (
     RESULT_CODEC,
     AttemptRequest,
@@ -248,6 +248,7 @@ def _run_attempt(
             journal=replies.attempt(attempt, inherited, bench.stop.is_set),
             inherited=inherited,
             ceiling=_ceiling_of(cell.model, context),
+            window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
         ),
         bench.models[cell.model],
         bench.sandboxes,

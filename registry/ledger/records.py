@@ -108,7 +108,8 @@ class Preregistration:
     plan: Plan
     sealed_root: str  # Merkle root of the draw that the plan will be applied to
     provenance: Provenance
-    tasks: tuple[str, ...] = ()  # name@version/difficulty of each stratum
+    # name@version/difficulty of each stratum, with /single_turn if it is given in one turn.
+    tasks: tuple[str, ...] = ()
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
     grading: str = field(default="", metadata=_LATER)
     underpowered: Underpowered | None = field(default=None, metadata=_LATER)
@@ -174,6 +175,7 @@ class RunManifest:
     tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)
     # Of models and judges: name, and what is documented of what its provider keeps.
     retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
+    single_turn: tuple[str, ...] = ()  # strata given in a single turn; all others are agentic
 
 
 @dataclass(frozen=True, slots=True)

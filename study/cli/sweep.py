@@ -225,13 +225,13 @@ def _print_tools(rendered: Sequence[Rendered]) -> None:
     """Print the tools that models are given, and each model's settings."""
     first = {request.model: request for request in rendered}
     users: dict[str, list[str]] = {}
-    for request in first.values():
+    for request in rendered:
         for tool in request.tools:
             users.setdefault(f"{tool.name}: {tool.description}", []).append(request.model)
     if users:
-        stdout().rule(styled("Tools, in every stratum"), align="left")
+        stdout().rule(styled("Tools, in every agentic stratum"), align="left")
     for text, names in users.items():
-        print_line(f"{text} [{', '.join(names)}]", "tool", "bold")
+        print_line(f"{text} [{', '.join(dict.fromkeys(names))}]", "tool", "bold")
     stdout().rule(styled("Settings, in every stratum"), align="left")
     for request in first.values():
         stated = "".join(f", {name}: {value}" for name, value in request.settings)
@@ -250,13 +250,13 @@ def _request_row(request: Rendered) -> dict[str, Any]:
     return {
         "model": request.model,
         "stratum": request.stratum,
-        "form": request.form,
+        "mode": str(request.mode),
         "tokens": request.tokens,
         "text": request.text_tokens,
         "pictures": request.picture_tokens,
         "tools": request.tool_tokens,
         "files": len(request.files),
-        "turns": request.limits.turns if request.form == "agentic" else 1,
+        "turns": request.turns,
         "minutes": request.limits.episode_seconds / 60,
     }
 

@@ -135,7 +135,7 @@ def probe_wave(
     of_texts, notes = text_kinds(study, pins) if request.texts else ({}, ())
     if of_texts:
         check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
-    pricing = price_pins(study, pins, request.allow_unknown_price, lambda pin: 1)
+    pricing = price_pins(study, pins, request.allow_unknown_price, turns=1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
         lock_budget(study, (wave,), stack)

@@ -191,9 +191,8 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
         place = ("judges", name)
         if name in parsed.models or name in GRADERS:
             yield place, f"the name {name!r} is taken: give the judge its own"
-        for key in ("mode", "context"):
-            if getattr(section, key, None) is not None:
-                yield (*place, key), f"a judge has no {key!r}"
+        if getattr(section, "context", None) is not None:
+            yield (*place, "context"), "a judge has no 'context'"
     for name in parsed.plan.judges:
         if name not in parsed.judges:
             yield ("plan", "judges", name), "there is no such judge under `judges`"

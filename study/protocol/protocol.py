@@ -16,6 +16,7 @@ from generators.errors import GeneratorError
 from generators.task import Family
 from generators.templates import template_family
 from generators.yaml_lines import YamlDocument
+from harness.episode import Mode
 from harness.judging import pin_judge
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError, StudyFileError
@@ -34,8 +35,9 @@ from study.protocol.sections import (
     TaskSection,
     Tranches,
     planned_tranches,
+    single_turn_strata,
     spell_out_waves,
-    stated_tranches,
+    stated_of_waves,
 )
 from study.protocol.yaml import fault_at, load_yaml, read_template, yaml_faults
 
@@ -49,6 +51,7 @@ class Task:
     family: str
     version: str
     difficulty: str
+    mode: Mode = Mode.AGENTIC
 
     @property
     def stratum(self) -> str:
@@ -80,6 +83,7 @@ class Protocol:
     judges: tuple[JudgePin, ...]
     waves: tuple[tuple[str, ...], ...]
     tranches: tuple[tuple[Tranches, ...], ...]  # by wave, of its models; () for the panel
+    single_turn: tuple[tuple[str, ...], ...]  # by wave, the strata given in a single turn
     plan: PlanSection
     sandbox: SandboxSection
     sweep: SweepSection
@@ -112,6 +116,19 @@ class Protocol:
         models = self.waves[wave]
         planned = (self.tranches[wave] if self.tranches else ()) or (PANEL,) * len(models)
         return dict(zip(models, planned, strict=True))
+
+    def wave_tasks(self, wave: int) -> tuple[Task, ...]:
+        """Return the tasks with the modes that they have in a wave."""
+        single = self.single_turn[wave]
+        return tuple(
+            replace(task, mode=Mode.SINGLE_TURN if task.stratum in single else Mode.AGENTIC)
+            for task in self.tasks
+        )
+
+    def tasks_of(self, model: str) -> tuple[Task, ...]:
+        """Return the tasks that a model is given in any wave, each in each of its modes there."""
+        waves = [wave for wave, models in enumerate(self.waves) if model in models]
+        return tuple(dict.fromkeys(task for wave in waves for task in self.wave_tasks(wave)))
 
     def wave_replicates(self, wave: int) -> tuple[int, ...]:
         """Return the runs of each model of a wave on an instance, in the models' order."""
@@ -179,7 +196,7 @@ def examine_protocol(
     if not isinstance(document.value, dict):
         message = "a protocol is a mapping that starts with `study:`"
         raise StudyFileError(document.path, 1, "", message)
-    stated = stated_tranches(document)
+    stated = stated_of_waves(document)
     faults = [*yaml_faults(document), *_form_faults(document)]
     lines = {fault.line for fault in faults}  # later checks do not repeat what is wrong there
     try:
@@ -197,16 +214,19 @@ def examine_protocol(
     faults += [fault for fault in between if fault.line not in lines]
     reserve = parsed.reserve
     sizes = () if reserve is None else (reserve.seeds_per_arm,) * reserve.tranches
-    tranches = []
+    modes = {task.stratum: str(task.mode) for task in tasks.strata}
+    tranches, single_turn = [], []
     for number, models in enumerate(parsed.waves):
+        wave = stated.get(number, {})
         try:
-            wave = planned_tranches(document, number, models, stated.get(number), len(sizes))
-            tranches.append(wave)
+            chosen = wave.get("tranches")
+            tranches.append(planned_tranches(document, number, models, chosen, len(sizes)))
+            single_turn.append(single_turn_strata(document, number, modes, wave.get("modes")))
         except StudyFileError as error:
             faults.append(error)
     if faults:
         return None, faults
-    protocol = _protocol_of(parsed, tasks, sizes, tuple(tranches))
+    protocol = _protocol_of(parsed, tasks, sizes, tuple(tranches), tuple(single_turn))
     try:
         protocol.registered_plan()
     except AnalysisError as error:
@@ -240,6 +260,7 @@ def _protocol_of(
     tasks: _Tasks,
     reserve: tuple[int, ...],
     tranches: tuple[tuple[Tranches, ...], ...],
+    single_turn: tuple[tuple[str, ...], ...],
 ) -> Protocol:
     buyers = (*parsed.models.items(), *parsed.judges.items())
     values = vars(parsed) | {
@@ -248,6 +269,7 @@ def _protocol_of(
         "catalog": INSTALLED.with_templates(tasks.families),
         "reserve": reserve,
         "tranches": tranches,
+        "single_turn": single_turn,
         "models": tuple(_pin(name, section) for name, section in parsed.models.items()),
         "judges": tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
         "facts": _facts(parsed.models),
@@ -326,7 +348,7 @@ class _Tasks:
             family.parameters(section.difficulty)
         except GeneratorError as error:
             raise self.fault(index, error, "difficulty") from error
-        return Task(family.name, family.version, section.difficulty)
+        return Task(family.name, family.version, section.difficulty, Mode(section.mode))
 
     def templated(self, index: int, section: TaskSection) -> list[Task]:
         """A stratum for each of a template file's questions."""
@@ -344,4 +366,5 @@ class _Tasks:
             raise self.fault(index, error, "template") from error
         self.templates[name] = text
         self.families.append(family)
-        return [Task(family.name, family.version, question) for question in chosen]
+        mode = Mode(section.mode)
+        return [Task(family.name, family.version, question, mode) for question in chosen]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, JsonValue
 
@@ -24,6 +24,7 @@ Name = Annotated[str, Field(pattern=NAME)]
 Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
 Tranches = tuple[int, ...]
 PANEL: Tranches = (0,)
+ModeName = Literal["agentic", "single_turn"]
 _Tranche = Annotated[int, Field(ge=0)]
 _Tranches = _Tranche | Annotated[tuple[_Tranche, ...], Field(min_length=1)]
 
@@ -34,6 +35,7 @@ class TaskSection(Section):
     difficulty: str | None = None
     template: str | None = None  # a template file, or one of the library's by its name
     questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
+    mode: ModeName = "agentic"
 
 
 class _ModelSection(Section):
@@ -76,7 +78,6 @@ class _ServedSection(_ModelSection):
     retries: int | None = Field(default=None, ge=0, le=20)
     extra_body: dict[str, JsonValue] | None = None  # sent with each request as it is
     tools: Literal["native", "text"] | None = None  # how tool calls are written
-    mode: Literal["agentic", "single_turn"] | None = None
     context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
 
 
@@ -266,37 +267,58 @@ _PLAIN = {name: section for name, section in MODEL_SECTIONS.items() if name != "
 JUDGE_SECTIONS: Mapping[str, type[Section]] = {**_PLAIN, "scripted": ScriptedJudgeSection}
 
 
-# --- The tranches of the waves ---
+# --- The tranches and modes of the waves ---
 
 
 class WaveSection(Section):
-    """A wave that states its tranches: for all of its models, or by model."""
+    """A wave that states its tranches, for all of its models or by model, or the modes of some of
+    the study's tasks."""
 
     models: tuple[str, ...]
     tranches: _Tranches | dict[str, _Tranches] | None = None
+    modes: dict[str, ModeName] | None = None  # by task, as family/difficulty
 
 
 def spell_out_waves(document: YamlDocument) -> Iterator[StudyFileError]:
-    """Replace each wave ``{models: […], tranches: …}`` by the list of its models, and yield what is
-    wrong with its keys."""
+    """Replace each wave ``{models: […], tranches: …, modes: …}`` by the list of its models, and
+    yield what is wrong with its keys."""
     waves = document.value.get("waves")
     for number, wave in enumerate(waves if isinstance(waves, list) else []):
         if not isinstance(wave, dict):
             continue
         for key in wave:
             if key not in WaveSection.model_fields:
-                message = "unknown key; a wave has models and tranches"
+                message = "unknown key; a wave has models, tranches and modes"
                 yield fault_at(document, ("waves", number, key), message)
         if "models" not in wave:
             yield fault_at(document, ("waves", number), "the key 'models' is missing")
         waves[number] = wave.get("models", [])
 
 
-def stated_tranches(document: YamlDocument) -> dict[int, Any]:
-    """Return the tranches as they are written, by wave."""
+def stated_of_waves(document: YamlDocument) -> dict[int, dict[str, Any]]:
+    """Return the waves that are written as mappings, by number."""
     waves = document.value.get("waves")
     numbered = enumerate(waves if isinstance(waves, list) else [])
-    return {number: wave.get("tranches") for number, wave in numbered if isinstance(wave, dict)}
+    return {number: dict(wave) for number, wave in numbered if isinstance(wave, dict)}
+
+
+def single_turn_strata(
+    document: YamlDocument, wave: int, modes: Mapping[str, str], stated: Any
+) -> tuple[str, ...]:
+    """Return the strata that a wave gives in a single turn. ``modes`` has the mode of each stratum
+    of the study, ``stated`` what the wave says otherwise, by stratum. Raises StudyFileError."""
+    if not isinstance(stated, dict | None):
+        message = "give a mapping of tasks to modes, such as {count_circles/easy: single_turn}"
+        raise fault_at(document, ("waves", wave, "modes"), message)
+    for stratum, mode in (stated or {}).items():
+        if stratum not in modes:
+            message = f"the study has no task {stratum!r}; it has {', '.join(modes)}"
+            raise fault_at(document, ("waves", wave, "modes", stratum), message)
+        if mode not in get_args(ModeName):
+            message = f"unknown mode {mode!r}; known are {', '.join(get_args(ModeName))}"
+            raise fault_at(document, ("waves", wave, "modes", stratum), message)
+    chosen = {**modes, **(stated or {})}
+    return tuple(stratum for stratum, mode in chosen.items() if mode == "single_turn")
 
 
 def planned_tranches(

@@ -4,10 +4,10 @@ before anything is drawn."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from functools import cache
+from itertools import chain
 
 from generators.templates import GUESSABLE, QuestionReport, check_text, template_family
-from harness.build_model import build_model
 from harness.errors import HarnessError
 from harness.spending import Budget, read_prices
 from registry.errors import RegistryError
@@ -15,10 +15,8 @@ from registry.ledger import JudgePin, ModelPin
 from registry.sealing import read_identities, recipient_of
 from study.errors import StudyError
 from study.protocol import Faults, Protocol
-from study.sweeps import attempt_turns, check_context_windows, price_pins
+from study.sweeps import attempt_turns, check_single_turns, price_pins
 from study.workspace import Study
-
-_SINGLE_TURN = '"single_turn"'
 
 
 class _EveryKey(Mapping[str, str]):
@@ -38,16 +36,12 @@ EVERY_KEY = _EveryKey()  # to build models that are never asked
 
 
 def context_faults(study: Study) -> Faults:
-    """Yield models of a single turn with a task that has no such form or does not fit."""
+    """Yield models that cannot take a task in a single turn: agents, models without a context
+    window, and tasks that have no such form or do not fit."""
     protocol = study.protocol
     for pin in _planned(protocol):
-        if dict(pin.settings).get("mode") != _SINGLE_TURN:
-            continue
         try:
-            model = build_model(pin, EVERY_KEY, str(study.folder))
-            check_context_windows([model], protocol.tasks, protocol.catalog)
-        except HarnessError:
-            continue  # a library that this machine lacks, or another error
+            check_single_turns([pin], protocol.tasks_of(pin.name), protocol.catalog)
         except StudyError as error:
             yield ("models", pin.name), str(error).removeprefix(f"model {pin.name!r}, ")
 
@@ -66,7 +60,9 @@ def price_faults(study: Study) -> Faults:
         return
     pins: list[ModelPin | JudgePin] = [*_planned(protocol), *protocol.judges]
     try:
-        pricing = price_pins(study, pins, True, partial(attempt_turns, protocol))
+        tasks = chain.from_iterable(map(protocol.wave_tasks, range(len(protocol.waves))))
+        turns = attempt_turns(tasks, protocol.catalog)
+        pricing = price_pins(study, pins, True, turns)
         if pricing.limits is not None:
             Budget(pricing.limits, pricing.models)
     except HarnessError as error:

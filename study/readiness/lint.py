@@ -13,6 +13,7 @@ from pathlib import Path
 
 from generators.yaml_lines import Place, key_of
 from harness.build_model import build_model
+from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
 from harness.judging import build_judge
 from harness.spending import OWN_PROVIDERS, PriceList, read_prices
@@ -156,7 +157,7 @@ def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Pat
 
 
 def _model_errors(study: Study) -> Faults:
-    """Yield settings that no machine could use, such as a single turn without a context window."""
+    """Yield settings that no machine could use, such as an unknown region."""
     for place, pin in _buyers(study.protocol):
         try:
             _build(pin, EVERY_KEY, study.folder)
@@ -181,8 +182,8 @@ def _sandbox_errors(protocol: Protocol) -> Faults:
     """Yield models whose programs would run in a sandbox that does not isolate."""
     for place, pin in _buyers(protocol):
         runs_nothing = isinstance(pin, JudgePin) or pin.provider == "agent_server"
-        single_turn = dict(pin.settings).get("mode") == '"single_turn"'
-        if protocol.sandbox.kind == "local" and not (runs_nothing or single_turn):
+        agentic = [task for task in protocol.tasks_of(pin.name) if task.mode is Mode.AGENTIC]
+        if protocol.sandbox.kind == "local" and agentic and not runs_nothing:
             yield (
                 place,
                 "it is not built in, and the local sandbox does not isolate what it runs: set "

@@ -30,7 +30,7 @@ from .spending import (
     price_pins,
     sum_calls,
 )
-from .sweep import SweepOutcome, SweepRequest, check_context_windows, sweep_wave
+from .sweep import SweepOutcome, SweepRequest, check_single_turns, sweep_wave
 from .waves import close_wave_now, list_waves, open_wave
 
 __all__ = [
@@ -47,8 +47,8 @@ __all__ = [
     "attempt_turns",
     "burned_of_wave",
     "burned_tranches",
-    "check_context_windows",
     "check_listed",
+    "check_single_turns",
     "close_wave_now",
     "count_stored",
     "declare_leak",

@@ -13,7 +13,6 @@ from decimal import Decimal
 
 from generators.task import Brief, Limits, TaskInstance
 from harness.agent import (
-    REPLY_TOKENS,
     TOOLS,
     estimate_text,
     fit_context,
@@ -21,6 +20,8 @@ from harness.agent import (
     read_ceiling,
     single_turn,
 )
+from harness.build_model import read_window
+from harness.episode import Mode
 from harness.errors import HarnessError
 from harness.external_agents import ask
 from harness.judging import (
@@ -53,7 +54,7 @@ class Rendered:
     provider: str
     version: str
     stratum: str
-    form: str  # "agentic", "single_turn" or "agent_server"
+    mode: Mode
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     files: tuple[tuple[str, int], ...]  # in the work folder, with their bytes
@@ -67,6 +68,12 @@ class Rendered:
     def tokens(self) -> int:
         """The estimated tokens of text, pictures and tools together."""
         return self.text_tokens + self.picture_tokens + self.tool_tokens
+
+    @property
+    def turns(self) -> int:
+        """The turns of the built-in loop; 1 without it: a single turn, or an agent server."""
+        once = self.mode is Mode.SINGLE_TURN or self.provider == "agent_server"
+        return 1 if once else self.limits.turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,8 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     """Render every stratum for every model of a wave, and for every judge of the study. Raises
     StudyError if a task does not fit a model."""
     protocol, pins = study.protocol, study.protocol.wave_models(wave)
-    examples = [(task, example_of(task, protocol.catalog)) for task in protocol.tasks]
+    tasks = protocol.wave_tasks(wave)
+    examples = [(task, example_of(task, protocol.catalog)) for task in tasks]
     # The libraries of the project's own sandbox image; those of other images are unknown.
     own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
     libraries = locked_libraries() if own_image else ()
@@ -105,7 +113,7 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
 
 def rendered_json(rendered: Rendered) -> dict[str, object]:
     """Return the request as JSON values; pictures by type and size."""
-    plain = ("model", "provider", "version", "stratum", "form", "tokens")
+    plain = ("model", "provider", "version", "stratum", "mode", "tokens")
     tokens = ("text_tokens", "picture_tokens", "tool_tokens")
     return {
         **{name: getattr(rendered, name) for name in plain + tokens},
@@ -154,14 +162,14 @@ def _render(
     task: Task, brief: Brief, pin: ModelPin, libraries: tuple[tuple[str, str], ...]
 ) -> Rendered:
     settings = dict(pin.settings)
-    form, tools, pictures = "agentic", TOOLS, 0
+    tools, pictures = TOOLS, 0
     messages: tuple[Message, ...]
     files = tuple((asset.path, len(asset.data)) for asset in brief.assets)
-    if pin.provider == "agent_server":
-        form, tools, messages = "agent_server", (), (Message(Role.USER, ask(brief, None)),)
-    elif settings.get("mode") == '"single_turn"':
-        form, tools, files = "single_turn", (), ()
+    if task.mode is Mode.SINGLE_TURN:
+        tools, files = (), ()
         messages, pictures = _one_message(task, brief, pin)
+    elif pin.provider == "agent_server":
+        tools, messages = (), (Message(Role.USER, ask(brief, None)),)
     else:
         ceiling = read_ceiling(pin, lambda usage: None)  # without its cost
         messages = opening_messages(brief, libraries, ceiling)
@@ -174,7 +182,7 @@ def _render(
         pin.provider,
         pin.version,
         task.stratum,
-        form,
+        task.mode,
         messages,
         tools,
         files,
@@ -187,14 +195,11 @@ def _render(
 
 
 def _one_message(task: Task, brief: Brief, pin: ModelPin) -> tuple[tuple[Message, ...], int]:
-    settings = dict(pin.settings)
     try:
-        made = single_turn(brief)
-        if "context" in settings:
-            reply = int(settings.get("max_tokens", REPLY_TOKENS))
-            fit_context(made, int(settings["context"]), reply)
+        made = fit_context(single_turn(brief), read_window(pin))
     except HarnessError as error:
-        raise StudyError(f"model {pin.name!r}, task {task.stratum}: {error}") from None
+        reason = str(error).removeprefix(f"model {pin.name!r}: ")
+        raise StudyError(f"model {pin.name!r}, task {task.stratum}: {reason}") from None
     return made.messages, made.picture_tokens
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from generators.catalog import Catalog
 from generators.task import TaskInstance
+from harness.episode import Mode
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Usage
 from harness.spending import (
@@ -39,7 +40,7 @@ from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import FILE_NAME, BudgetSection, Protocol, Task
+from study.protocol import FILE_NAME, BudgetSection, Task
 from study.tasks import EXAMPLE_SEED
 from study.workspace import Study, cells_of, manifest_of
 
@@ -77,10 +78,10 @@ def price_pins(
     study: Study,
     pins: Iterable[ModelPin | JudgePin],
     allow_unknown: bool = False,
-    turns: Callable[[ModelPin], int] | None = None,
+    turns: int | None = None,
 ) -> Pricing:
     """Return the prices of these models or judges. With ``turns``, the most requests that an
-    attempt of a model may make, also the most that an attempt can cost. Raises HarnessError;
+    attempt may make, also the most that an attempt can cost. Raises HarnessError;
     StudyError if a price is unknown and that is not allowed."""
     named, limits = study.protocol.prices, _limits(study.protocol.budget)
     prices = NO_PRICING.prices if named is None else read_prices(study.folder / named)
@@ -93,7 +94,7 @@ def price_pins(
         # Nothing bounds the requests of an external agent's own loop.
         if turns is not None and price is not None and pin.provider != "agent_server":
             request = attempt_bound(pin, price, 1)
-        bound = None if turns is None or request is None else turns(pin) * request
+        bound = None if turns is None or request is None else turns * request
         return PricedModel(pin.name, pin.provider, price, bound)
 
     pricing = Pricing(prices, tuple(map(priced, pins)), limits, allow_unknown)
@@ -110,12 +111,12 @@ def price_pins(
     return pricing
 
 
-def attempt_turns(protocol: Protocol, pin: ModelPin) -> int:
-    """Return the most requests that one attempt of this model may make, over the study's tasks."""
-    if dict(pin.settings).get("mode") == '"single_turn"':
-        return 1
-    turns = (example_of(task, protocol.catalog).brief.limits.turns for task in protocol.tasks)
-    return 1 + max(turns)  # and a last question
+def attempt_turns(tasks: Iterable[Task], catalog: Catalog) -> int:
+    """Return the most requests that one attempt at one of these tasks may make."""
+    return max(
+        1 if task.mode is Mode.SINGLE_TURN else 1 + example_of(task, catalog).brief.limits.turns
+        for task in tasks
+    )  # and a last question
 
 
 def example_of(task: Task, catalog: Catalog) -> TaskInstance:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 
 from generators.catalog import Catalog
 from generators.seed import Seed
-from harness.agent import SingleTurnModel, fit_context, single_turn
-from harness.build_model import build_model
+from harness.agent import fit_context, single_turn
+from harness.build_model import build_model, read_window
+from harness.episode import Mode
 from harness.errors import HarnessError
-from harness.external_agents import ModelOrAgent
 from harness.spending import CallKind, PricedModel, Spend
 from harness.storage import CELLS_CODEC, run_key_key, worklist_key
 from harness.sweep import Progress, RunContext, close_cell, prepare_ray
@@ -63,19 +62,19 @@ _ENDPOINT = ("base_url", "api_key_env", "bridge", "bridge_url")  # settings: whe
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
-def check_context_windows(
-    models: Iterable[ModelOrAgent], tasks: Iterable[Task], catalog: Catalog
-) -> None:
-    """Raise StudyError, naming model and task, if an example of a task has no single-turn form, or
-    hardly fits the context window of a single-turn model."""
-    single_turn_models = [model for model in models if isinstance(model, SingleTurnModel)]
-    for model, task in product(single_turn_models, tasks):
+def check_single_turns(pins: Iterable[ModelPin], tasks: Iterable[Task], catalog: Catalog) -> None:
+    """Raise StudyError, naming model and task, if a model is given a task in a single turn and is
+    an agent or states no context window, or if an example of the task has no such form or hardly
+    fits the window."""
+    single = [task for task in tasks if task.mode is Mode.SINGLE_TURN]
+    for pin, task in product(pins, single):
         try:
+            window = read_window(pin)
             made = single_turn(example_of(task, catalog).brief)
-            fit_context(made, model.context, model.reply + made.tokens // _SPARE)
+            fit_context(made, replace(window, reply=window.reply + made.tokens // _SPARE))
         except HarnessError as error:
-            place = f"model {model.name!r}, task {task.family} {task.difficulty}"
-            raise StudyError(f"{place}: {error}") from None
+            reason = str(error).removeprefix(f"model {pin.name!r}: ")
+            raise StudyError(f"model {pin.name!r}, task {task.stratum}: {reason}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +119,11 @@ def sweep_wave(
     # A second sweep of the wave from this folder would pay for the same replies.
     with exclusive(study.folder / f".sweep-{wave}.lock", f"another sweep of wave {wave}"):
         folder = str(study.folder.resolve())
-        built = [build_model(pin, folder=folder) for pin in models]  # fails before anything begins
-        check_context_windows(built, protocol.tasks, protocol.catalog)
-        turns = None if protocol.budget is None else partial(attempt_turns, protocol)
+        for pin in models:
+            build_model(pin, folder=folder)  # fails before anything begins
+        tasks = protocol.wave_tasks(wave)
+        check_single_turns(models, tasks, protocol.catalog)
+        turns = None if protocol.budget is None else attempt_turns(tasks, protocol.catalog)
         pricing = price_pins(study, models, request.allow_unknown_price, turns)
         begin("finding the sandbox image")
         image = pinned_image(protocol, lambda what, done, of: begin(what))
@@ -246,6 +247,7 @@ def _new_manifest(
         prices=prices,
         tranches=_stated_tranches(protocol, wave),
         retention=protocol.wave_retention(wave),
+        single_turn=protocol.single_turn[wave],
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
     worklist = CELLS_CODEC.encode(cells_of(study.entries(), manifest))
@@ -286,13 +288,14 @@ def _check_resumed(study: Study, begun: RunManifest) -> None:
     planned, wave = study.protocol, begun.wave
     models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
     replicates = planned.wave_replicates(wave)
-    now = (models, tranches, replicates, planned.sandbox.kind, planned.sandbox.runtime)
-    then = (begun.models, begun.tranches, begun.replicates, begun.sandbox, begun.runtime)
-    if now != then:
+    terms = (models, tranches, replicates, planned.single_turn[wave])
+    now = (*terms, planned.sandbox.kind, planned.sandbox.runtime)
+    terms = (begun.models, begun.tranches, begun.replicates, begun.single_turn)
+    if now != (*terms, begun.sandbox, begun.runtime):
         raise BrokenPromise(
             f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
-            "settings, tranches, replicates or sandbox (see `dosimeter log`): restore them, or "
-            "plan another wave"
+            "settings, tranches, modes, replicates or sandbox (see `dosimeter log`): restore them, "
+            "or plan another wave"
         )
 
 

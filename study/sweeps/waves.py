@@ -92,9 +92,9 @@ def list_waves(study: Study) -> list[Wave]:
 def open_wave(
     study: Study, models: Sequence[str], tranches: Mapping[str, Tranches] = MappingProxyType({})
 ) -> tuple[int, bool]:
-    """Plan one more wave for some models of study.yaml. Return its number, and whether it is new: a
-    last wave of the same models and tranches that was not begun is returned as it is. Models that
-    ``tranches`` does not name run the panel.
+    """Plan one more wave for some models of study.yaml, with each task in its registered mode.
+    Return its number, and whether it is new: a last wave of the same models, tranches and modes
+    that was not begun is returned as it is. Models that ``tranches`` does not name run the panel.
 
     Only the list of waves in study.yaml grows, a line, whole or not at all. Raises StudyError for
     unknown models and tranches, and if the registered plan would change.
@@ -103,7 +103,11 @@ def open_wave(
     wanted = _check_tranches(study, models, tranches)
     waves = study.protocol.waves
     last = len(waves) - 1
-    same = waves[last] == tuple(models) and study.protocol.wave_tranches(last) == wanted
+    same = (
+        waves[last] == tuple(models)
+        and study.protocol.wave_tranches(last) == wanted
+        and study.protocol.wave_tasks(last) == study.protocol.tasks
+    )
     if same and manifest_of(study.ledger, last) is None:
         return last, False
     path = study.folder / FILE_NAME

@@ -167,11 +167,11 @@ def _write_brief(folder: Path, brief: Brief) -> int:
 
 def _write_message(folder: Path, brief: Brief, context: int | None) -> int:
     """The messages as servers that speak the OpenAI protocol take them; their tokens."""
-    from harness.agent import fit_context, single_turn
+    from harness.agent import ContextWindow, fit_context, single_turn
 
     made = single_turn(brief)
     if context is not None:
-        fit_context(made, context)
+        fit_context(made, ContextWindow(context))
     body = {
         "tokens": made.tokens,
         "messages": [

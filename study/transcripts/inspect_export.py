@@ -247,7 +247,11 @@ def _spec(header: LogHeader, seeds: list[int]) -> Json:
         "task": spec.stratum,
         "task_id": header.id,
         "task_version": spec.version,
-        "task_args": {"difficulty": spec.difficulty, "wave": manifest.wave},
+        "task_args": {
+            "difficulty": spec.difficulty,
+            "wave": manifest.wave,
+            "mode": "single_turn" if spec.stratum in manifest.single_turn else "agentic",
+        },
         "dataset": {
             "name": f"{manifest.study}: {spec.stratum}",
             "samples": len(seeds),

@@ -13,7 +13,7 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
-from harness.episode import Episode, Grade, ToolUse, Turn
+from harness.episode import Episode, Grade, Mode, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, hex_of
@@ -56,6 +56,12 @@ class Transcript:
     asks: Mapping[str, str] = field(default_factory=dict)  # each criterion's text, if asked for
     judged: tuple[tuple[str, Grade], ...] = ()  # by each judge, if asked for
 
+    @property
+    def mode(self) -> Mode:
+        """The way in which the task was given, by the wave's manifest."""
+        single = self.entry.stratum in self.manifest.single_turn
+        return Mode.SINGLE_TURN if single else Mode.AGENTIC
+
 
 def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool) -> Transcript:
     """Return the attempt asked for; else the one that counts, or the last. Raises StudyError."""
@@ -94,6 +100,7 @@ def _list_record(listed: Listed) -> Record:
         "episode": hex_of(cell.episode)[:LIST_DIGITS],
         "wave": listed.wave,
         "stratum": cell.spec.stratum,
+        "mode": str(cell.mode),
         "seed": listed.seed,
         "model": cell.model,
         "replicate": cell.replicate,
@@ -109,6 +116,7 @@ def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
     record: Record = {
         "wave": transcript.manifest.wave,
         "stratum": transcript.entry.stratum,
+        "mode": str(transcript.mode),
         "seed": transcript.seed,
         "image": transcript.episode.image or transcript.manifest.provenance.image,
         "attempts": list(transcript.attempts),
@@ -203,6 +211,7 @@ def _print_head(page: _Page, transcript: Transcript, arm: bool) -> None:
     episode, manifest, entry = transcript.episode, transcript.manifest, transcript.entry
     page.field("episode", hex_of(episode.id))
     where = f"wave {manifest.wave}, {entry.stratum}, seed {transcript.seed}"
+    where += ", single turn" if transcript.mode is Mode.SINGLE_TURN else ""
     page.field("task", where + (f", {entry.arm} arm" if arm else ""))
     page.field("model", f"{episode.model}, replicate {episode.replicate}")
     page.field("attempt", _attempt_facts(transcript))

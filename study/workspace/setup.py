@@ -14,6 +14,7 @@ from analysis.report import registration_json
 from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.yaml_lines import Place
+from harness.episode import Mode
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import (
@@ -294,7 +295,11 @@ def _placed(study: Study, name: str) -> str:
 
 
 def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
-    return tuple(f"{task.family}@{task.version}/{task.difficulty}" for task in protocol.tasks)
+    return tuple(
+        f"{task.family}@{task.version}/{task.difficulty}"
+        + ("/single_turn" if task.mode is Mode.SINGLE_TURN else "")
+        for task in protocol.tasks
+    )
 
 
 def entropy_of(protocol: Protocol) -> Entropy:

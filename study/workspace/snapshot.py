@@ -195,4 +195,5 @@ def cells_of(entries: Iterable[DrawnInstance], manifest: RunManifest) -> tuple[C
         manifest.replicates,
         Seed.from_hex(manifest.schedule_seed),
         manifest.tranches,
+        manifest.single_turn,
     )

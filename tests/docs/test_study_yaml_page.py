@@ -43,6 +43,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "tasks.version": {"family": "count_circles", "difficulty": "easy"},
     "tasks.difficulty": {"family": "count_circles"},
     "tasks.questions": {"template": "mine.yml"},
+    "tasks.mode": {"family": "count_circles", "difficulty": "easy"},
     "models.scripted.release": SPIKED,
     "models.scripted.share": SPIKED,
     "models.openai.top_logprobs": {"logprobs": "echo"},

@@ -42,11 +42,11 @@ EPISODES = 2 * SEEDS
 PROTOCOL = """\
 study: money
 tasks:
-  - {{family: compute_average, difficulty: easy}}
+  - {{family: compute_average, difficulty: easy, mode: single_turn}}
 seeds_per_arm: {seeds}
 models:
   theirs:
-    {{provider: openai, model: sold-1, base_url: "{url}", api_key_env: NO_KEY, mode: single_turn,
+    {{provider: openai, model: sold-1, base_url: "{url}", api_key_env: NO_KEY,
      context: 40000}}
 waves:
   - [theirs]
@@ -274,7 +274,7 @@ def test_a_dry_run_shows_what_would_be_sent_and_touches_nothing(tmp_path: Path) 
     assert (shown.exit_code, told.exit_code) == (0, 0), shown.output
     assert files(study.folder) == before
     (request,) = json.loads(told.stdout)["requests"]
-    assert (request["form"], request["stratum"]) == ("single_turn", "compute_average/easy")
+    assert (request["mode"], request["stratum"]) == ("single_turn", "compute_average/easy")
     assert request["tokens"] == request["text_tokens"] > 100
     assert "<answer>" in request["messages"][0]["text"]
     assert request["messages"][1]["text"] in shown.stdout

@@ -89,7 +89,6 @@ def test_a_ceiling_is_read_from_a_models_settings() -> None:
         (pin(episode_tokens='"many"'), "is not a whole number"),
         (pin(episode_usd="-1"), "-1 is not a number above 0"),
         (pin(episode_usd="1"), "its price is unknown"),
-        (pin(episode_tokens="10", mode='"single_turn"'), "only the built-in agent loop"),
         (pin("agent_server", episode_tokens="10"), "only the built-in agent loop"),
     ],
 )

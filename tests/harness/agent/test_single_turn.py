@@ -5,30 +5,29 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, Asset, TaskSpec
+from generators.task import DIFFICULTIES, Asset, Brief, TaskSpec
 from generators.validation.validate import public_seeds
 from harness.agent.single_turn import (
-    SingleTurnModel,
+    ContextWindow,
     estimate_picture,
     estimate_text,
     fit_context,
     run_single_turn,
     single_turn,
+    turn_request,
 )
-from harness.build_model import build_model
-from harness.episode import Cell, StopReason
+from harness.build_model import build_model, read_window
+from harness.episode import Cell, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.model import Role
-from harness.models.scripted import TrivialAgent
+from harness.model import ModelRequest, Role
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
@@ -37,9 +36,8 @@ from tests.harness.openai_server import completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 
 SEED = Seed(bytes(32))
-CELL = Cell(
-    "sha256:" + "e" * 64, TaskSpec("find_x", "1", "easy", ()), "sha256:" + "1" * 64, SEED, "m", 0
-)
+SPEC = TaskSpec("find_x", "1", "easy", ())
+CELL = Cell("sha256:" + "e" * 64, SPEC, "sha256:" + "1" * 64, SEED, "m", 0, Mode.SINGLE_TURN)
 
 
 def instance(name: str, difficulty: str = "easy") -> Any:
@@ -68,15 +66,15 @@ def test_every_family_has_a_single_turn_form(name: str, difficulty: str) -> None
     made = single_turn(instance(name, difficulty).brief)
     assert made.tokens == made.text_tokens + made.picture_tokens
     assert made.tokens > 100
-    assert fit_context(made, made.tokens + 10, 10) is made
-    with pytest.raises(HarnessError, match="use `mode: agentic`"):
-        fit_context(made, made.tokens + 9, 10)
+    assert fit_context(made, ContextWindow(made.tokens + 10, 10)) is made
+    with pytest.raises(HarnessError, match="give it in `mode: agentic`"):
+        fit_context(made, ContextWindow(made.tokens + 9, 10))
 
 
 def test_the_refusal_says_what_takes_how_much() -> None:
     made = single_turn(instance("count_circles").brief)
     with pytest.raises(HarnessError) as refused:
-        fit_context(made, 1000, 500)
+        fit_context(made, ContextWindow(1000, 500))
     assert f"about {made.tokens:,} tokens" in str(refused.value)
     assert (
         "2 pictures) and 500 for the reply and to spare; the context of the model is 1,000"
@@ -120,11 +118,21 @@ def test_a_file_without_a_form_is_refused_by_name(asset: Asset, said: str) -> No
     assert asset.path in str(refused.value)
 
 
+WIDE = ContextWindow(100_000)
+
+
+def asked() -> ModelRequest:
+    return turn_request(brief(), WIDE, SEED)
+
+
+def attempt(cell: Cell, given: Brief, window: ContextWindow = WIDE) -> AttemptRequest:
+    run = "sha256:" + "a" * 64
+    return AttemptRequest(cell, 1, given, run=run, journal=MemoryJournal(), window=window)
+
+
 def test_the_model_is_asked_once_without_tools() -> None:
     model = Playback([say(ANSWER)])
-    conduct = run_single_turn(
-        brief(), SingleTurnModel(model, 100_000), SEED, MemoryJournal(), itertools.count().__next__
-    )
+    conduct = run_single_turn(model, asked(), MemoryJournal(), itertools.count().__next__)
     assert (conduct.stop, conduct.answer, len(conduct.steps)) == (StopReason.ANSWERED, ANSWER, 1)
     (request,) = model.asked
     assert request.tools == ()
@@ -133,27 +141,22 @@ def test_the_model_is_asked_once_without_tools() -> None:
 
 def test_a_reply_that_was_paid_for_is_not_bought_again() -> None:
     journal, tick = MemoryJournal(), itertools.count().__next__
-    first = SingleTurnModel(Playback([say(ANSWER)], paid=True), 100_000)
-    again = SingleTurnModel(Playback([], paid=True), 100_000)
-    kept = run_single_turn(brief(), first, SEED, journal, tick)
-    assert run_single_turn(brief(), again, SEED, journal, tick).steps[0].reply == (
-        kept.steps[0].reply
-    )
+    kept = run_single_turn(Playback([say(ANSWER)], paid=True), asked(), journal, tick)
+    again = run_single_turn(Playback([], paid=True), asked(), journal, tick)
+    assert again.steps[0].reply == kept.steps[0].reply
 
 
 def test_a_provider_that_fails_is_a_failed_attempt() -> None:
     down = Playback([AttemptFailed(Boundary.PROVIDER, "Timeout")])
-    conduct = run_single_turn(
-        brief(), SingleTurnModel(down, 9999), SEED, MemoryJournal(), itertools.count().__next__
-    )
+    conduct = run_single_turn(down, asked(), MemoryJournal(), itertools.count().__next__)
     assert (conduct.stop, conduct.error_class) == (StopReason.FAILED, "provider:Timeout")
 
 
 def test_an_attempt_in_one_turn_opens_no_sandbox() -> None:
     """So a model that is not ours may run without an engine: nothing of it is carried out."""
-    model = SingleTurnModel(Playback([call(("run_command", {"command": "ls"}))]), 100_000)
+    model = Playback([call(("run_command", {"command": "ls"}))])
     episode = run_attempt(
-        AttemptRequest(CELL, 1, brief(), run="sha256:" + "a" * 64, journal=MemoryJournal()),
+        attempt(CELL, brief()),
         model,
         LocalSandboxes(),
         noon,
@@ -166,13 +169,11 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     circles = instance("count_circles")
     key = json.dumps(INSTALLED.family("count_circles").key(circles.truth))
     with serve(completion(f"Counted.\n<answer>\n{key}\n</answer>")) as served:
-        settings = {"base_url": served.url, "mode": "single_turn", "context": 8000}
-        model = build_model(pin("openai", **settings), {"OPENAI_API_KEY": "sk"})
+        given = pin("openai", base_url=served.url, context=8000)
+        model = build_model(given, {"OPENAI_API_KEY": "sk"})
         cell = dataclasses.replace(CELL, instance=circles.id)
         episode = run_attempt(
-            AttemptRequest(
-                cell, 1, circles.brief, run="sha256:" + "a" * 64, journal=MemoryJournal()
-            ),
+            attempt(cell, circles.brief, read_window(given)),
             model,
             LocalSandboxes(),
             noon,
@@ -191,38 +192,29 @@ def pin(provider: str, **settings: Any) -> ModelPin:
     return ModelPin("m", provider, "v-1", texts)
 
 
-def test_the_mode_is_a_setting_of_the_model() -> None:
-    given = pin("scripted", agent="trivial", mode="single_turn", context=8000)
-    assert build_model(given) == SingleTurnModel(TrivialAgent("m"), 8000)
-    assert build_model(pin("scripted", agent="trivial", mode="agentic")) == TrivialAgent("m")
-    served = pin(
-        "openai", base_url="http://localhost:1/v1", mode="single_turn", context=9, max_tokens=5
-    )
-    made = build_model(served, {"OPENAI_API_KEY": "sk"})
-    assert isinstance(made, SingleTurnModel)
-    assert (made.paid, made.trusted, made.reply) == (True, False, 5)
+def test_the_context_window_is_a_setting_of_the_model() -> None:
+    assert read_window(pin("scripted", agent="trivial", context=8000)) == ContextWindow(8000)
+    served = pin("openai", base_url="http://localhost:1/v1", context=9, max_tokens=5)
+    assert read_window(served) == ContextWindow(9, reply=5)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("provider", "settings", "said"),
     [
-        ({"agent": "trivial", "mode": "single"}, "unknown mode 'single'; did you mean 'single_t"),
-        ({"agent": "trivial", "mode": "single_turn"}, "setting 'context': a single turn needs"),
-        ({"agent": "honest", "mode": "single_turn", "context": 9}, "work through tools"),
+        ("scripted", {"agent": "trivial"}, "setting 'context': a single turn needs"),
+        ("scripted", {"agent": "honest", "context": 9}, "an agent that works through tools"),
+        ("agent_server", {"context": 9}, "an agent that works through tools"),
+        ("openai", {"context": "9"}, "is not a whole number"),
     ],
 )
-def test_a_mode_that_cannot_be_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_a_model_that_takes_no_single_turn_is_refused(
+    provider: str, settings: dict[str, Any], said: str
+) -> None:
     with pytest.raises(HarnessError, match=said):
-        build_model(pin("scripted", **settings))
+        read_window(pin(provider, **settings))
 
 
-def test_study_yaml_takes_the_mode(tmp_path: Path) -> None:
-    from study.protocol.protocol import read_protocol
-
-    (tmp_path / "study.yaml").write_text(
-        "study: s\ntasks: [{family: compute_average, difficulty: easy}]\nseeds_per_arm: 4\n"
-        "models: {m: {provider: openai, model: x, base_url: 'http://localhost:1/v1', "
-        "mode: single_turn, context: 32000}}\nwaves: [[m]]\n"
-    )
-    settings = dict(read_protocol(tmp_path).models[0].settings)
-    assert (settings["mode"], settings["context"]) == ('"single_turn"', "32000")
+def test_an_attempt_without_a_context_window_is_refused() -> None:
+    request = dataclasses.replace(attempt(CELL, brief()), window=None)
+    with pytest.raises(HarnessError, match="a single turn needs a plain model's `context`"):
+        run_attempt(request, Playback([say(ANSWER)]), LocalSandboxes(), noon)

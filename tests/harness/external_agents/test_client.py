@@ -957,7 +957,6 @@ def test_an_agent_server_is_built_from_its_pin() -> None:
         ({"bridge": "0.0.0.0:0"}, "say in `bridge_url`"),
         ({"round": 3}, "did you mean 'rounds'"),
         ({"rounds": "3"}, "is not a whole number"),
-        ({"mode": "single_turn"}, "use agentic"),
         ({"api_key_env": "NOT_SET"}, "NOT_SET is not set"),
     ],
 )

@@ -219,11 +219,9 @@ def pins() -> Iterator[tuple[ModelPin, str]]:
     yield ModelPin("j", "scripted", "honest/1", (("agent", '"honest"'),)), "built-in"
     server = (("base_url", '"http://127.0.0.1:1"'), ("tree", '"host"'), ("temperature", "0.0"))
     yield ModelPin("j", "agent_server", "x", server), "plain model"
-    once = (("api_key_env", '""'), ("mode", '"single_turn"'), ("context", "9000"))
-    yield ModelPin("j", "openai", "x", once), "plain model"
 
 
-@pytest.mark.parametrize(("pin", "reason"), list(pins()), ids=["scripted", "server", "single turn"])
+@pytest.mark.parametrize(("pin", "reason"), list(pins()), ids=["scripted", "server"])
 def test_what_cannot_judge_is_refused(pin: ModelPin, reason: str) -> None:
     with pytest.raises(HarnessError, match=reason):
         build_judge(pin_judge(pin))

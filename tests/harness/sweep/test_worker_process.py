@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.episode import Cell
+from harness.episode import Cell, Mode
 from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
@@ -39,7 +39,7 @@ def _own_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_one_turn(url: str) -> ModelPin:
     pin = paid_cells.pin_at(url)
-    return replace(pin, settings=(*pin.settings, ("mode", '"single_turn"'), ("context", "100000")))
+    return replace(pin, settings=(*pin.settings, ("context", "100000")))
 
 
 def context_of(url: str, folder: Path) -> RunContext:
@@ -49,7 +49,8 @@ def context_of(url: str, folder: Path) -> RunContext:
 
 
 def cells_of(url: str, count: int) -> tuple[Cell, ...]:
-    return paid_cells.cells(url, count)
+    once = Mode.SINGLE_TURN
+    return tuple(replace(cell, mode=once) for cell in paid_cells.cells(url, count))
 
 
 def answer_lease(link: Connection, cells: tuple[Cell, ...], over: bool) -> None:

@@ -30,13 +30,12 @@ models:
     model: m-1
     base_url: http://127.0.0.1:9/v1
     api_key_env: NO_SUCH_KEY
-    mode: single_turn
     context: 100000
     retention: none
 waves:
   - [old]
   - [new]
-  - [paid]
+  - {models: [paid], modes: {compute_average/easy: single_turn}}
 plan: {permutations: 199}
 sandbox: {kind: local}
 """

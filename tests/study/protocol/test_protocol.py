@@ -246,7 +246,7 @@ def test_a_wave_may_say_which_tranches_its_models_run(tmp_path: Path) -> None:
         ("{models: [remote], tranches: [1, 1]}", r"named twice"),
         ("{models: [remote], tranches: yes}", r"a tranche is a whole number"),
         ("{models: [remote], tranches: []}", r"a tranche is a whole number"),
-        ("{models: [remote], tranche: 1}", r"unknown key; a wave has models and tranches"),
+        ("{models: [remote], tranche: 1}", r"unknown key; a wave has models, tranches and modes"),
         ("{tranches: 1}", r"the key 'models' is missing"),
         ("{models: [nobody], tranches: 1}", r"unknown model 'nobody'"),
     ],

@@ -67,7 +67,9 @@ prices:
 """
 
 
-TURN = ", mode: single_turn, context: 100000"
+TURN = ", context: 100000"
+DOCKER = ("{kind: local}", "{kind: docker}")
+ONCE = (WAVE, "  - {models: [new], modes: {count_circles/easy: single_turn}}\n")
 
 
 def served(more: str = f"{TURN}, retention: none") -> tuple[str, str]:
@@ -89,7 +91,7 @@ def draw(folder: Path, *options: str) -> Result:
 
 REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
     "the retention of a tested model is not stated": (
-        (served(TURN),),
+        (served(TURN), DOCKER),
         "12: models.new",
         "retention: none",
     ),
@@ -124,12 +126,12 @@ REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         "publishes into 'release'",
     ),
     "a single turn without a context": (
-        (served(", mode: single_turn, retention: none"),),
+        (served(", retention: none"), ONCE, DOCKER),
         "12: models.new",
         "a single turn needs the model's context",
     ),
     "a task that does not fit a single turn": (
-        (served(", mode: single_turn, context: 5000, retention: none"),),
+        (served(", context: 5000, retention: none"), ONCE, DOCKER),
         "12: models.new",
         "a model with a larger context",
     ),
@@ -137,9 +139,21 @@ REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         (
             served(),
             ("{family: count_circles, difficulty: easy}", "{template: own.yml, questions: [wide]}"),
+            (WAVE, ONCE[1].replace("count_circles/easy", "own/wide")),
+            DOCKER,
         ),
         "12: models.new",
-        "use `mode: agentic`",
+        "give it in `mode: agentic`",
+    ),
+    "a built-in agent at a task in a single turn": (
+        (
+            (
+                "{family: count_circles, difficulty: easy}",
+                "{family: count_circles, difficulty: easy, mode: single_turn}",
+            ),
+        ),
+        "8: models.old-1",
+        "an agent that works through tools",
     ),
     "programs of another provider's model without a sandbox that isolates": (
         (served(", retention: none"),),
@@ -166,12 +180,17 @@ REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         (
             (NEW, SERVED.format(f"{TURN}, retention: none").replace("m-1", "m-2")),
             ("sandbox:", "prices: prices.yaml\nbudget: {run: 5}\nsandbox:"),
+            DOCKER,
         ),
         "22: budget",
         "has no price of 'new'",
     ),
     "a budget by bounds without a context": (
-        (served(), ("sandbox:", "prices: prices.yaml\nbudget: {run: 5, reserve: bound}\nsandbox:")),
+        (
+            served(),
+            ("sandbox:", "prices: prices.yaml\nbudget: {run: 5, reserve: bound}\nsandbox:"),
+            DOCKER,
+        ),
         "22: budget",
         "state `context` and `max_tokens`",
     ),
@@ -356,7 +375,7 @@ def test_a_missing_key_is_warned_of_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
-    text = changed(served(f"{TURN}, retention: kept")).replace("''", "NO_SUCH_KEY")
+    text = changed(served(f"{TURN}, retention: kept"), DOCKER).replace("''", "NO_SUCH_KEY")
     text = text.replace("  - [old-1, new]\n", "  - [old-1, new]\n" * 2)
     result = draw(make(tmp_path / "study", text))
     assert result.exit_code == 0, result.stderr

@@ -4,7 +4,6 @@ tasks, models, waves, controls, judges, prices and budgets."""
 from __future__ import annotations
 
 import random
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,11 +40,16 @@ prices:
 TASKS = ("compute_average/easy", "count_circles/easy", "hubble_constant/easy", "own.yml")
 FORMS = (
     "",
-    ", mode: single_turn",
-    ", mode: single_turn, context: 3000",
-    ", mode: single_turn, context: 200000",
-    ", mode: single_turn, context: 200000, max_tokens: 4000",
+    ", context: 3000",
+    ", context: 200000",
+    ", context: 200000, max_tokens: 4000",
     ", context: 100000, max_tokens: 4000",
+)
+MODES = (
+    "",
+    "",
+    *3 * (", modes: {ONE: single_turn}",),
+    ", modes: {ONE: single_turn, TWO: single_turn}",
 )
 RETENTION = ("", *3 * (", retention: none",), *3 * (", retention: kept",))
 NEW = (
@@ -71,6 +75,7 @@ WAVES = (
     "  - [old-1, old-2]\n  - [new]\n",
     "  - [old-1]\n  - [old-1, new]\n",
     "  - [old-1, old-2]\n  - {models: [old-1, new], tranches: {new: 1}}\n",
+    *2 * ("  - [old-1, old-2]\n  - {models: [new]MODES}\n",),
 )
 PLAN = (
     "",
@@ -94,13 +99,16 @@ def text_of(seed: int) -> str:
     """A study file with one choice of each list."""
     choose = random.Random(seed).choice
     tasks = sorted({choose(TASKS), choose(TASKS)})
+    one, two = (task.replace("own.yml", "own/plain") for task in (tasks[0], tasks[-1]))
+    modes = choose(MODES) if one != two else choose(MODES[:-1])
+    waves = choose(WAVES).replace("MODES", modes).replace("ONE", one).replace("TWO", two)
     new = choose(NEW).format(url=URL, form=choose(FORMS), kept=choose(RETENTION))
     return (
         f"study: case-{seed}\ntasks: [{', '.join(tasks)}]\nseeds_per_arm: 2\n{choose(RESERVE)}"
         "models:\n"
         "  old-1: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}\n"
         "  old-2: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}\n"
-        f"  new: {new}\n{choose(JUDGE).replace('URL', URL)}waves:\n{choose(WAVES)}{choose(PLAN)}"
+        f"  new: {new}\n{choose(JUDGE).replace('URL', URL)}waves:\n{waves}{choose(PLAN)}"
         f"{choose(BUDGET)}sandbox: {{kind: {choose(SANDBOX)}}}\n"
     )
 
@@ -132,7 +140,6 @@ def run_later_steps(folder: Path) -> None:
     """All that later steps do without a request. Fails if one of them refuses."""
     study = open_study(folder)
     free = study.protocol.budget is None  # a warning named the unknown prices
-    turns = partial(attempt_turns, study.protocol)
     pipeline.publish(study, None, lambda *step: None)  # which spiked agents read
     for wave in range(len(study.protocol.waves)):
         for option in ("--dry-run", "--estimate"):
@@ -141,6 +148,7 @@ def run_later_steps(folder: Path) -> None:
         request = SweepRequest(wave, allow_dirty=True, allow_unknown_price=free)
         with pytest.raises(ReachedError):
             sweep_wave(study, request, lambda progress: None, utc_now)
+        turns = attempt_turns(study.protocol.wave_tasks(wave), study.protocol.catalog)
         pricing = price_pins(study, study.protocol.wave_models(wave), free, turns)
         if pricing.limits is not None:
             Budget(pricing.limits, pricing.models)

@@ -78,12 +78,13 @@ def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
     text = GOOD.replace("  - [honest]\n", "  - {model: [honest]}\n")
     findings = lint(tmp_path, text)
     assert [finding.message for finding in findings] == [
-        "unknown key; a wave has models and tranches",
+        "unknown key; a wave has models, tranches and modes",
         "the key 'models' is missing",
     ]
 
 
-SINGLE = GOOD.replace("    retention: none\n", "    retention: none\n    mode: single_turn\n")
+ONCE = "  - {models: [remote], modes: {count_circles/easy: single_turn}}\n"
+SINGLE = GOOD.replace(WAVE, ONCE)
 BUDGET = f"{GOOD}budget: {{run: 5}}\n"
 
 
@@ -94,15 +95,22 @@ BUDGET = f"{GOOD}budget: {{run: 5}}\n"
         (GOOD.replace(TARGET, "plan: {preset: standard-v1}"), 18, "at least one model"),
         (SINGLE, 8, "'context'"),
         (
-            SINGLE.replace("single_turn", "single_turn\n    context: 4000"),
+            SINGLE.replace("    retention: none", "    retention: none\n    context: 4000"),
             8,
-            "task count_circles easy: ",
+            "task count_circles/easy: ",
         ),
+        (SINGLE.replace("remote]", "honest]"), 7, "an agent that works through tools"),
+        (SINGLE.replace("circles/easy", "circles/hard"), 16, "no task 'count_circles/hard'"),
+        (SINGLE.replace("single_turn", "one_turn"), 16, "known are agentic, single_turn"),
+        (SINGLE.replace("{count_circles/easy: single_turn}", "single_turn"), 16, "a mapping of"),
         (GOOD + "sandbox: {kind: local}\n", 8, "does not isolate"),
         (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 17, "none.yaml"),
         (BUDGET.replace("some-model", "other-model"), 19, "has no price of 'remote'"),
     ],
-    ids=["syntax", "controls", "no context", "no fit", "sandbox", "prices", "budget"],
+    ids=[
+        *("syntax", "controls", "no context", "no fit", "agent", "no task", "no mode", "no map"),
+        *("sandbox", "prices", "budget"),
+    ],
 )
 def test_what_a_later_step_would_refuse_is_an_error(
     tmp_path: Path, text: str, line: int, words: str

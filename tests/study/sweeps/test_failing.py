@@ -24,19 +24,17 @@ from tests.study.conftest import promise_unchecked
 
 STUDY = """\
 study: dead
-tasks: [compute_average/easy]
+tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
 seeds_per_arm: 2
 models:
-  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
   gone:
     provider: openai
     base_url: http://127.0.0.1:{port}/v1
     model: m
     api_key_env: ""
     retries: 0
-    mode: single_turn
     context: 100000
-waves: [[honest, gone]]
+waves: [[gone]]
 plan: {{permutations: 199}}
 sandbox: {{kind: local}}
 """

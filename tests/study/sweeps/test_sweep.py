@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from generators.catalog import INSTALLED
-from harness.agent.single_turn import SingleTurnModel
+from harness.episode import Mode
 from harness.model import ModelRequest, Reply
-from harness.models.scripted import HonestAgent, TrivialAgent
 from harness.sweep.leases import Progress
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from registry.ledger import ModelPin
 from registry.provenance import utc_now
 from study.errors import StudyError
 from study.protocol.protocol import Task
-from study.sweeps.sweep import SweepRequest, check_context_windows, sweep_wave
+from study.sweeps.sweep import SweepRequest, check_single_turns, sweep_wave
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, open_study
@@ -25,11 +25,11 @@ from tests.study.conftest import make_study, promise_unchecked, sweep
 
 OPEN = SweepRequest(0, allow_dirty=True)
 
-CIRCLES = Task("count_circles", "1", "hard")
+CIRCLES = Task("count_circles", "1", "hard", Mode.SINGLE_TURN)
 STUDY = """\
 study: once
 tasks:
-  - {family: count_circles, difficulty: easy}
+  - {family: count_circles, difficulty: easy, mode: single_turn}
 seeds_per_arm: 2
 models:
   asked-once:
@@ -37,7 +37,6 @@ models:
     model: any
     base_url: http://127.0.0.1:9/v1
     api_key_env: ASKED_ONCE_KEY
-    mode: single_turn
     context: 1500
 waves:
   - [asked-once]
@@ -46,21 +45,29 @@ sandbox: {kind: local}
 """
 
 
-def once(context: int) -> SingleTurnModel:
-    return SingleTurnModel(TrivialAgent("small"), context)
+HONEST = ModelPin("honest", "scripted", "honest/1", (("agent", '"honest"'),))
 
 
-def test_only_models_that_are_asked_once_need_the_room() -> None:
-    check_context_windows(
-        [HonestAgent("any", 0.0)], [Task("no_such_family", "1", "easy")], INSTALLED
-    )
-    check_context_windows([once(60_000)], [CIRCLES], INSTALLED)
+def small(context: int) -> ModelPin:
+    return ModelPin("small", "openai", "any", (("context", str(context)),))
+
+
+def test_only_tasks_in_a_single_turn_need_the_room() -> None:
+    check_single_turns([HONEST], [Task("no_such_family", "1", "easy")], INSTALLED)
+    check_single_turns([small(60_000)], [CIRCLES], INSTALLED)
+
+
+@pytest.mark.parametrize("provider", ["agent_server", "scripted"])
+def test_an_agent_takes_no_single_turn(provider: str) -> None:
+    pin = ModelPin("theirs", provider, "any", (("context", "60000"),))
+    with pytest.raises(StudyError, match="'theirs', task count_circles/hard: it is an agent that"):
+        check_single_turns([pin], [CIRCLES], INSTALLED)
 
 
 def test_what_does_not_fit_names_model_and_task() -> None:
     with pytest.raises(StudyError) as refused:
-        check_context_windows([once(60_000), once(20_000)], [CIRCLES], INSTALLED)
-    assert "model 'small', task count_circles hard: in its single-turn form" in str(refused.value)
+        check_single_turns([small(60_000), small(20_000)], [CIRCLES], INSTALLED)
+    assert "model 'small', task count_circles/hard: in its single-turn form" in str(refused.value)
     assert "the context of the model is 20,000" in str(refused.value)
 
 
@@ -71,7 +78,7 @@ def test_a_sweep_that_would_not_fit_is_not_begun(
     init_study(tmp_path / "study", STUDY)
     study = open_study(tmp_path / "study")
     promise_unchecked(study)
-    with pytest.raises(StudyError, match="model 'asked-once', task count_circles easy: in its"):
+    with pytest.raises(StudyError, match="model 'asked-once', task count_circles/easy: in its"):
         sweep(study, 0)
     kinds = [entry.kind for entry in study.ledger.entries()]
     assert kinds == ["sealed-set", "preregistration"]
