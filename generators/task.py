@@ -78,11 +78,15 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Resource limits of one episode. Seconds are wall time, sizes are bytes."""
+    """Resource limits of one episode. Sizes are bytes. Seconds are wall time: ``tool_seconds`` of
+    one tool call, ``working_seconds`` of all of them together, and ``wall_seconds`` of the whole
+    episode with its waits for the model, for providers and for other episodes. An agent that uses
+    up its working time is asked for its answer; beyond the wall time an attempt is missing."""
 
     turns: int = 10
     tool_seconds: float = 60.0
-    episode_seconds: float = 900.0
+    working_seconds: float = 900.0
+    wall_seconds: float = 6 * 3600.0
     memory_bytes: int = 1 << 30
     disk_bytes: int = 256 << 20
     processes: int = 64

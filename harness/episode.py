@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.model import Message, Reply, ToolUse, Usage
+from harness.model import LeftOut, Message, Reply, ToolUse, Usage
 
 SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
@@ -17,10 +17,11 @@ class StopReason(StrEnum):
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
-    TIME_LIMIT = "time_limit"
+    TIME_LIMIT = "time_limit"  # working time: that of the tools
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - no secret
     COST_LIMIT = "cost_limit"
-    CONTEXT_LIMIT = "context_limit"  # the conversation has grown beyond what the model takes
+    CONTEXT_LIMIT = "context_limit"  # too long for the model with all left out that can be
+    TRUNCATED = "truncated"  # the final message was cut off by the limit on output tokens
     FAILED = "failed"  # infrastructure; see error_class
 
 
@@ -52,6 +53,8 @@ class Turn:
     uses: tuple[ToolUse, ...]
     seconds: float
     prompt: str = ""  # the harness's message before this turn, after the tools' results
+    closed: StopReason | None = None  # the limit that had closed the tools: a last question
+    left_out: LeftOut | None = None  # of the conversation, in this turn's request
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from generators.seed import Seed
 
@@ -120,11 +120,19 @@ class ModelRequest:
     the one before, so that a provider's cache serves them; "" for a request on its own."""
 
     messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...]  # empty on a final, tool-free turn
+    tools: tuple[ToolSpec, ...]
     seed: Seed
     keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
     schema: str = ""
     conversation: str = ""
+    # "none" closes the tools but keeps their specifications, which providers ask for as long as the
+    # conversation has calls, and which keeps the prefix that they cache.
+    tool_choice: Literal["auto", "none"] = "auto"
+
+    @property
+    def may_call(self) -> bool:
+        """True if there are tools and the model may call them."""
+        return bool(self.tools) and self.tool_choice != "none"
 
 
 # Opens a closed-book probe; built-in agents recognise the probe by it.
@@ -135,11 +143,30 @@ OVERFLOW = "context_length"  # error class of a request that is too long for the
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a request left out of its conversation, by number: the oldest pictures and the oldest
+    tool results, each with a marker in its place."""
+
+    pictures: int = 0
+    results: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came just before a reply, beyond the earlier turns: stored with it, so that an attempt
+    that resumes from it has the same conversation."""
+
+    heard: tuple[ToolUse, ...] = field(default=(), repr=False)  # results of the last tools
+    prompt: str = ""  # the harness's message
+    closed: str = ""  # the limit that closed the tools, "" while they are open
+    left_out: LeftOut | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's reply. ``raw`` is the provider's response as received; ``heard`` the results of the
-    tools just before it, stored with the reply for attempts that resume from it. ``response_id``
-    is the provider's name for the response, ``fingerprint`` that of the configuration that served
-    it; "" if it reports none."""
+    """A model's reply. ``raw`` is the provider's response as received. ``response_id`` is the
+    provider's name for the response, ``fingerprint`` that of the configuration that served it; ""
+    if it reports none."""
 
     message: Message
     usage: Usage
@@ -148,9 +175,10 @@ class Reply:
     raw: bytes = field(default=b"", repr=False)
     retries: int = 0  # requests that failed before this reply came
     failed: tuple[str, ...] = ()  # their error classes
-    heard: tuple[ToolUse, ...] = field(default=(), repr=False)
     response_id: str = ""
     fingerprint: str = ""
+    dropped_calls: int = 0  # tool calls beyond the cap of one turn, which the message lacks
+    asked: Asked | None = None  # of a stored reply
 
 
 class Model(Protocol):

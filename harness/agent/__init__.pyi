@@ -1,5 +1,7 @@
+from .caps import MAX_CALLS
 from .limits import SETTINGS, Ceiling, read_ceiling
-from .loop import MAX_CALLS, UNLIMITED, AgentRun, buy_reply, opening_messages, run_agent
+from .loop import ANSWER_FILE, WALL_LIMIT, AgentRun, buy_reply, run_agent
+from .prompts import UNLIMITED, opening_messages
 from .single_turn import (
     REPLY_TOKENS,
     ContextWindow,
@@ -12,12 +14,14 @@ from .single_turn import (
 from .tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 
 __all__ = [
+    "ANSWER_FILE",
     "MAX_ARGUMENT_CHARS",
     "MAX_CALLS",
     "REPLY_TOKENS",
     "SETTINGS",
     "TOOLS",
     "UNLIMITED",
+    "WALL_LIMIT",
     "AgentRun",
     "Ceiling",
     "ContextWindow",

@@ -1,14 +1,23 @@
-"""Check of untrusted images before a model is shown them."""
+"""Untrusted images: checked, and scaled down where needed, before a model is shown them."""
 
 from __future__ import annotations
 
 import io
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.model import Image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 # Decoded, 16 million pixels take up to 64 MB: the price of one check. No provider looks closer.
 MAX_PIXELS = 16_000_000
 MAX_SIDE = 8_000
+# Above it no provider looks closer, and with more than 20 images Anthropic refuses the request.
+SHOWN_SIDE = 2_000
+SHOWN_BYTES = 3_750_000  # limit of the strictest large provider, Bedrock
 # A progressive JPEG may go over all its pixels once more for every few bytes. Encoders make
 # about ten such scans.
 MAX_SCANS = 100
@@ -21,36 +30,47 @@ class ImageRefused(Exception):  # noqa: N818 - an answer for the model
 
 
 @dataclass(frozen=True, slots=True)
-class ImageInfo:
-    """Type and size (pixels) of an image."""
+class ShownImage:
+    """An image as a model is shown it. Sizes are width and height in pixels."""
 
-    media_type: str
-    width: int
-    height: int
+    image: Image
+    size: tuple[int, int]
+    original: tuple[int, int]
+
+    @property
+    def scaled(self) -> str:
+        """A note with the original size, "" if it was not scaled down."""
+        width, height = self.original
+        return "" if self.size == self.original else f", scaled down from {width} × {height}"
 
 
-def check_image(data: bytes) -> ImageInfo:
-    """Return the type and size of an image with a header within bounds and pixels that decode.
+def show_image(data: bytes) -> ShownImage:
+    """Return an image with a header within bounds and pixels that decode: the same bytes if it is
+    small enough to be shown, else scaled down to ``SHOWN_SIDE`` on a side and encoded anew.
 
     The size is read from the header before any pixel is, so that a bomb costs nothing.
     Raises ImageRefused.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image as Library
+    from PIL import UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as image:
-                if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:
-                    raise _too_large(f"the image has {image.width} × {image.height} pixels")
-                if image.format == "JPEG" and data.count(_SCAN) > MAX_SCANS:
+            with Library.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
+                if max(picture.size) > MAX_SIDE or picture.width * picture.height > MAX_PIXELS:
+                    raise _too_large(f"the image has {picture.width} × {picture.height} pixels")
+                if picture.format == "JPEG" and data.count(_SCAN) > MAX_SCANS:
                     raise ImageRefused(
                         f"the image is a JPEG of more than {MAX_SCANS} scans: write it anew with "
                         "execute_python"
                     )
-                image.load()
-                return ImageInfo(_FORMATS[str(image.format)], image.width, image.height)
-    except Image.DecompressionBombError:  # seen by the library before we are asked
+                picture.load()
+                if max(picture.size) <= SHOWN_SIDE and len(data) <= SHOWN_BYTES:
+                    image = Image(_FORMATS[str(picture.format)], data)
+                    return ShownImage(image, picture.size, picture.size)
+                return _scale_down(picture)
+    except Library.DecompressionBombError:  # seen by the library before we are asked
         raise _too_large("the image has far too many pixels") from None
     except UnidentifiedImageError:
         raise ImageRefused(f"this is not an image of type {', '.join(_FORMATS)}") from None
@@ -58,6 +78,27 @@ def check_image(data: bytes) -> ImageInfo:
         raise
     except Exception:  # a decoder fed with hostile bytes may raise anything
         raise ImageRefused("the image is broken: its pixels do not decode") from None
+
+
+def _scale_down(picture: Picture) -> ShownImage:
+    """Encode a decoded picture anew, its longer side at most ``SHOWN_SIDE``: as PNG, or as JPEG if
+    that is too large. Of an animation the first frame."""
+    original = picture.size
+    if picture.mode == "I;16":  # grey of 16 bits, which other conversions clip
+        picture = picture.point(lambda value: value * (1 / 256)).convert("L")
+    alpha = "A" in picture.getbands() or "transparency" in picture.info
+    small = picture.convert("RGBA" if alpha else "RGB")
+    small.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
+    image = Image("image/png", _encode(small, "PNG"))
+    if len(image.data) > SHOWN_BYTES:  # pure noise of 2,000 × 2,000 takes 3.6 MB as JPEG
+        image = Image("image/jpeg", _encode(small.convert("RGB"), "JPEG", quality=90))
+    return ShownImage(image, small.size, original)
+
+
+def _encode(picture: Picture, kind: str, **options: int) -> bytes:
+    made = io.BytesIO()
+    picture.save(made, kind, **options)
+    return made.getvalue()
 
 
 def _too_large(what: str) -> ImageRefused:

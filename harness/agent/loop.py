@@ -4,97 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 
+from generators.grading import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
+from harness.agent.caps import MAX_CALLS, cap_reply
+from harness.agent.conversation import conversation, fit_pictures, leave_out, leave_out_more
 from harness.agent.limits import Ceiling
+from harness.agent.prompts import (
+    UNLIMITED,
+    Libraries,
+    last_question,
+    opening_messages,
+    reminder,
+    spell_turns_left,
+)
 from harness.agent.tools import TOOLS, use_tool
 from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, Boundary
 from harness.model import (
-    AS_ASKED,
     OVERFLOW,
+    Asked,
+    LeftOut,
     Message,
     Model,
     ModelRequest,
     Reply,
     Role,
+    ToolCall,
     ToolUse,
     Try,
     Usage,
 )
-from harness.sandboxes import Sandbox
+from harness.sandboxes import Sandbox, SandboxRefused
 from harness.spending import Journal
+
+ANSWER_FILE = "answer.json"
+WALL_LIMIT = "wall_limit"  # error class of an attempt that took longer than an episode may
+CUT_OFF = "length"  # finish of a reply that met the limit on output tokens
 
 # The duration at the end of a tool's result; it differs between two runs.
 _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)
-
-
-def recall(again: Sequence[ToolUse], seen: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
-    """Return the tool uses that the model saw; a different result of carrying a call out again is
-    noted as ``diverged``."""
-
-    def compare(seen: ToolUse, again: ToolUse) -> ToolUse:
-        then, now = seen.result, again.result
-        same = _TOOK.sub(r"\1", then.text) == _TOOK.sub(r"\1", now.text)
-        return seen if same and then.images == now.images else replace(seen, diverged=now.text)
-
-    return tuple(compare(*pair) for pair in zip(seen, again, strict=True))
-
-
-# Tool calls beyond these in one turn are answered with a refusal.
-MAX_CALLS = 16
-
-_RULES = """\
-You are working on a task on your own. Its input files, if any, lie in the work folder of a \
-sandbox: a Linux machine without network, with {libraries}. You reach it \
-through the tools only; their paths are relative to the work folder.
-
-You have {turns} turns. A turn is one message of yours, with any number of tool calls in it. \
-After each turn you are told how many are left. Your first message without a tool call is taken \
-as your final answer. When the turns are used up you are asked once more for your best answer, \
-without tools. All of it may take {minutes:g} minutes{tokens}, one tool call {seconds:g} seconds.
-"""
-
-SYSTEM = (
-    _RULES
-    + """
-End your final answer with one JSON object between a line <answer> and a line </answer>. \
-Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
-JSON Schema:
-{schema}"""
-)
-
-SYSTEM_AS_ASKED = (
-    _RULES
-    + f"""
-Paths in the task are relative to the work folder too. {AS_ASKED}; the files and \
-folders that you leave are what the task is judged by where it asks for any."""
-)
-
-_CLOSED = (
-    "Your {budget} used up and the tools are closed. Give your best answer from what you have, "
-)
-_NO_ROOM = (
-    "The conversation has become too long for you: what your last tools answered was left out. "
-)
-_LEFT_OUT = "[left out: the conversation has become too long]"
-_BUDGETS = {
-    StopReason.TURN_LIMIT: "turns are",
-    StopReason.TOKEN_LIMIT: "budget of tokens is",
-    StopReason.COST_LIMIT: "budget is",
-    StopReason.CONTEXT_LIMIT: "context is",
-}
-_ENDING = "ending with the JSON object between the lines <answer> and </answer>."
-_ENDING_AS_ASKED = "exactly as the task asks for it."
-LAST_ASK = _CLOSED.format(budget=_BUDGETS[StopReason.TURN_LIMIT]) + _ENDING
-
-
-Libraries = tuple[tuple[str, str], ...]  # name, version
-UNLIMITED: Ceiling = Ceiling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,42 +63,19 @@ class AgentRun:
     @property
     def answer(self) -> str:
         """The final message's text; empty if the agent gave none."""
-        if self.stop in (StopReason.FAILED, StopReason.TIME_LIMIT):
+        if self.stop is StopReason.FAILED or not self.steps:
             return ""
-        if self.final is None and self.steps[-1].reply.message.calls and not self.steps[-1].prompt:
-            return ""  # a limit left no room for a last question
-        return self.steps[-1].reply.message.text if self.final is None else self.final
+        if self.final is not None:
+            return self.final
+        last = self.steps[-1]
+        # With calls in an open turn, a limit has left no room for a last question.
+        return "" if last.reply.message.calls and not last.closed else last.reply.message.text
 
     @property
     def usage(self) -> Usage:
         """Summed over the turns; unknown as soon as one turn's is."""
         known = [step.reply.usage for step in self.steps]
         return reduce(add, known) if known else Usage()
-
-
-def opening_messages(
-    brief: Brief, libraries: Libraries = (), ceiling: Ceiling = UNLIMITED
-) -> tuple[Message, ...]:
-    """The first messages: the rules, then the task's prompt. ``libraries`` are those of the
-    sandbox, Python among them."""
-    limits = brief.limits
-    rules = SYSTEM if brief.answer_schema else SYSTEM_AS_ASKED
-    system = rules.format(
-        libraries=_spell_libraries(libraries),
-        tokens="" if ceiling.tokens is None else f" and {ceiling.tokens:,} tokens (in and out)",
-        turns=limits.turns,
-        minutes=limits.episode_seconds / 60,
-        seconds=limits.tool_seconds,
-        schema=brief.answer_schema,
-    )
-    return Message(Role.SYSTEM, system), Message(Role.USER, brief.prompt)
-
-
-def _spell_libraries(libraries: Libraries) -> str:
-    versions = dict(libraries)
-    python = f"Python {versions.pop('Python', '3')}"
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{python} and these libraries: {named}" if named else python
 
 
 def run_agent(
@@ -159,70 +89,50 @@ def run_agent(
     libraries: Libraries = (),
     ceiling: Ceiling = UNLIMITED,
 ) -> AgentRun:
-    """Let the model work on the brief until it answers or meets a limit: turns, time, tokens, cost,
-    the length of what it takes.
+    """Let the model work on the brief until it answers or meets a limit: turns, working time,
+    tokens, cost, the length of what it takes.
 
     ``seed`` is the model's own; ``tick`` a monotonic clock in seconds; ``libraries`` what the
-    sandbox has. An AttemptFailed ends the run as FAILED with the turns so far. Raises HarnessError
-    if the ceiling cannot be enforced.
+    sandbox has. An AttemptFailed ends the run as FAILED with the turns so far, and so does the
+    wall time of an episode. Raises HarnessError if the ceiling cannot be enforced.
     """
     opening = opening_messages(brief, libraries, ceiling)
-    session = _Session(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
-    steps: list[Turn] = []
+    session = _Session(brief, model, sandbox, seed, journal, tick, opening, ceiling, tick())
     try:
-        stop = session.work(steps)
+        stop = session.work()
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
-        return AgentRun(opening, tuple(steps), StopReason.FAILED, error)
-    return AgentRun(opening, tuple(steps), stop)
+        return AgentRun(opening, tuple(session.steps), StopReason.FAILED, error)
+    return AgentRun(opening, tuple(session.steps), stop)
 
 
 def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
-    """Return the model's reply. A paid one is stored before it is acted on, and a failed request
-    before it is retried."""
+    """Return the model's reply, capped. A paid one is stored before it is acted on, and a failed
+    request before it is retried."""
     if not model.paid:
-        return model.respond(request)
+        return cap_reply(model.respond(request))
     stored = journal.load(turn)
     if stored is not None:
         return stored
     recorded = replace(request, keep=partial(journal.keep_failed, turn))
-    return journal.save(turn, model.respond(recorded))
+    return journal.save(turn, cap_reply(model.respond(recorded)))
 
 
-def buy_or_overflow(
-    model: Model,
-    journal: Journal,
-    turn: int,
-    request: ModelRequest,
-    uses: tuple[ToolUse, ...] = (),
-) -> Reply:
-    """As ``buy_reply``, but a conversation that is too long for the model also has a reply: an
-    empty one with finish ``OVERFLOW``, which cost nothing. It is stored as any other reply of a
-    paid model, so that all attempts that resume from it agree."""
-    tried: list[Try] = []
+def recall(again: Sequence[ToolUse], seen: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
+    """Return the tool uses that the model saw; a different result of carrying a call out again is
+    noted as ``diverged``."""
 
-    def keep(failed: Try) -> None:
-        tried.append(failed)
-        journal.keep_failed(turn, failed)
+    def compare(seen: ToolUse, again: ToolUse) -> ToolUse:
+        then, now = seen.result, again.result
+        same = _TOOK.sub(r"\1", then.text) == _TOOK.sub(r"\1", now.text)
+        return seen if same and then.images == now.images else replace(seen, diverged=now.text)
 
-    stored = journal.load(turn) if model.paid else None
-    if stored is not None:
-        return stored
-    try:
-        reply = model.respond(replace(request, keep=keep) if model.paid else request)
-    except AttemptFailed as failed:
-        if (failed.boundary, failed.error_class) != (Boundary.PROVIDER, OVERFLOW):
-            raise
-        kinds = tuple(each.kind for each in tried)
-        raw = tried[-1].raw if tried else b""
-        silent = Message(Role.ASSISTANT, "")
-        reply = Reply(silent, Usage(0, 0), "", OVERFLOW, raw, len(kinds), kinds)
-    return journal.save(turn, replace(reply, heard=uses)) if model.paid else reply
+    return tuple(compare(*pair) for pair in zip(seen, again, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Session:
-    """One run of the agent loop and what it works with."""
+    """One run of the agent loop: what it works with, and the turns so far."""
 
     brief: Brief
     model: Model
@@ -231,124 +141,176 @@ class _Session:
     journal: Journal
     tick: Callable[[], float]
     opening: tuple[Message, ...]
-    begun: float
     ceiling: Ceiling
+    begun: float
+    steps: list[Turn] = field(default_factory=list)
+    left_out: LeftOut | None = None
+    worked: float = 0.0  # seconds of all tool calls, at most what they took at first
 
-    def work(self, steps: list[Turn]) -> StopReason:
-        """Take turns, add each to ``steps`` as it ends, and return what ended them. The last one
-        has no tool calls, unless time ran out or a limit leaves no room for it."""
-        messages = list(self.opening)
-        for turn in range(self.brief.limits.turns + 1):
-            if self._seconds_left() <= 0:
-                return StopReason.TIME_LIMIT
-            met = self.ceiling.met([step.reply.usage for step in steps])
-            stop, fits = met or (StopReason.TURN_LIMIT, True)
-            if met is not None or turn == self.brief.limits.turns:
-                return self._close(turn, messages, stop, steps) if fits else stop
-            step = self._take_step(turn, messages, steps)
-            if step.reply.finish == OVERFLOW:
-                return self._close_shortened(turn + 1, messages, steps)
-            steps.append(step)
-            if not step.reply.message.calls:
-                return StopReason.ANSWERED
-            messages += [step.reply.message, *(use.result for use in step.uses)]
-        raise AssertionError("the last turn returns")
+    def work(self) -> StopReason:
+        """Take turns and return what ended them. The last one has its tools closed, unless the
+        model answered before, or a limit leaves no room for it."""
+        while True:
+            asked = self._next_question()
+            if isinstance(asked, StopReason):
+                return asked
+            step = self._take_turn(asked)
+            if step is None:
+                return StopReason.CONTEXT_LIMIT
+            self.steps.append(step)
+            if step.closed is not None:
+                return self._ended(step, step.closed)
 
-    def _take_step(self, turn: int, messages: list[Message], steps: list[Turn]) -> Turn:
-        begun = self.tick()
-        seed, name = self._seed(turn), self._conversation()
-        request = ModelRequest(tuple(messages), TOOLS, seed, conversation=name)
-        reply = self._ask(turn, request, messages, steps)
-        left = self.brief.limits.turns - turn - 1
-        uses = _with_turns_left(self._use_tools(reply), left)
-        return Turn(reply, uses, self._since(begun))
+    def _next_question(self) -> Asked | StopReason:
+        """What the next turn is asked, beyond the conversation so far; or what has ended it. A
+        message with neither a call nor an answer is followed by a reminder, once."""
+        prompt, taken, turns = "", len(self.steps), self.brief.limits.turns
+        if self.steps and not self.steps[-1].reply.message.calls:
+            last = self.steps[-1]
+            if self._is_answered(last) or any(step.prompt for step in self.steps):
+                return self._ended(last, StopReason.ANSWERED)
+            prompt = reminder(self.brief, last.reply.finish == CUT_OFF, turns - taken)
+        met = self.ceiling.met([step.reply.usage for step in self.steps])
+        if met is None and taken >= turns:
+            met = StopReason.TURN_LIMIT, True
+        elif met is None and self._seconds_left() <= 0:
+            met = StopReason.TIME_LIMIT, True
+        if met is None:
+            return Asked(prompt=prompt)
+        limit, fits = met
+        return Asked(prompt=last_question(limit, self.brief), closed=limit) if fits else limit
 
-    def _close(
-        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Turn]
-    ) -> StopReason:
-        """Ask the last question and return what ended the turns."""
-        step = self._ask_last(turn, messages, stop, steps)
-        if step.reply.finish == OVERFLOW:
-            return self._close_shortened(turn + 1, messages, steps)
-        steps.append(step)
-        return stop
+    def _ended(self, step: Turn, reason: StopReason) -> StopReason:
+        """The reason, or TRUNCATED if the final message was cut off by the limit on output tokens
+        and is no answer: there is none, or all of the message is the answer."""
+        whole = bool(self.brief.answer_schema) and self._is_answered(step)
+        return reason if step.reply.finish != CUT_OFF or whole else StopReason.TRUNCATED
 
-    def _close_shortened(self, turn: int, messages: list[Message], steps: list[Turn]) -> StopReason:
-        """Ask the last question of a conversation that is too long, once: without the results of
-        the last tools, since the model took all messages before them."""
-        if self._seconds_left() <= 0:
-            return StopReason.TIME_LIMIT
-        answered = len(steps[-1].uses)
-        earlier = messages[: len(messages) - answered]
-        short = [replace(each, text=_LEFT_OUT, images=()) for each in messages[len(earlier) :]]
-        step = self._ask_last(turn, earlier + short, StopReason.CONTEXT_LIMIT, steps)
-        if step.reply.finish != OVERFLOW:
-            steps.append(step)
-        return StopReason.CONTEXT_LIMIT
+    def _is_answered(self, step: Turn) -> bool:
+        """Return True if an answer can be read from the message, or from the answer file."""
+        text = step.reply.message.text
+        if not self.brief.answer_schema:
+            return bool(text.strip())
+        return parse_answer(text) is not None or parse_answer("", self._answer_file()) is not None
 
-    def _ask_last(
-        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Turn]
-    ) -> Turn:
-        begun = self.tick()
-        ending = _ENDING if self.brief.answer_schema else _ENDING_AS_ASKED
-        last_ask = _CLOSED.format(budget=_BUDGETS[stop]) + ending
-        if stop is StopReason.CONTEXT_LIMIT:
-            last_ask = _NO_ROOM + last_ask
-        asked = (*messages, Message(Role.USER, last_ask))
-        seed, name = self._seed(turn), self._conversation()
-        request = ModelRequest(asked, (), seed, conversation=name)
-        reply = self._ask(turn, request, messages, steps)
-        return Turn(reply, (), self._since(begun), prompt=last_ask)
+    def _answer_file(self) -> bytes | None:
+        try:
+            return self.sandbox.read(ANSWER_FILE, MAX_ANSWER_BYTES)
+        except SandboxRefused:
+            return None
 
-    def _ask(
-        self, turn: int, request: ModelRequest, messages: list[Message], steps: list[Turn]
-    ) -> Reply:
-        """Return the reply. If an earlier conversation that this one resumes bought it, the last
-        turn and messages become what the model saw then.
+    def _take_turn(self, asked: Asked) -> Turn | None:
+        """Take the next turn; None if the conversation is too long with all left out that can
+        be. If an earlier conversation that this one resumes took it, all is as it was then."""
+        begun, turn = self.tick(), len(self.steps)
+        reply = self.journal.load(turn) if self.model.paid else None
+        if reply is None:
+            made = self._respond(turn, asked)
+            if made is None:
+                return None
+            reply = self.journal.save(turn, made) if self.model.paid else made
+        asked = reply.asked or Asked()
+        self._recall(asked)
+        closed = StopReason(asked.closed) if asked.closed else None
+        uses = self._use_tools(reply) if closed is None else _refuse(reply.message.calls)
+        if closed is None and uses:
+            uses = _add_note(uses, self._spell_notes(reply, turn))
+        reply = reply if reply.asked is None else replace(reply, asked=None)
+        return Turn(reply, uses, self._since(begun), asked.prompt, closed, asked.left_out)
 
-        A first request that is too long is not caused by the model: the attempt fails.
-        """
-        if turn == 0:
-            return buy_reply(self.model, self.journal, turn, request)
-        uses = steps[-1].uses
-        reply = buy_or_overflow(self.model, self.journal, turn, request, uses)
-        if reply.heard and reply.heard is not uses:
-            steps[-1] = replace(steps[-1], uses=recall(uses, reply.heard))
-            messages[len(messages) - len(uses) :] = [use.result for use in steps[-1].uses]
-        return replace(reply, heard=())
+    def _respond(self, turn: int, asked: Asked) -> Reply | None:
+        """Ask the model; None if the conversation is too long whatever is left out. A first request
+        that is too long is not caused by the model: the attempt fails."""
+        if self.tick() - self.begun > self.brief.limits.wall_seconds:
+            raise AttemptFailed(Boundary.WORKER, WALL_LIMIT)
+        messages = conversation(self.opening, self.steps)
+        question = (Message(Role.USER, asked.prompt),) if asked.prompt else ()
+        left_out = fit_pictures(messages, self.left_out)
+        # A name that the turns share: a digest, from which nothing of the seed follows.
+        name = self.seed.child("conversation").hex[:32]
+        tried: list[str] = []
+
+        def keep(failed: Try) -> None:
+            tried.append(failed.kind)
+            self.journal.keep_failed(turn, failed)
+
+        while True:
+            earlier = tuple(tried)
+            request = ModelRequest(
+                (*leave_out(messages, left_out), *question),
+                TOOLS,
+                self.seed.child("turn", turn),
+                keep if self.model.paid else None,
+                conversation=name,
+                tool_choice="none" if asked.closed else "auto",
+            )
+            try:
+                reply = cap_reply(self.model.respond(request))
+            except AttemptFailed as failed:
+                too_long = (failed.boundary, failed.error_class) == (Boundary.PROVIDER, OVERFLOW)
+                if turn == 0 or not too_long:
+                    raise
+                left_out = leave_out_more(messages, left_out)
+                if left_out is None:
+                    return None
+                continue
+            heard = self.steps[-1].uses if self.steps else ()
+            return replace(
+                reply,
+                retries=len(earlier) + reply.retries,
+                failed=(*earlier, *reply.failed),
+                asked=replace(asked, heard=heard, left_out=left_out),
+            )
+
+    def _recall(self, asked: Asked) -> None:
+        """Bring the conversation to what the model saw when it gave a stored reply. Carrying out
+        its calls again takes no more working time than it took then."""
+        self.left_out = asked.left_out
+        if not self.steps or asked.heard is self.steps[-1].uses:
+            return
+        last = self.steps[-1]
+        pairs = zip(last.uses, asked.heard, strict=True)
+        self.worked -= sum(max(again.seconds - seen.seconds, 0.0) for again, seen in pairs)
+        self.steps[-1] = replace(last, uses=recall(last.uses, asked.heard))
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
-        calls, limits = reply.message.calls, self.brief.limits
-        uses = []
-        for call in calls[:MAX_CALLS]:
+        limits, uses = self.brief.limits, []
+        for call in reply.message.calls:
             # A second of grace, so that a call at the very end reports its limit by itself.
             seconds = min(limits.tool_seconds, max(self._seconds_left(), 1.0))
-            uses.append(use_tool(call, self.sandbox, limits, seconds, self.tick))
-        return (*uses, *(_refuse(call.id, call.name) for call in calls[MAX_CALLS:]))
+            use = use_tool(call, self.sandbox, limits, seconds, self.tick)
+            self.worked += use.seconds
+            uses.append(use)
+        return tuple(uses)
+
+    def _spell_notes(self, reply: Reply, turn: int) -> str:
+        """What the model is told at the end of its tools' results."""
+        left = spell_turns_left(self.brief.limits.turns - turn - 1)
+        if not reply.dropped_calls:
+            return left
+        return (
+            f"[{reply.dropped_calls:,} more tool calls of this message were dropped: at most "
+            f"{MAX_CALLS} are carried out in one turn]\n{left}"
+        )
 
     def _since(self, begun: float) -> float:
         return round(self.tick() - begun, SECONDS_DIGITS)
 
-    def _seed(self, turn: int) -> Seed:
-        return self.seed.child("turn", turn)
-
-    def _conversation(self) -> str:
-        """A name that the turns share: a digest, from which nothing of the seed follows."""
-        return self.seed.child("conversation").hex[:32]
-
     def _seconds_left(self) -> float:
-        return self.begun + self.brief.limits.episode_seconds - self.tick()
+        return self.brief.limits.working_seconds - self.worked
 
 
-def _refuse(call_id: str, name: str) -> ToolUse:
-    text = f"Error: at most {MAX_CALLS} tool calls are carried out in one turn"
-    return ToolUse(call_id, name, Message(Role.TOOL, text, call_id=call_id), 0.0)
+def _refuse(calls: Sequence[ToolCall]) -> tuple[ToolUse, ...]:
+    """The refusals of calls in a turn with closed tools."""
+    text = "Error: the tools are closed"
+    return tuple(
+        ToolUse(call.id, call.name, Message(Role.TOOL, text, call_id=call.id), 0.0)
+        for call in calls
+    )
 
 
-def _with_turns_left(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
-    """The uses; the last result also states how many turns are left."""
-    if not uses:
-        return uses
+def _add_note(uses: tuple[ToolUse, ...], note: str) -> tuple[ToolUse, ...]:
+    """The uses; the last result has the note at its end."""
     *earlier, last = uses
-    text = f"{last.result.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
+    text = f"{last.result.text}\n\n{note}"
     return (*earlier, replace(last, result=replace(last.result, text=text)))

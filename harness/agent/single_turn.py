@@ -16,13 +16,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from generators.grading import parse_answer
 from generators.seed import Seed
 from generators.task import Asset, Brief
-from harness.agent.images import ImageInfo, ImageRefused, check_image
-from harness.agent.loop import AgentRun, buy_reply
+from harness.agent.conversation import MAX_PICTURE_BYTES, MAX_PICTURES
+from harness.agent.images import ImageRefused, ShownImage, show_image
+from harness.agent.loop import CUT_OFF, AgentRun, buy_reply
 from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, HarnessError
-from harness.model import Image, Message, Model, ModelRequest, Role
+from harness.model import Message, Model, ModelRequest, Role
 from harness.spending import Journal
 
 REPLY_TOKENS = 4096  # of the context, reserved for the answer
@@ -36,6 +38,7 @@ this JSON Schema:
 {schema}"""
 
 _PLAIN = re.compile(r"[A-Za-z\s]")
+_SHORT_CONTEXT, _MORE_PICTURES = 200_000, 500  # with a longer one Anthropic takes 600
 _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
 
 
@@ -71,10 +74,11 @@ def single_turn(brief: Brief) -> SingleTurn:
     parts, images, picture_tokens = [brief.prompt.rstrip()], [], 0
     for asset in brief.assets:
         if asset.media_type.startswith("image/"):
-            seen = _check_picture(asset)
-            images.append(Image(seen.media_type, asset.data))
-            picture_tokens += estimate_picture(seen.width, seen.height)
-            parts.append(f"File `{asset.path}`: picture {len(images)} of this message.")
+            shown = _show_picture(asset)
+            images.append(shown.image)
+            picture_tokens += estimate_picture(*shown.size)
+            place = f"picture {len(images)} of this message"
+            parts.append(f"File `{asset.path}`: {place}{shown.scaled}.")
         else:
             parts.append(_quote(asset))
     system = Message(Role.SYSTEM, SYSTEM.format(schema=brief.answer_schema))
@@ -84,7 +88,16 @@ def single_turn(brief: Brief) -> SingleTurn:
 
 
 def fit_context(made: SingleTurn, window: ContextWindow) -> SingleTurn:
-    """Return it if it and a reply fit into a context window. Raises HarnessError."""
+    """Return it if it and a reply fit into a context window, and its pictures into one request.
+    Raises HarnessError."""
+    images = made.messages[-1].images
+    most = MAX_PICTURES if window.tokens <= _SHORT_CONTEXT else _MORE_PICTURES
+    if len(images) > most or sum(len(image.data) for image in images) > MAX_PICTURE_BYTES:
+        raise HarnessError(
+            f"in its single-turn form the task has {len(images)} pictures; one request to a model "
+            f"with this context takes at most {most}, of {MAX_PICTURE_BYTES:,} bytes in all: give "
+            "it in `mode: agentic` or take an easier difficulty"
+        )
     if made.tokens + window.reply > window.tokens:
         raise HarnessError(
             f"in its single-turn form the task takes about {made.tokens:,} tokens "
@@ -127,12 +140,13 @@ def run_single_turn(
         error = f"{failed.boundary}:{failed.error_class}"
         return AgentRun(messages, (), StopReason.FAILED, error)
     step = Turn(reply, (), round(tick() - begun, SECONDS_DIGITS))
-    return AgentRun(messages, (step,), StopReason.ANSWERED)
+    cut_off = reply.finish == CUT_OFF and parse_answer(reply.message.text) is None
+    return AgentRun(messages, (step,), StopReason.TRUNCATED if cut_off else StopReason.ANSWERED)
 
 
-def _check_picture(asset: Asset) -> ImageInfo:
+def _show_picture(asset: Asset) -> ShownImage:
     try:
-        return check_image(asset.data)
+        return show_image(asset.data)
     except ImageRefused as refused:
         raise HarnessError(f"input file {asset.path!r} cannot be shown: {refused}") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.task import Limits
-from harness.agent.images import ImageRefused, check_image
+from harness.agent.images import SHOWN_SIDE, ImageRefused, show_image
 from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
 from harness.sandboxes import ExecResult, Sandbox, SandboxRefused
@@ -22,7 +22,7 @@ MAX_ARGUMENT_CHARS = 1_000_000
 # As one argument of a program it must fit Linux's 128 KiB, whatever characters it has.
 MAX_COMMAND_CHARS = 20_000
 MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
-MAX_IMAGE_BYTES = 5_000_000  # limit of the strictest large provider
+MAX_IMAGE_BYTES = 5_000_000  # of a file that view_image will look at
 
 
 class BadCall(Exception):  # noqa: N818 - an answer for the model, not our own error
@@ -31,12 +31,14 @@ class BadCall(Exception):  # noqa: N818 - an answer for the model, not our own e
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """Result of a tool call: text, images, exit code and the limits that were hit."""
+    """Result of a tool call: text, images, exit code, the limits that were hit, and the seconds
+    that a program ran."""
 
     text: str
     images: tuple[Image, ...] = ()
     exit_code: int | None = None
     limits: tuple[str, ...] = ()
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,15 @@ def use_tool(
 ) -> ToolUse:
     """Carry out one call, within ``seconds`` of wall time.
 
-    ``tick`` is a monotonic clock in seconds. Raises AttemptFailed if the sandbox is lost.
+    ``tick`` is a monotonic clock in seconds. A program takes the time it ran, without its wait for
+    those of other episodes. Raises AttemptFailed if the sandbox is lost.
     """
     begun = tick()
     outcome = _answer_call(call, sandbox, limits, seconds)
     result = Message(Role.TOOL, outcome.text, outcome.images, call_id=call.id)
-    seconds = round(tick() - begun, SECONDS_DIGITS)
-    return ToolUse(call.id, call.name, result, seconds, outcome.exit_code, outcome.limits)
+    took = tick() - begun if outcome.seconds is None else outcome.seconds
+    took = round(took, SECONDS_DIGITS)
+    return ToolUse(call.id, call.name, result, took, outcome.exit_code, outcome.limits)
 
 
 def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> ToolOutcome:
@@ -150,7 +154,8 @@ def _report(result: ExecResult, limits: Limits) -> ToolOutcome:
     if result.limits:
         status += f", limits hit: {', '.join(result.limits)}"
     separator = "" if not text or text.endswith("\n") else "\n"
-    return ToolOutcome(f"{text}{separator}[{status}]", (), result.exit_code, result.limits)
+    text = f"{text}{separator}[{status}]"
+    return ToolOutcome(text, (), result.exit_code, result.limits, result.seconds)
 
 
 def _read_file(use: _Use) -> ToolOutcome:
@@ -173,11 +178,12 @@ def _write_file(use: _Use) -> ToolOutcome:
 def _view_image(use: _Use) -> ToolOutcome:
     data = use.sandbox.read(use.path, MAX_IMAGE_BYTES)
     try:
-        seen = check_image(data)
+        shown = show_image(data)
     except ImageRefused as refused:
         raise BadCall(str(refused)) from None
-    image = Image(seen.media_type, data)
-    return ToolOutcome(f"{seen.media_type}, {seen.width} × {seen.height} pixels.", (image,))
+    width, height = shown.size
+    text = f"{shown.image.media_type}, {width} × {height} pixels{shown.scaled}."
+    return ToolOutcome(text, (shown.image,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +220,8 @@ _TOOLS: Mapping[str, _Tool] = {
     ),
     "view_image": _Tool(
         _view_image,
-        "Look at an image file of the work folder (PNG, JPEG, GIF or WebP).",
+        "Look at an image file of the work folder (PNG, JPEG, GIF or WebP). It is scaled down to "
+        f"{SHOWN_SIDE:,} pixels on its longer side: cut out a part to see it in detail.",
         ("path",),
         (_PATH,),
     ),

@@ -10,6 +10,7 @@ from generators.grading import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
 from harness.agent import (
+    ANSWER_FILE,
     UNLIMITED,
     AgentRun,
     Ceiling,
@@ -25,8 +26,6 @@ from harness.external_agents import AgentServer, ModelOrAgent
 from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
 from harness.spending import CountingJournal, Journal
 from registry.errors import RegistryError
-
-ANSWER_FILE = "answer.json"
 
 
 @dataclass(frozen=True, slots=True)

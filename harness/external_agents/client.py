@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import MAX_CALLS, AgentRun, use_tool
+from harness.agent import MAX_CALLS, WALL_LIMIT, AgentRun, use_tool
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import Boundary
 from harness.external_agents.snapshot import (
@@ -75,7 +75,7 @@ class AgentServerSettings:
     rounds: int = ROUNDS
     temperature: float | None = None
     max_output_tokens: int | None = None
-    seconds: float | None = None  # for all of it, if less than the task's own
+    seconds: float | None = None  # for all of it, if less than the task's wall time
     connect_seconds: float = 10.0
     silence_seconds: float = 300.0  # without a byte, before it is given up
     retries: int = 3  # before the first byte
@@ -138,50 +138,54 @@ class AgentServer:
         opening, steps = (Message(Role.USER, text),), tuple(self._steps(conversation))
         if conversation.error:
             return AgentRun(opening, steps, StopReason.FAILED, conversation.error)
-        return AgentRun(opening, steps, _STOPS[conversation.ending], final=conversation.final)
+        stop = _STOPS[conversation.ending]
+        final = "" if stop is StopReason.TIME_LIMIT else conversation.final
+        return AgentRun(opening, steps, stop, final=final)
 
     def _talk(
         self, text: str, brief: Brief, sandbox: Sandbox, seed: Seed, tick: Callable[[], float]
     ) -> _Conversation:
-        """Have the conversation, with the tools on the bridge for as long as it lasts."""
-        begun, limit = tick(), brief.limits.episode_seconds
-        ends = begun + min(limit, self._terms.seconds or limit)
-
-        def left() -> float:
-            return ends - tick()
-
+        """Have the conversation, with the tools on the bridge for as long as it lasts. Its own
+        limit of time is the agent's; beyond the task's wall time the attempt is missing."""
+        limits, own = brief.limits, self._terms.seconds
+        seconds = limits.wall_seconds if own is None else min(own, limits.wall_seconds)
         body = _request(self._terms, text)
         if self._bridge is None:
             folder = folder_of(sandbox)
-            return self._listen(body, seed, left, tick, lambda: holds(folder, brief.assets))
-        most = self._terms.rounds * MAX_CALLS
-        tools = BridgedTools(sandbox, brief.limits, most, left, tick)
-        with self._bridge.serve(tools):
-            body["tools"] = {"url": tools.url, "token": tools.token}
-            conversation = self._listen(body, seed, left, tick, lambda: not tools.touched)
-        conversation.calls, conversation.uses = tuple(tools.calls), tuple(tools.uses)
-        if tools.lost is not None:
-            conversation.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
+            conversation = self._listen(
+                body, seed, seconds, tick, lambda: holds(folder, brief.assets)
+            )
+        else:
+            tools = BridgedTools(sandbox, limits, self._terms.rounds * MAX_CALLS, tick)
+            with self._bridge.serve(tools):
+                body["tools"] = {"url": tools.url, "token": tools.token}
+                conversation = self._listen(body, seed, seconds, tick, lambda: not tools.touched)
+            conversation.calls, conversation.uses = tuple(tools.calls), tuple(tools.uses)
+            if tools.lost is not None:
+                conversation.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
+        if conversation.ending == TIME_USED and seconds != own:
+            conversation.error = f"{Boundary.WORKER}:{WALL_LIMIT}"
         return conversation
 
     def _listen(
         self,
         body: Mapping[str, Any],
         seed: Seed,
-        left: Callable[[], float],
+        seconds: float,
         tick: Callable[[], float],
         untouched: Callable[[], bool],
     ) -> _Conversation:
-        """Return the conversation that the server streams. A try that fails before the first byte,
-        and before anything is done to the files, may be repeated."""
+        """Return the conversation that the server streams within these seconds. A try that fails
+        before the first byte, and before anything is done to the files, may be repeated; neither
+        it nor the pause after it takes of the time of the next."""
         for tried in count():
             conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), tried)
             try:
-                asyncio.run(self._exchange(body, conversation, max(left(), 0.0)))
+                asyncio.run(self._exchange(body, conversation, seconds))
                 break
             except _ServerError as error:
                 wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
-                again = error.kind in RETRIED and tried < self._terms.retries and wait < left()
+                again = error.kind in RETRIED and tried < self._terms.retries
                 if not again or conversation.received or not untouched():
                     conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
                     break

@@ -102,7 +102,6 @@ class BridgedTools:
     sandbox: Sandbox
     limits: Limits
     max_calls: int
-    seconds_left: Callable[[], float]
     tick: Callable[[], float]
     url: str = ""
     token: str = field(default="", repr=False)
@@ -114,14 +113,17 @@ class BridgedTools:
     _open: bool = True
 
     def use(self, name: str, arguments: str) -> ToolUse | None:
-        """Carry out one call, after those before it. None once the tools are closed, or the
-        sandbox is lost."""
+        """Carry out one call, after those before it. None once the tools are closed, the working
+        time is used up, or the sandbox is lost."""
         with self._lock:
+            left = self.limits.working_seconds - sum(use.seconds for use in self.uses)
             if not self._open or self.lost is not None or len(self.calls) >= self.max_calls:
+                return None
+            if left <= 0:
                 return None
             self.touched = True
             call = ToolCall(f"call-{len(self.calls) + 1}", name, arguments)
-            seconds = min(self.limits.tool_seconds, max(self.seconds_left(), 1.0))
+            seconds = min(self.limits.tool_seconds, max(left, 1.0))
             try:
                 done = use_tool(call, self.sandbox, self.limits, seconds, self.tick)
             except AttemptFailed as failed:

@@ -246,7 +246,7 @@ def _work_on(request: ModelRequest, results: tuple[str, ...], rate: float) -> Re
     """The next step of an honest agent that has looked at the files."""
     if _asks_for_no_block(request.messages):
         return _work_as_asked(request, results, rate)
-    if len(results) == 1 and request.tools:
+    if len(results) == 1 and request.may_call:
         program = _solver(request.messages) + _PRINT
         return _call(request, "execute_python", code=program)
     return _report(request, results, rate)
@@ -255,10 +255,10 @@ def _work_on(request: ModelRequest, results: tuple[str, ...], rate: float) -> Re
 def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:
     """The same where the answer is the final message, and the files that are left. An agent
     that errs spoils whatever it made."""
-    if len(results) == 1 and request.tools:
+    if len(results) == 1 and request.may_call:
         question = _question(request.messages)
         return _call(request, "write_file", path=QUESTION_FILE, content=question)
-    if len(results) == 2 and request.tools:
+    if len(results) == 2 and request.may_call:
         spoil = _SPOIL if _draws(request.seed).chance(rate) else ""
         return _call(request, "execute_python", code=library_solver() + spoil + _PRINT)
     printed = _PRINTED.findall(results[-1])

@@ -67,10 +67,11 @@ class TextCalls(ModelWrapper):
     model: Model
 
     def respond(self, request: ModelRequest) -> Reply:
-        """Ask the inner model without tools and read the calls in its text."""
-        plain = replace(request, messages=as_text(request.messages, request.tools), tools=())
+        """Ask the inner model without tools and read the calls in its text, if it may make any."""
+        messages = as_text(request.messages, request.tools)
+        plain = replace(request, messages=messages, tools=(), tool_choice="auto")
         reply = self.model.respond(plain)
-        if not request.tools:
+        if not request.may_call:
             return reply
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
         calls = tuple(

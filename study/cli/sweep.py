@@ -257,7 +257,7 @@ def _request_row(request: Rendered) -> dict[str, Any]:
         "tools": request.tool_tokens,
         "files": len(request.files),
         "turns": request.turns,
-        "minutes": request.limits.episode_seconds / 60,
+        "working minutes": request.limits.working_seconds / 60,
     }
 
 

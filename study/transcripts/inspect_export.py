@@ -55,7 +55,7 @@ _STOPS = {
 }
 _LIMITS = {
     StopReason.TURN_LIMIT: "turn",
-    StopReason.TIME_LIMIT: "time",
+    StopReason.TIME_LIMIT: "working",
     StopReason.TOKEN_LIMIT: "token",
     StopReason.COST_LIMIT: "cost",
     StopReason.CONTEXT_LIMIT: "context",
@@ -264,7 +264,8 @@ def _spec(header: LogHeader, seeds: list[int]) -> Json:
         "config": {
             "epochs": dict(zip(manifest.models, manifest.replicates, strict=True))[header.model],
             "turn_limit": limits and limits.turns,
-            "time_limit": limits and round(limits.episode_seconds),
+            "time_limit": limits and round(limits.wall_seconds),
+            "working_limit": limits and round(limits.working_seconds),
         },
         "revision": {
             "type": "git",
@@ -349,10 +350,10 @@ def _limit(limits: Limits | None, logged: LoggedEpisode) -> Json:
     """The limit that an episode ended at: its value if known, else how much was used of it."""
     episode = logged.episode
     usages = [step.reply.usage for step in episode.steps]
-    turns = sum(not step.prompt for step in episode.steps)
+    turns = sum(step.closed is None for step in episode.steps)
     values = {
         StopReason.TURN_LIMIT: limits.turns if limits else turns,
-        StopReason.TIME_LIMIT: limits.episode_seconds if limits else episode.seconds,
+        StopReason.TIME_LIMIT: limits.working_seconds if limits else episode.seconds,
         StopReason.TOKEN_LIMIT: (_usage(episode.usage) or {"total_tokens": 0})["total_tokens"],
         StopReason.COST_LIMIT: logged.result.cost_usd or 0,
         StopReason.CONTEXT_LIMIT: max(
@@ -438,7 +439,7 @@ def _events(
             model=header.model.name,
             input=[*conversation, *before],
             tools=[],
-            tool_choice="none" if step.prompt else "auto",
+            tool_choice="auto" if step.closed is None else "none",
             config={},
             output=output,
             retries=step.reply.retries,

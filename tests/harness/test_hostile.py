@@ -49,7 +49,7 @@ INSTANCE = INSTALLED.family("compute_average").generate("easy", SEED)
 LIMITS = Limits(
     turns=6,
     tool_seconds=2.0,
-    episode_seconds=90.0,
+    working_seconds=90.0,
     memory_bytes=96 << 20,
     disk_bytes=16 << 20,
     processes=32,
@@ -88,7 +88,7 @@ def play(provider: DockerSandboxes, model: Model, limits: Limits) -> Played:
 
 def attack(provider: DockerSandboxes, *turns: Reply, limits: Limits = LIMITS) -> Played:
     """An episode of an agent that does this and then gives up."""
-    return play(provider, Playback([*turns, say("Done.")], "hostile", trusted=False), limits)
+    return play(provider, Playback([*turns, *[say("Done.")] * 2], "hostile", trusted=False), limits)
 
 
 def python(source: str) -> Reply:

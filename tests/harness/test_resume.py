@@ -39,6 +39,7 @@ from tests.harness.script import noon
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
 TURNS = 4  # that the agent below takes
+NOTHING = "\n<answer>\n{}\n</answer>"
 
 # Workers are processes of their own; what they import is imported once.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -260,7 +261,7 @@ def append(request: Json) -> Answer:
         )
     if seen == TURNS - 1:
         return completion(None, [("a", "read_file", {"path": "log"})])
-    return completion("Done.")
+    return completion("Done." + NOTHING)
 
 
 @pytest.mark.parametrize("turn", [0, 2, TURNS])
@@ -298,7 +299,7 @@ def draw(request: Json) -> Answer:
         return completion(None, [("a", "execute_python", {"code": code})])
     if len(seen) == 1:
         return completion(None, [("b", "run_command", {"command": "cat log"})])
-    return completion(f"I saw {seen[0]['content'].split()[0]}.")
+    return completion(f"I saw {seen[0]['content'].split()[0]}." + NOTHING)
 
 
 def test_what_a_call_answers_anew_is_noted_and_the_model_keeps_what_it_saw(tmp_path: Path) -> None:
@@ -319,10 +320,10 @@ def test_what_a_call_answers_anew_is_noted_and_the_model_keeps_what_it_saw(tmp_p
     assert (again.result, again.seconds) == (saw.result, saw.seconds)
     assert again.diverged is not None
     assert again.diverged.split()[0] != saw.result.text.split()[0]
-    assert second.answer == f"I saw {saw.result.text.split()[0]}.", "so does the next request"
+    assert second.answer == f"I saw {saw.result.text.split()[0]}." + NOTHING, "so does the next"
     same = second.steps[1].uses[0]
     assert (same.diverged, same.result.text.split()[0]) == (None, "same")
-    assert all(step.reply.heard == () for step in second.steps), "it is told once"
+    assert all(step.reply.asked is None for step in second.steps), "it is told once"
 
 
 def test_replies_go_on_from_attempt_to_attempt(tmp_path: Path) -> None:

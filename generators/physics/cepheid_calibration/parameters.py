@@ -51,7 +51,7 @@ class Parameters(FamilyParameters):
 
 def _limits(turns: int, minutes: float) -> Limits:
     return Limits(
-        turns=turns, tool_seconds=120.0, episode_seconds=60.0 * minutes, output_bytes=65_536
+        turns=turns, tool_seconds=120.0, working_seconds=60.0 * minutes, output_bytes=65_536
     )
 
 

@@ -68,7 +68,7 @@ BY_DIFFICULTY = {
         z_tolerance=0.0002,
         constant_tolerance=0.01,
         error_tolerance=0.15,
-        limits=Limits(turns=40, episode_seconds=1800.0),
+        limits=Limits(turns=40, working_seconds=1800.0),
     ),
     "hard": Parameters(
         galaxies=4000,
@@ -80,7 +80,7 @@ BY_DIFFICULTY = {
         constant_tolerance=0.005,
         error_tolerance=0.10,
         # A listing of some 150 pictures with their digests should come through uncut.
-        limits=Limits(turns=60, episode_seconds=2700.0, output_bytes=32_768),
+        limits=Limits(turns=60, working_seconds=2700.0, output_bytes=32_768),
     ),
 }
 

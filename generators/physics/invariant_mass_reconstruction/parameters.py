@@ -89,7 +89,7 @@ BY_DIFFICULTY = {
         radii=(0.05, 0.55),
         event_tolerance=0.01,
         states_field=True,
-        limits=Limits(turns=20, tool_seconds=120.0, episode_seconds=1800.0),
+        limits=Limits(turns=20, tool_seconds=120.0, working_seconds=1800.0),
     ),
     "medium": Parameters(
         events=1000,
@@ -99,7 +99,7 @@ BY_DIFFICULTY = {
         radii=(0.05, 0.30, 0.60),
         event_tolerance=0.0025,
         states_field=True,
-        limits=Limits(turns=20, tool_seconds=120.0, episode_seconds=1800.0),
+        limits=Limits(turns=20, tool_seconds=120.0, working_seconds=1800.0),
     ),
     "hard": Parameters(
         events=2000,
@@ -109,6 +109,6 @@ BY_DIFFICULTY = {
         radii=(0.05, 0.15, 0.30, 0.55),
         event_tolerance=0.001,
         states_field=False,
-        limits=Limits(turns=30, tool_seconds=120.0, episode_seconds=2700.0),
+        limits=Limits(turns=30, tool_seconds=120.0, working_seconds=2700.0),
     ),
 }

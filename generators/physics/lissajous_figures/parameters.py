@@ -118,7 +118,7 @@ BY_DIFFICULTY = {
         ratios=_MEDIUM,
         zeros=1,
         states_axis=False,
-        limits=Limits(turns=30, episode_seconds=1800.0),
+        limits=Limits(turns=30, working_seconds=1800.0),
     ),
     "hard": Parameters(
         units=2000,
@@ -129,7 +129,7 @@ BY_DIFFICULTY = {
         ratios=(*_HARD, Ratio(1, 3), Ratio(2, 3)),
         zeros=1,
         states_axis=False,
-        limits=Limits(turns=50, tool_seconds=120.0, episode_seconds=3600.0),
+        limits=Limits(turns=50, tool_seconds=120.0, working_seconds=3600.0),
     ),
 }
 

@@ -1,4 +1,5 @@
 from .base import Connection, ProviderModel, Sampling
+from .messages import cut_native
 from .openai import CHAT, PROTOCOLS, OpenAIModel, post_json
 from .retry import RETRIED, ProviderError, pause
 from .transport import Received
@@ -13,6 +14,7 @@ __all__ = [
     "ProviderModel",
     "Received",
     "Sampling",
+    "cut_native",
     "pause",
     "post_json",
 ]

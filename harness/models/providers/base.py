@@ -108,6 +108,7 @@ class ProviderModel(ABC):
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
             "thinking": sampling.reasoning_effort,
+            "tool_choice": "none" if request.tools and not request.may_call else None,
         }
         return {name: value for name, value in given.items() if value is not None}
 

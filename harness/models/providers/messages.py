@@ -7,7 +7,7 @@ all of its parts in ``native`` and is sent back from them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -132,6 +132,22 @@ def _native(parts: Sequence[pm.ModelResponsePart]) -> str:
     if not any(_carries(part) for part in parts):
         return ""
     return json.dumps(_clean(_PARTS.dump_python(list(parts))))
+
+
+def cut_native(native: str, calls: Sequence[ToolCall], cut_text: Callable[[str], str]) -> str:
+    """Return a message's native parts with these first calls only, and its texts cut. Signed
+    thoughts stay as they are."""
+    kept: list[dict[str, Any]] = []
+    left = iter(calls)
+    for part in json.loads(native):
+        if part["part_kind"] == "tool-call":
+            call = next(left, None)
+            if call is not None:
+                kept.append({**part, "args": call.arguments})
+        else:
+            text = part["part_kind"] == "text"
+            kept.append({**part, "content": cut_text(part["content"])} if text else part)
+    return json.dumps(kept)
 
 
 def _carries(part: pm.ModelResponsePart) -> bool:

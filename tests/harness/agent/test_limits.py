@@ -36,7 +36,7 @@ def test_the_last_tokens_are_kept_for_a_last_question(sandbox: Sandbox) -> None:
     done = conduct(model, sandbox, Ceiling(tokens=80))
     assert (done.stop, done.answer) == (StopReason.TOKEN_LIMIT, ANSWER)
     assert len(done.steps) == 4
-    assert model.asked[-1].tools == ()
+    assert model.asked[-1].tool_choice == "none"
     assert done.steps[-1].prompt.startswith("Your budget of tokens is used up")
     assert "80 tokens" in done.opening[0].text
 

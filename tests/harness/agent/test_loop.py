@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from generators.seed import Seed
 from generators.task import Limits
-from harness.agent.loop import LAST_ASK, MAX_CALLS, AgentRun, opening_messages, run_agent
+from harness.agent.caps import MAX_CALLS
+from harness.agent.loop import AgentRun, run_agent
+from harness.agent.prompts import last_question, opening_messages
+from harness.agent.tools import TOOLS
 from harness.episode import StopReason
 from harness.errors import AttemptFailed, Boundary
-from harness.model import Reply, Role, Usage
+from harness.model import ModelRequest, Reply, Role, Usage
 from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
-from tests.harness.script import ANSWER, SCHEMA, Playback, brief, call, say, ticks
+from tests.harness.script import ANSWER, SCHEMA, Playback, brief, call, say
 
 SEED = Seed(bytes(32))
 LOOK = call(("run_command", {"command": "ls"}))
@@ -37,6 +41,7 @@ def test_the_opening_states_rules_budget_and_schema_then_the_task() -> None:
     assert (system.role, user.role, user.text) == (Role.SYSTEM, Role.USER, "Find x.")
     assert "You have 7 turns." in system.text
     assert SCHEMA in system.text
+    assert "Your tool calls may take 15 minutes in all, one of them 60 seconds" in system.text
 
 
 def test_the_model_is_told_of_the_libraries_that_are_there() -> None:
@@ -74,47 +79,91 @@ def test_several_calls_of_one_turn_are_carried_out_in_order(sandbox: Sandbox) ->
     ]  # fmt: skip
 
 
-def test_a_flood_of_calls_is_answered_but_not_carried_out(sandbox: Sandbox) -> None:
+def test_calls_beyond_the_cap_are_neither_kept_nor_sent_back(sandbox: Sandbox) -> None:
     flood = call(*[("write_file", {"path": f"{n}.txt", "content": ""}) for n in range(50)])
-    done = conduct(Playback([flood, LOOK, say(ANSWER)]), sandbox)
-    answered = [use.result.text for use in done.steps[0].uses]
-    assert len(answered) == 50
-    assert sum(text.startswith("Wrote") for text in answered) == MAX_CALLS
+    model = Playback([flood, LOOK, say(ANSWER)])
+    done = conduct(model, sandbox)
+    first = done.steps[0]
+    assert len(first.reply.message.calls) == len(first.uses) == MAX_CALLS
+    assert first.reply.dropped_calls == 50 - MAX_CALLS
+    assert first.uses[-1].result.text.endswith(
+        "[34 more tool calls of this message were dropped: at most 16 are carried out in one "
+        "turn]\n[9 turns left]"
+    )
+    assert model.asked[1].messages[-MAX_CALLS - 1].calls == flood.message.calls[:MAX_CALLS]
     assert done.steps[1].uses[0].result.text.count(".txt") == MAX_CALLS + 1
 
 
-def test_a_model_that_calls_on_is_asked_once_more_without_tools(sandbox: Sandbox) -> None:
+def test_a_model_that_calls_on_is_asked_once_more_with_closed_tools(sandbox: Sandbox) -> None:
     model = Playback([LOOK, LOOK, say(ANSWER)])
     done = conduct(model, sandbox, Limits(turns=2))
     assert (done.stop, done.answer) == (StopReason.TURN_LIMIT, ANSWER)
     assert "[1 turn left]" in done.steps[0].uses[0].result.text
     assert "[0 turns left]" in done.steps[1].uses[0].result.text
-    assert model.asked[1].tools != ()
-    assert model.asked[2].tools == ()
-    assert model.asked[2].messages[-1].text == done.steps[2].prompt == LAST_ASK
+    assert [request.tools for request in model.asked] == [TOOLS] * 3, "the same prefix"
+    assert [request.tool_choice for request in model.asked] == ["auto", "auto", "none"]
+    asked = last_question(StopReason.TURN_LIMIT, brief())
+    assert model.asked[2].messages[-1].text == done.steps[2].prompt == asked
+    assert [step.closed for step in done.steps] == [None, None, StopReason.TURN_LIMIT]
 
 
-def test_calls_on_the_last_tool_free_turn_are_not_carried_out(sandbox: Sandbox) -> None:
-    done = conduct(Playback([LOOK, LOOK]), sandbox, Limits(turns=1))
-    assert (done.stop, done.answer) == (StopReason.TURN_LIMIT, "")
-    assert done.steps[-1].uses == ()
+def test_calls_at_the_last_question_are_refused_and_the_text_counts(sandbox: Sandbox) -> None:
+    both = replace(LOOK, message=replace(LOOK.message, text=ANSWER))
+    done = conduct(Playback([LOOK, both]), sandbox, Limits(turns=1))
+    assert (done.stop, done.answer) == (StopReason.TURN_LIMIT, ANSWER)
+    assert [use.result.text for use in done.steps[-1].uses] == ["Error: the tools are closed"]
 
 
-def test_an_episode_ends_when_its_wall_time_is_up(sandbox: Sandbox) -> None:
-    model = Playback([LOOK] * 50)
-    limits = Limits(turns=50, episode_seconds=60)
-    done = conduct(model, sandbox, limits, tick=ticks(3.0))
-    assert (done.stop, done.answer) == (StopReason.TIME_LIMIT, "")
-    assert 1 <= len(done.steps) < 20
-
-
-def test_a_tool_gets_no_more_time_than_the_episode_has_left(sandbox: Sandbox) -> None:
+def test_an_agent_that_used_up_its_working_time_is_asked_for_its_answer(sandbox: Sandbox) -> None:
     sleep = call(("execute_python", {"code": "import time; time.sleep(30)"}))
-    limits = Limits(tool_seconds=30, episode_seconds=1.5)
+    limits = Limits(tool_seconds=30, working_seconds=1.5)
     begun = time.monotonic()
-    done = conduct(Playback([sleep, sleep]), sandbox, limits)
+    done = conduct(Playback([sleep, say(ANSWER)]), sandbox, limits)
     assert time.monotonic() - begun < 10
-    assert (done.stop, done.steps[0].uses[0].limits) == (StopReason.TIME_LIMIT, ("time",))
+    assert (done.stop, done.answer) == (StopReason.TIME_LIMIT, ANSWER)
+    assert done.steps[0].uses[0].limits == ("time",)
+    assert done.steps[1].prompt.startswith("Your time for tool calls is used up")
+
+
+def test_waiting_for_the_model_takes_no_working_time(sandbox: Sandbox) -> None:
+    hours: list[float] = [0.0]
+
+    def wait(reply: Reply) -> Callable[[ModelRequest], Reply]:
+        def respond(request: ModelRequest) -> Reply:
+            hours[0] += 3600.0
+            return reply
+
+        return respond
+
+    limits = Limits(working_seconds=10.0)
+    model = Playback([wait(LOOK), wait(LOOK), wait(say(ANSWER))])
+    done = conduct(model, sandbox, limits, tick=lambda: hours[0])
+    assert (done.stop, done.answer) == (StopReason.ANSWERED, ANSWER)
+    assert [step.seconds for step in done.steps] == [3600.0] * 3
+
+
+def test_beyond_its_wall_time_an_attempt_is_missing(sandbox: Sandbox) -> None:
+    """And the reply that was on its way is kept."""
+    hours: list[float] = [0.0]
+
+    def respond(request: ModelRequest) -> Reply:
+        hours[0] += 4 * 3600.0
+        return LOOK
+
+    done = conduct(Playback([respond] * 9), sandbox, tick=lambda: hours[0])
+    assert (done.stop, done.error_class) == (StopReason.FAILED, "worker:wall_limit")
+    assert len(done.steps) == 2
+
+
+def test_an_answer_that_came_after_the_wall_time_counts(sandbox: Sandbox) -> None:
+    hours: list[float] = [0.0]
+
+    def respond(request: ModelRequest) -> Reply:
+        hours[0] += 7 * 3600.0
+        return say(ANSWER)
+
+    done = conduct(Playback([respond]), sandbox, tick=lambda: hours[0])
+    assert (done.stop, done.answer) == (StopReason.ANSWERED, ANSWER)
 
 
 def test_a_provider_failure_is_data_and_the_steps_before_it_are_kept(sandbox: Sandbox) -> None:

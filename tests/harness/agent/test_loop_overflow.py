@@ -1,4 +1,4 @@
-"""A conversation that grows beyond what its model takes: asked once more, and scored by that."""
+"""A conversation that grows beyond what its model takes: its oldest parts are left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from generators.task import Brief, Limits, TaskSpec
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.model import OVERFLOW, Model
+from harness.model import OVERFLOW, LeftOut, Model
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
@@ -95,39 +95,71 @@ def play(model: Model, journal: MemoryJournal, asked: Brief | None = None) -> Ep
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda each: each.name)
-def test_it_is_asked_once_more_without_what_did_not_fit(provider: Provider) -> None:
+def test_the_oldest_results_are_left_out_until_it_fits_and_the_agent_works_on(
+    provider: Provider,
+) -> None:
     script = (
         provider.speak("Look.", [LONG]),
         provider.speak("Both.", [LONG, SHORT]),
         provider.overflow,
+        provider.overflow,
+        provider.speak("More.", [SHORT]),
         provider.speak(ANSWER),
     )
     journal = MemoryJournal()
     with provider.model(*script) as (model, served):
         episode = play(model, journal)
     assert served.faults == []
-    assert (episode.stop, episode.error_class) == (StopReason.CONTEXT_LIMIT, "")
+    assert (episode.stop, episode.error_class) == (StopReason.ANSWERED, "")
     assert episode.answer == ANSWER
-    first, second, last = episode.steps
-    assert "too long for you" in last.prompt
-    assert "Your context is used up" in last.prompt
+    first, second, third, last = episode.steps
     assert all("a long line" in step.uses[0].result.text for step in (first, second))
-    sent = json.dumps(served.requests[-1])
-    assert sent.count("left out: the conversation") == len(second.uses) == 2
-    assert sent.count("a long line a long line") == 100, "what came before had its place"
-    assert "parameters" not in sent
-    assert "inputSchema" not in sent
-    assert episode.failed_tries == ((OVERFLOW, 1),)
-    assert [(turn, each.kind) for turn, each in journal.failed] == [(2, OVERFLOW)]
-    assert journal.replies[2].finish == OVERFLOW
-    assert journal.replies[2].raw == journal.failed[0][1].raw
-    assert episode.replies == 4
+    assert [step.left_out for step in episode.steps] == [
+        None, None, LeftOut(results=3), LeftOut(results=3),
+    ]  # fmt: skip
+    sent = [json.dumps(request) for request in served.requests]
+    assert [each.count("left out: the conversation") for each in sent] == [0, 0, 0, 2, 3, 3]
+    assert sent[3].count("a long line a long line") == 0
+    assert "Wrote 1 bytes" in sent[3], "the newest goes last"
+    assert "Wrote 1 bytes" in sent[5], "what came later is shown"
+    assert third.reply.failed == (OVERFLOW, OVERFLOW)
+    assert episode.failed_tries == ((OVERFLOW, 2),)
+    assert [(turn, each.kind) for turn, each in journal.failed] == [(2, OVERFLOW)] * 2
+    assert (episode.replies, last.reply.asked) == (4, None)
     assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
     call = PaidCall(CHARGE, journal.replies[2])
     assert PAID_CALL_CODEC.decode(PAID_CALL_CODEC.encode(call)) == call
 
 
-def test_where_even_that_is_too_long_there_is_no_answer() -> None:
+def test_an_attempt_that_resumes_has_the_same_conversation() -> None:
+    """What was left out, what it was reminded of, and what the tools had answered."""
+    provider = PROVIDERS[0]
+    calls = [(f"c{n}", "run_command", {"command": "echo $RANDOM$RANDOM"}) for n in range(3)]
+    script = (
+        provider.speak("Look.", calls),
+        provider.overflow,
+        provider.speak("Nothing to say.", []),
+        provider.speak("More.", [SHORT]),
+        failure(500),
+    )
+    journal = MemoryJournal()
+    with provider.model(*script) as (model, served):
+        lost = play(model, journal)
+    assert (lost.stop, len(lost.steps)) == (StopReason.FAILED, 3)
+    with provider.model(provider.speak(ANSWER)) as (model, again):
+        episode = play(model, MemoryJournal(dict(journal.replies)))
+    assert (episode.stop, len(again.requests)) == (StopReason.ANSWERED, 1)
+    assert again.requests[0]["messages"] == served.requests[-1]["messages"]
+    assert [step.left_out for step in episode.steps] == [None, *[LeftOut(results=2)] * 3]
+    assert [step.prompt[:29] for step in episode.steps] == [
+        "",
+        "",
+        "Your last message has neither",
+        "",
+    ]
+
+
+def test_with_nothing_left_to_leave_out_there_is_no_answer() -> None:
     provider = PROVIDERS[0]
     with provider.model(provider.speak(ANSWER, [LONG]), provider.overflow, provider.overflow) as (
         model,
@@ -145,7 +177,7 @@ def test_a_last_question_may_be_the_one_that_is_too_long() -> None:
     script = (provider.speak("", [LONG]), provider.overflow, provider.speak(ANSWER))
     with provider.model(*script) as (model, _):
         episode = play(model, MemoryJournal(), brief(limits=limits))
-    assert (episode.stop, episode.answer) == (StopReason.CONTEXT_LIMIT, ANSWER)
+    assert (episode.stop, episode.answer) == (StopReason.TURN_LIMIT, ANSWER)
 
 
 def test_a_task_that_does_not_fit_at_all_is_no_doing_of_the_models() -> None:
@@ -159,29 +191,30 @@ def test_a_task_that_does_not_fit_at_all_is_no_doing_of_the_models() -> None:
 
 
 def too_long(request: Json) -> Answer:
-    """Takes the first turn, nothing longer, and what is short again."""
+    """Takes the first turn, and nothing longer unless all results are left out."""
     seen = [message for message in request["messages"] if message["role"] == "tool"]
     if not seen:
         return completion(None, [LONG])
     if "left out" in seen[-1]["content"]:
-        return completion("I give up.")
+        return completion("I give up.", [LONG] if len(seen) < 3 else None)
     return failure(400, "context_length_exceeded")
 
 
-def test_it_is_the_models_failure_and_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:
-    broken = iter([failure(500)])
-
+def test_a_context_that_is_used_up_is_the_models_failure(tmp_path: Path) -> None:
     def answer(request: Json) -> Answer:
-        reply = too_long(request)
-        return next(broken, reply) if "give up" in json.dumps(reply.body) else reply
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        if seen == 1 and len(served.requests) == 2:
+            return failure(500)
+        return failure(400, "context_length_exceeded") if seen > 1 else too_long(request)
 
     with serve(always=answer) as served:
         bench = paid_cells.bench(served.url, str(tmp_path), RECIPIENT, RUN)
         (cell,) = paid_cells.cells(served.url, 1)
-        assert not run_cell(cell, bench, noon).finished, "the last question fails once"
+        assert not run_cell(cell, bench, noon).finished, "the second turn fails once"
         assert run_cell(cell, bench, noon).finished
         bench.close()
-    assert len(served.requests) == 4, "the first, the refused one, and the last one twice"
+    # The first turn; the second fails, is too long, and fits; the third never does.
+    assert len(served.requests) == 1 + 3 + 2
     result = only(tmp_path)
     assert (result.status, result.score) == (Status.MODEL_FAILURE, 0.0)
     assert (result.stop_reason, result.error_class, result.attempts) == ("context_limit", "", 2)

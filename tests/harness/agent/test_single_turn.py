@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import json
+import time
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
@@ -60,13 +63,35 @@ def test_tables_stand_in_the_text_and_pictures_beside_it() -> None:
     assert "File `1.png`: picture 1 of this message." in shown.text
 
 
+def test_a_large_picture_is_scaled_down_and_the_message_says_so() -> None:
+    held = io.BytesIO()
+    Image.new("L", (2_300, 920)).save(held, "PNG")
+    asset = Asset("wide.png", "image/png", held.getvalue())
+    made = single_turn(brief(asset))
+    shown = made.messages[-1]
+    assert "`wide.png`: picture 1 of this message, scaled down from 2300 × 920." in shown.text
+    assert shown.images[0].data != asset.data
+    assert made.picture_tokens == estimate_picture(2_000, 800)
+
+
+def test_more_pictures_than_a_request_takes_are_refused() -> None:
+    held = io.BytesIO()
+    Image.new("L", (8, 8)).save(held, "PNG")
+    assets = [Asset(f"{n}.png", "image/png", held.getvalue()) for n in range(101)]
+    many = single_turn(brief(*assets))
+    with pytest.raises(HarnessError, match=r"101 pictures; .* at most 100, .*agentic"):
+        fit_context(many, ContextWindow(200_000))
+    assert fit_context(many, ContextWindow(200_001)) is many
+
+
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 @pytest.mark.parametrize("name", [each.name for each in Catalog.built_in().newest()])
 def test_every_family_has_a_single_turn_form(name: str, difficulty: str) -> None:
     made = single_turn(instance(name, difficulty).brief)
     assert made.tokens == made.text_tokens + made.picture_tokens
     assert made.tokens > 100
-    assert fit_context(made, ContextWindow(made.tokens + 10, 10)) is made
+    context = max(made.tokens + 10, 200_001)  # with a shorter one fewer pictures are taken
+    assert fit_context(made, ContextWindow(context, 10)) is made
     with pytest.raises(HarnessError, match="give it in `mode: agentic`"):
         fit_context(made, ContextWindow(made.tokens + 9, 10))
 
@@ -137,6 +162,13 @@ def test_the_model_is_asked_once_without_tools() -> None:
     (request,) = model.asked
     assert request.tools == ()
     assert request.messages == conduct.opening
+
+
+def test_a_reply_that_was_cut_off_without_an_answer_is_truncated() -> None:
+    for text, stop in (("So", StopReason.TRUNCATED), (ANSWER, StopReason.ANSWERED)):
+        model = Playback([dataclasses.replace(say(text), finish="length")])
+        done = run_single_turn(model, asked(), MemoryJournal(), time.monotonic)
+        assert (done.stop, done.answer) == (stop, text)
 
 
 def test_a_reply_that_was_paid_for_is_not_bought_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import random
 import struct
 import time
 import zlib
@@ -15,6 +16,7 @@ import pytest
 from PIL import Image
 
 from generators.task import Limits
+from harness.agent.images import SHOWN_BYTES, show_image
 from harness.agent.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cut_text, use_tool
 from harness.episode import ToolUse
 from harness.model import ToolCall
@@ -230,6 +232,57 @@ def test_an_ordinary_progressive_jpeg_is_shown(sandbox: Sandbox) -> None:
     sandbox.write("p.jpg", jpeg_of_scans(0))
     used = use(sandbox, "view_image", {"path": "p.jpg"})
     assert used.result.text == "image/jpeg, 2000 × 2000 pixels."
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "I;16", "CMYK"])
+def test_a_large_image_is_scaled_down_and_the_model_is_told(sandbox: Sandbox, mode: str) -> None:
+    kind = "JPEG" if mode == "CMYK" else "PNG"
+    held = io.BytesIO()
+    Image.linear_gradient("L").resize((2_300, 920)).convert(mode).save(held, kind)
+    sandbox.write("p.png", held.getvalue())
+    used = use(sandbox, "view_image", {"path": "p.png"})
+    assert used.result.text == "image/png, 2000 × 800 pixels, scaled down from 2300 × 920."
+    (shown,) = used.result.images
+    with Image.open(io.BytesIO(shown.data)) as image:
+        assert (image.format, image.size) == ("PNG", (2_000, 800))
+        grey = image.convert("L")
+    dark, middle, light = (grey.getpixel((1_000, y)) for y in (20, 400, 780))
+    if mode != "I;16":  # its gradient is that of 8 bits
+        assert dark < 30 < 225 < light, "its content is as it was"
+        assert mode == "1" or 110 < middle < 145
+
+
+def test_grey_of_sixteen_bits_keeps_its_tones() -> None:
+    wide = bytes(byte for x in range(2_300) for byte in (x * 28).to_bytes(2, "little"))
+    held = io.BytesIO()
+    Image.frombytes("I;16", (2_300, 20), wide * 20).save(held, "PNG")
+    shown = show_image(held.getvalue())
+    with Image.open(io.BytesIO(shown.image.data)) as image:
+        tones = [image.convert("L").getpixel((x, 5)) for x in (0, 500, 1_000, 1_500, 1_999)]
+    assert tones == pytest.approx([0, 62, 125, 188, 251], abs=2)
+
+
+def test_an_image_that_no_png_makes_small_enough_becomes_a_jpeg() -> None:
+    noise = Image.frombytes("RGB", (2_100, 2_100), random.Random(1).randbytes(3 * 2_100**2))
+    held = io.BytesIO()
+    noise.save(held, "PNG")
+    shown = show_image(held.getvalue())
+    assert (shown.image.media_type, shown.size) == ("image/jpeg", (2_000, 2_000))
+    assert len(shown.image.data) <= SHOWN_BYTES
+
+
+def test_a_command_line_is_what_bash_takes(sandbox: Sandbox) -> None:
+    lines = """\
+mkdir -p deep && cd deep
+cat > note.txt <<'END'
+it's "$HOME"
+END
+for n in 1 2; do echo $n; done | tac
+[[ $(<note.txt) == *HOME* ]] && pwd | sed 's#.*/##'"""
+    assert use(sandbox, "run_command", {"command": lines}).result.text.startswith("2\n1\ndeep\n[")
+    assert sandbox.read("deep/note.txt", 99) == b'it\'s "$HOME"\n'
+    again = use(sandbox, "run_command", {"command": "ls -d deep"}).result.text
+    assert again.startswith("deep\n["), "the next call begins in the work folder"
 
 
 def test_an_image_of_too_many_bytes_is_refused_before_it_is_read(sandbox: Sandbox) -> None:

@@ -126,15 +126,16 @@ def test_a_file_that_it_may_not_read_is_not_collected(sandboxes: LocalSandboxes,
 
 def test_out_of_time_the_answer_file_still_counts(sandboxes: LocalSandboxes) -> None:
     slow = call(("execute_python", {"code": "import time; time.sleep(9)"}))
-    limits = Limits(episode_seconds=1.0)
-    episode = attempt(Playback([WRITE, slow, LOOK]), sandboxes, limits=limits)
+    limits = Limits(working_seconds=1.0)
+    episode = attempt(Playback([WRITE, slow, say("No more.")]), sandboxes, limits=limits)
     assert (episode.stop, episode.answer_file) == (StopReason.TIME_LIMIT, b'{"x": 3}')
     assert episode.error_class == ""
 
 
 def test_an_answer_file_that_is_no_file_is_no_answer(sandboxes: LocalSandboxes) -> None:
     link = call(("execute_python", {"code": "import os; os.symlink('/etc/passwd','answer.json')"}))
-    assert attempt(Playback([link, say("Done.")]), sandboxes).answer_file is None
+    episode = attempt(Playback([link, say("Done."), say("Done.")]), sandboxes)
+    assert (episode.stop, episode.answer_file) == (StopReason.ANSWERED, None)
 
 
 def test_a_failed_provider_makes_a_failed_episode_with_its_steps(

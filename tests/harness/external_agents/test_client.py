@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import time
 import os
 import re
 import signal
@@ -285,12 +286,18 @@ def test_a_server_that_ends_with_its_last_round_has_answered(sandboxes: LocalSan
     assert (episode.stop, episode.answer) == (StopReason.ANSWERED, "b")
 
 
-def test_one_that_goes_on_past_the_tasks_time_is_left(sandboxes: LocalSandboxes) -> None:
+def test_one_that_goes_on_past_its_own_time_is_left(sandboxes: LocalSandboxes) -> None:
     slow = chain.from_iterable(repeat((b" \n", 0.05), 10_000))
-    episode = hear(sandboxes, said("so far"), *slow, given=with_limits(episode_seconds=3.0))
-    assert episode.stop is StopReason.TIME_LIMIT
+    episode = hear(sandboxes, said("so far"), *slow, seconds=3.0)
+    assert (episode.stop, episode.answer) == (StopReason.TIME_LIMIT, "")
     assert len(episode.steps) == 1
     assert hear(sandboxes, said("a"), 60.0, seconds=2.0).stop is StopReason.TIME_LIMIT
+
+
+def test_past_the_tasks_wall_time_it_is_missing(sandboxes: LocalSandboxes) -> None:
+    episode = hear(sandboxes, said("so far"), 60.0, given=with_limits(wall_seconds=2.0))
+    assert (episode.stop, episode.error_class) == (StopReason.FAILED, "worker:wall_limit")
+    assert len(episode.steps) == 1
 
 
 @pytest.mark.parametrize(
@@ -657,9 +664,11 @@ def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 @contextmanager
-def bridged(sandboxes: LocalSandboxes, max_calls: int = 10) -> Iterator[BridgedTools]:
+def bridged(
+    sandboxes: LocalSandboxes, max_calls: int = 10, limits: Limits | None = None
+) -> Iterator[BridgedTools]:
     with sandboxes.open((), Limits(tool_seconds=5)) as sandbox:
-        tools = BridgedTools(sandbox, Limits(), max_calls, lambda: 60.0, lambda: 0.0)
+        tools = BridgedTools(sandbox, limits or Limits(), max_calls, time.monotonic)
         with Bridge().serve(tools):
             yield tools
 
@@ -719,12 +728,17 @@ def test_the_bridge_reads_no_more_than_a_call_may_hold(sandboxes: LocalSandboxes
             assert ask(tools, "POST", "/tools/x", b"", Content_Length=length)[0] == status
 
 
+def test_tools_close_when_the_working_time_is_used_up(sandboxes: LocalSandboxes) -> None:
+    with bridged(sandboxes, limits=Limits(working_seconds=0.2)) as tools:
+        slow = json.dumps({"code": "import time; time.sleep(0.4)"})
+        assert tools.use("execute_python", slow) is not None
+        assert tools.use("execute_python", slow) is None
+
+
 def test_a_token_is_of_one_episode_and_dies_with_it(sandboxes: LocalSandboxes) -> None:
     bridge = Bridge()
     with sandboxes.open((), Limits()) as one, sandboxes.open((), Limits()) as other:
-        first, second = (
-            BridgedTools(each, Limits(), 9, lambda: 9.0, lambda: 0.0) for each in (one, other)
-        )
+        first, second = (BridgedTools(each, Limits(), 9, lambda: 0.0) for each in (one, other))
         with bridge.serve(second):
             with bridge.serve(first):
                 assert first.url == second.url
@@ -803,7 +817,7 @@ def answers(tools: BridgedTools) -> bool:
 def test_an_address_that_is_taken_is_told() -> None:
     with stream(Talk()) as served:
         port = int(served.url.rpartition(":")[2])
-        tools = BridgedTools(None, Limits(), 1, lambda: 1.0, lambda: 0.0)  # type: ignore[arg-type]
+        tools = BridgedTools(None, Limits(), 1, lambda: 0.0)  # type: ignore[arg-type]
         with pytest.raises(HarnessError, match=f"127.0.0.1:{port}: Address already in use"):
             Bridge(port=port).serve(tools).__enter__()
 

@@ -1,0 +1,59 @@
+"""Caps on what is kept of one reply, so that no model makes an episode arbitrarily large."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from harness.agent.tools import MAX_ARGUMENT_CHARS, cut_text
+from harness.model import Message, Reply, ToolCall
+
+MAX_CALLS = 16  # in one turn
+MAX_TEXT_CHARS = 1_000_000  # of a message, and of its reasoning
+MAX_NATIVE_CHARS = 8_000_000
+MAX_RAW_BYTES = 4 << 20
+
+
+def cap_reply(reply: Reply) -> Reply:
+    """Return the reply with its first ``MAX_CALLS`` tool calls, their number beyond these in
+    ``dropped_calls``, and texts and bytes cut. A provider gets back what is kept, and nothing
+    else."""
+    message, raw = reply.message, reply.raw[:MAX_RAW_BYTES]
+    if _is_within(message):
+        return reply if len(raw) == len(reply.raw) else replace(reply, raw=raw)
+    calls = tuple(_cap_call(call) for call in message.calls[:MAX_CALLS])
+    capped = replace(
+        message,
+        text=cut_text(message.text, MAX_TEXT_CHARS),
+        reasoning=cut_text(message.reasoning, MAX_TEXT_CHARS),
+        calls=calls,
+        native=_cap_native(message.native, calls),
+    )
+    return replace(reply, message=capped, raw=raw, dropped_calls=len(message.calls) - len(calls))
+
+
+def _is_within(message: Message) -> bool:
+    return (
+        len(message.calls) <= MAX_CALLS
+        and len(message.text) <= MAX_TEXT_CHARS
+        and len(message.reasoning) <= MAX_TEXT_CHARS
+        and len(message.native) <= MAX_NATIVE_CHARS
+        and all(len(call.arguments) <= MAX_ARGUMENT_CHARS for call in message.calls)
+    )
+
+
+def _cap_call(call: ToolCall) -> ToolCall:
+    if len(call.arguments) <= MAX_ARGUMENT_CHARS:
+        return call
+    # Some providers want an object back. It names no argument of any tool, so the call is refused.
+    return replace(call, arguments=json.dumps({"left out": f"{len(call.arguments):,} characters"}))
+
+
+def _cap_native(native: str, calls: tuple[ToolCall, ...]) -> str:
+    """The provider's own parts without the dropped calls; "" if they are too large even so."""
+    if not native:
+        return ""
+    from harness.models.providers import cut_native
+
+    cut = cut_native(native, calls, lambda text: cut_text(text, MAX_TEXT_CHARS))
+    return cut if len(cut) <= MAX_NATIVE_CHARS else ""
