@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.model import LeftOut, Message, Reply, ToolUse, Usage
+from harness.model import Message, Omission, Reply, ToolUse, Usage
 
 SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
@@ -54,7 +54,7 @@ class Turn:
     seconds: float
     prompt: str = ""  # the harness's message before this turn, after the tools' results
     closed: StopReason | None = None  # the limit that had closed the tools: a last question
-    left_out: LeftOut | None = None  # of the conversation, in this turn's request
+    left_out: Omission | None = None  # of the conversation, in this turn's request
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ OVERFLOW = "context_length"  # error class of a request that is too long for the
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Omission:
     """What a request left out of its conversation, by number: the oldest pictures and the oldest
     tool results, each with a marker in its place."""
 
@@ -156,10 +156,10 @@ class Asked:
     """What came just before a reply, beyond the earlier turns: stored with it, so that an attempt
     that resumes from it has the same conversation."""
 
-    heard: tuple[ToolUse, ...] = field(default=(), repr=False)  # results of the last tools
+    uses: tuple[ToolUse, ...] = field(default=(), repr=False)  # of the last turn's tools
     prompt: str = ""  # the harness's message
     closed: str = ""  # the limit that closed the tools, "" while they are open
-    left_out: LeftOut | None = None
+    left_out: Omission | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from harness.episode import Turn
-from harness.model import LeftOut, Message, Role
+from harness.model import Message, Omission, Role
 
 # Of one request, for all providers alike. Anthropic takes 100 pictures (600 where the context is
 # longer than 200,000 tokens), OpenAI 500, Google 3,000, Bedrock 20 in each message, which holds the
@@ -20,7 +20,7 @@ MAX_PICTURES = 100
 # Google takes 20 MB in all, Bedrock 20, Vertex 30, Anthropic 32, OpenAI 50; base64 takes a third.
 MAX_PICTURE_BYTES = 12_000_000
 
-_NOTHING = LeftOut()
+_NOTHING = Omission()
 _NO_PICTURE = "[picture left out: the conversation has become too long]"
 _NO_RESULT = "[left out: the conversation has become too long]"
 
@@ -35,7 +35,7 @@ def conversation(opening: Iterable[Message], steps: Iterable[Turn]) -> list[Mess
     return messages
 
 
-def leave_out(messages: Sequence[Message], left_out: LeftOut | None) -> tuple[Message, ...]:
+def leave_out(messages: Sequence[Message], left_out: Omission | None) -> tuple[Message, ...]:
     """Return the messages with markers for the oldest pictures and tool results."""
     if left_out is None:
         return tuple(messages)
@@ -55,7 +55,7 @@ def leave_out(messages: Sequence[Message], left_out: LeftOut | None) -> tuple[Me
     return tuple(made)
 
 
-def fit_pictures(messages: Sequence[Message], left_out: LeftOut | None) -> LeftOut | None:
+def fit_pictures(messages: Sequence[Message], left_out: Omission | None) -> Omission | None:
     """Return what to leave out so that the pictures are within every provider's limits: half of
     those shown, or more, if they are not."""
     sizes = [len(image.data) for message in messages for image in message.images]
@@ -69,7 +69,7 @@ def fit_pictures(messages: Sequence[Message], left_out: LeftOut | None) -> LeftO
     return replace(before, pictures=len(sizes) - max(stay, 1))
 
 
-def leave_out_more(messages: Sequence[Message], left_out: LeftOut | None) -> LeftOut | None:
+def leave_out_more(messages: Sequence[Message], left_out: Omission | None) -> Omission | None:
     """Return the next step after a request that was too long: half of the pictures it showed, or,
     if it showed none, of the tool results; None if nothing is left."""
     before = left_out or _NOTHING

@@ -28,10 +28,10 @@ from harness.errors import AttemptFailed, Boundary
 from harness.model import (
     OVERFLOW,
     Asked,
-    LeftOut,
     Message,
     Model,
     ModelRequest,
+    Omission,
     Reply,
     Role,
     ToolCall,
@@ -144,7 +144,7 @@ class _Session:
     ceiling: Ceiling
     begun: float
     steps: list[Turn] = field(default_factory=list)
-    left_out: LeftOut | None = None
+    left_out: Omission | None = None
     worked: float = 0.0  # seconds of all tool calls, at most what they took at first
 
     def work(self) -> StopReason:
@@ -254,24 +254,24 @@ class _Session:
                 if left_out is None:
                     return None
                 continue
-            heard = self.steps[-1].uses if self.steps else ()
+            uses = self.steps[-1].uses if self.steps else ()
             return replace(
                 reply,
                 retries=len(earlier) + reply.retries,
                 failed=(*earlier, *reply.failed),
-                asked=replace(asked, heard=heard, left_out=left_out),
+                asked=replace(asked, uses=uses, left_out=left_out),
             )
 
     def _recall(self, asked: Asked) -> None:
         """Bring the conversation to what the model saw when it gave a stored reply. Carrying out
         its calls again takes no more working time than it took then."""
         self.left_out = asked.left_out
-        if not self.steps or asked.heard is self.steps[-1].uses:
+        if not self.steps or asked.uses is self.steps[-1].uses:
             return
         last = self.steps[-1]
-        pairs = zip(last.uses, asked.heard, strict=True)
+        pairs = zip(last.uses, asked.uses, strict=True)
         self.worked -= sum(max(again.seconds - seen.seconds, 0.0) for again, seen in pairs)
-        self.steps[-1] = replace(last, uses=recall(last.uses, asked.heard))
+        self.steps[-1] = replace(last, uses=recall(last.uses, asked.uses))
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
         limits, uses = self.brief.limits, []
@@ -284,7 +284,7 @@ class _Session:
         return tuple(uses)
 
     def _spell_notes(self, reply: Reply, turn: int) -> str:
-        """What the model is told at the end of its tools' results."""
+        """The notes at the end of the last tool's result."""
         left = spell_turns_left(self.brief.limits.turns - turn - 1)
         if not reply.dropped_calls:
             return left

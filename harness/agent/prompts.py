@@ -80,13 +80,13 @@ def last_question(limit: StopReason, brief: Brief) -> str:
 
 
 def reminder(brief: Brief, cut_off: bool, turns_left: int) -> str:
-    """What a model is told after a message with neither a call nor an answer."""
+    """The message to a model after one of its own with neither a call nor an answer."""
     text = _REMINDER.format(_CUT_OFF if cut_off else _NO_ANSWER, _ending(brief))
     return f"{text}\n\n{spell_turns_left(turns_left)}"
 
 
 def spell_turns_left(count: int) -> str:
-    """The number of turns left, as the model is told it after each turn."""
+    """The number of turns left, as each turn's note to the model has it."""
     return f"[{count} turn{'' if count == 1 else 's'} left]"
 
 

@@ -16,7 +16,7 @@ from generators.task import Brief, Limits, TaskSpec
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.model import OVERFLOW, LeftOut, Model
+from harness.model import OVERFLOW, Model, Omission
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
@@ -115,7 +115,7 @@ def test_the_oldest_results_are_left_out_until_it_fits_and_the_agent_works_on(
     first, second, third, last = episode.steps
     assert all("a long line" in step.uses[0].result.text for step in (first, second))
     assert [step.left_out for step in episode.steps] == [
-        None, None, LeftOut(results=3), LeftOut(results=3),
+        None, None, Omission(results=3), Omission(results=3),
     ]  # fmt: skip
     sent = [json.dumps(request) for request in served.requests]
     assert [each.count("left out: the conversation") for each in sent] == [0, 0, 0, 2, 3, 3]
@@ -150,7 +150,7 @@ def test_an_attempt_that_resumes_has_the_same_conversation() -> None:
         episode = play(model, MemoryJournal(dict(journal.replies)))
     assert (episode.stop, len(again.requests)) == (StopReason.ANSWERED, 1)
     assert again.requests[0]["messages"] == served.requests[-1]["messages"]
-    assert [step.left_out for step in episode.steps] == [None, *[LeftOut(results=2)] * 3]
+    assert [step.left_out for step in episode.steps] == [None, *[Omission(results=2)] * 3]
     assert [step.prompt[:29] for step in episode.steps] == [
         "",
         "",

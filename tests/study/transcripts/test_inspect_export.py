@@ -227,7 +227,7 @@ def test_failures_limits_and_usage_are_told(strange: bytes) -> None:
     assert errors == [None, "timeout", None, "unknown"]
     assert failed["error"]["message"].endswith("provider:overload")
     assert failed["scores"] == {}  # missing is never zero
-    assert (slow["limit"]["type"], slow["limit"]["limit"]) == ("time", 900.0)
+    assert (slow["limit"]["type"], slow["limit"]["limit"]) == ("working", 900.0)
     assert slow["model_usage"] == {}  # unknown is not zero either
     assert log["header.json"]["status"] == "cancelled"
     assert log["header.json"]["results"]["scores"][0]["unscored_samples"] == 1
