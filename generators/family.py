@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
 from generators.errors import unknown
-from generators.grading import Rubric
+from generators.grading import FitsSchema, Metarubric, Rubric, Unrepaired, ValueEquals
 from generators.seed import Seed, SeedStreams, Streams
 from generators.task import (
     Asset,
@@ -46,6 +46,28 @@ def answer_schema(
     schema = record_of(task={"const": task}, **properties) | other_rules
     draft = "https://json-schema.org/draft/2020-12/schema"
     return canonical_bytes({"$schema": draft, **schema}).decode()
+
+
+def form_criteria(task: str, schema: str, weight: float) -> tuple[Metarubric, Metarubric]:
+    """The criteria of instruction following that a repair and a violation of the schema cost;
+    ``weight`` is that of both together."""
+    return (
+        Metarubric(
+            "answer_block",
+            "IF",
+            weight / 2,
+            "The answer ends with the JSON object that the task asks for, between a line <answer> "
+            "and a line </answer>, or leaves it in answer.json; it is read without a repair.",
+            Unrepaired(ValueEquals(("task",), task)),
+        ),
+        Metarubric(
+            "answer_schema",
+            "IF",
+            weight / 2,
+            "The JSON object of the answer fits the JSON Schema of the task.",
+            FitsSchema(schema),
+        ),
+    )
 
 
 # --- the parts

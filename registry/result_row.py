@@ -58,6 +58,7 @@ class EpisodeColumns:
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
     key_fraction: float | None = None  # of the criteria that need the key: the share passed
+    repairs: str = ""  # comma-joined, without which the answer could not be read; "" if none
     gate_free: float | None = None  # credit for headline values whatever the gates before them
     reasoning_tokens: int | None = None  # of the output; None where the provider reports none
     # Like the served version, in the order first met, joined by ", "; "" where none is reported.

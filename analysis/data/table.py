@@ -54,6 +54,7 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "score_key": "float64?",
         "score_static": "float64?",
         "key_fraction": "float64?",
+        "repairs": "string",
         "gate_free": "float64?",
         "reasoning_tokens": "int64?",
         "fingerprint": "string",

@@ -16,10 +16,10 @@ from generators.family import (
     FamilyParameters,
     InputFiles,
     answer_schema,
+    form_criteria,
     list_of,
 )
 from generators.grading import (
-    Answered,
     Gated,
     ListsNumber,
     Metarubric,
@@ -192,7 +192,7 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
         return Gated(ListsNumber(_LIST, value, copy, NUMBER_TOLERANCE), precise)
 
     return (
-        Metarubric("non_empty_answer", "IF", 0.2, "There is an answer.", Answered()),
+        *form_criteria(NAME, ANSWER_SCHEMA, 0.2),
         Metarubric(
             "found_numbers",
             "DH",
@@ -244,7 +244,7 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's _compute_average
     name=NAME,
-    version="1",
+    version="2",
     summary="list the numbers of a text file, and average them",
     package="generators.basics",
     solver_file="compute_average_solver.py",

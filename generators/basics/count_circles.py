@@ -22,6 +22,7 @@ from generators.family import (
     FamilyParameters,
     InputFiles,
     answer_schema,
+    form_criteria,
 )
 from generators.grading import (
     Gated,
@@ -227,13 +228,7 @@ def _count_is_right(row: Row) -> ValueEquals:
 def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
     own_mean = MeanAgrees(("average",), ("counts",), files, AVERAGE_TOLERANCE)
     return (
-        Metarubric(
-            "answer_block",
-            "IF",
-            0.3,
-            "The answer ends with the JSON object that the task asks for.",
-            ValueEquals(("task",), NAME),
-        ),
+        *form_criteria(NAME, ANSWER_SCHEMA, 0.3),
         Metarubric(
             "count_circles",
             "IM",
@@ -296,7 +291,7 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's _count_circles
     name=NAME,
-    version="1",
+    version="2",
     summary="count the discs in each of several pictures, and average the counts",
     package="generators.basics",
     solver_file="count_circles_solver.py",

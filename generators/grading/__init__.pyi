@@ -1,7 +1,8 @@
-from .answer import MAX_ANSWER_BYTES, Answer, parse_answer, parse_block
+from .answer import MAX_ANSWER_BYTES, Answer, parse_answer
+from .blocks import parse_block
 from .checks import (
-    Answered,
     Check,
+    FitsSchema,
     Gated,
     ListsNumber,
     MeanAgrees,
@@ -9,6 +10,7 @@ from .checks import (
     NumberRecall,
     NumberWithin,
     ShareOf,
+    Unrepaired,
     ValueEquals,
     passes,
 )
@@ -47,9 +49,9 @@ __all__ = [
     "PAIRS",
     "TEXTS",
     "Answer",
-    "Answered",
     "Check",
     "Criterion",
+    "FitsSchema",
     "Gated",
     "ItemCount",
     "ItemList",
@@ -69,6 +71,7 @@ __all__ = [
     "Row",
     "Rubric",
     "ShareOf",
+    "Unrepaired",
     "ValueEquals",
     "check_answer",
     "fill_rubric",

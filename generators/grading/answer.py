@@ -1,21 +1,19 @@
-"""The answer of an agent, parsed: the JSON answer block and the files it may point to."""
+"""The answer of an agent: the JSON object that counts, and the files that it may point to."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from generators.grading.blocks import AnswerBlock, find_block, mend_object
+from generators.grading.schema import count_fitting, find_violations
+
 # More than any honest answer needs; a longer one is not parsed at all.
 MAX_ANSWER_BYTES = 4_000_000
 MAX_FILES = 4
-_TAG_LINE = re.compile(r"^[ \t]*<(/?)answer>[ \t]*\r?$", re.M)
-# Prose on the same line as a tag is common with chat models: accepted when no strict block is.
-_TAG = re.compile(r"<(/?)answer>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +28,8 @@ class Answer:
     block: Mapping[str, Any]
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
     text: str = ""
+    repairs: tuple[str, ...] = ()  # names of REPAIRS, without which it could not be read
+    from_file: bool = False  # it stood in answer.json, not in the message
     _memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def remember(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -40,7 +40,8 @@ class Answer:
 
     def with_files(self, files: Mapping[str, bytes]) -> Answer:
         """The same block, with files of the work folder beside it."""
-        return Answer(self.block, MappingProxyType(dict(files)), self.text)
+        files = MappingProxyType(dict(files))
+        return Answer(self.block, files, self.text, self.repairs, self.from_file)
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a collected file, None if there was none."""
@@ -57,75 +58,35 @@ class Answer:
         named = (value for key, value in self.block.items() if key.endswith("_file"))
         return tuple(value for value in named if isinstance(value, str))[:MAX_FILES]
 
-
-def parse_answer(text: str, answer_file: bytes | None = None) -> Answer | None:
-    """The last valid answer block of the text, else the answer file, else None.
-
-    A block whose tags stand on lines of their own goes before one whose tags do not. Invalid
-    are: malformed JSON, anything but an object, NaN and infinities, and repeated keys with
-    different values (spec/physics.md, R6). Time is linear in the text. Never raises.
-    """
-    tail = text[-MAX_ANSWER_BYTES:]
-    for tag in (_TAG_LINE, _TAG):
-        for start, end in reversed(_spans(tag, tail)):
-            if (block := parse_block(tail[start:end])) is not None:
-                return Answer(block)
-    if answer_file is not None and len(answer_file) <= MAX_ANSWER_BYTES:
-        block = parse_block(answer_file.decode("utf-8-sig", "replace"))
-        if block is not None:
-            return Answer(block)
-    return None
-
-
-def _spans(tag: re.Pattern[str], text: str) -> list[tuple[int, int]]:
-    """Return the text between each closing tag and the nearest opening one before it."""
-    spans = []
-    start: int | None = None
-    for match in tag.finditer(text):
-        if not match[1]:
-            start = match.end()
-        elif start is not None:
-            spans.append((start, match.start()))
-            start = None
-    return spans
-
-
-def parse_block(text: str) -> Mapping[str, Any] | None:
-    """One JSON object, or None if it is not valid."""
-    try:
-        value = json.loads(
-            _strip_fence(text),
-            parse_constant=_refuse,
-            parse_float=_finite,
-            object_pairs_hook=_unique,
+    def violations(self, schema: str) -> tuple[str, ...]:
+        """What in the block does not fit a JSON Schema, a line each; see ``find_violations``."""
+        found: tuple[str, ...] = self.remember(
+            ("violations", schema), lambda: find_violations(schema, self.block)
         )
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return found
 
 
-def _strip_fence(text: str) -> str:
-    body = text.strip()
-    if body.startswith("```"):
-        body = body.split("\n", 1)[-1].removesuffix("```")
-    return body
+def parse_answer(text: str, answer_file: bytes | None = None, schema: str = "") -> Answer | None:
+    """The answer block of the message or of the answer file, None if neither has one.
+
+    Of two, the one that fits the brief's ``schema`` counts; if neither does, the one with more of
+    its properties. Of two that are equal in this, the one read without a repair counts, and then
+    the message's. ``blocks.py`` has what is read. Invalid are: malformed JSON, anything but an
+    object, NaN and infinities, and repeated keys with different values (spec/physics.md, R6).
+    Never raises for a text or a file.
+    """
+    in_message = find_block(text[-MAX_ANSWER_BYTES:])
+    in_file = None
+    if answer_file is not None and len(answer_file) <= MAX_ANSWER_BYTES:
+        in_file = mend_object(answer_file.decode("utf-8-sig", "replace"))
+    if in_file is None or (in_message is not None and _goes_first(in_message, in_file, schema)):
+        return None if in_message is None else Answer(in_message.value, repairs=in_message.repairs)
+    return Answer(in_file.value, repairs=in_file.repairs, from_file=True)
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not a JSON number")
+def _goes_first(in_message: AnswerBlock, in_file: AnswerBlock, schema: str) -> bool:
+    def rank(block: AnswerBlock) -> tuple[float, bool]:
+        fits = not schema or not find_violations(schema, block.value)
+        return math.inf if fits else count_fitting(schema, block.value), not block.repairs
 
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} overflows")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    block: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in block and block[key] != value:
-            raise ValueError(f"key {key!r} is given twice with different values")
-        block[key] = value
-    return block
+    return rank(in_message) >= rank(in_file)

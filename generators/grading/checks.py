@@ -32,15 +32,6 @@ def passes(check: Check, answer: Answer | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """There is a valid answer block that holds something."""
-
-    def passes(self, answer: Answer) -> bool:
-        """Report if the answer meets the check."""
-        return len(answer.block) > 0
-
-
-@dataclass(frozen=True, slots=True)
 class NumberWithin:
     """The number at the path lies in the closed interval [low, high]."""
 
@@ -169,6 +160,30 @@ class Gated:
         return self.gate.passes(answer) and self.check.passes(answer)
 
 
+@dataclass(frozen=True, slots=True)
+class Unrepaired:
+    """The check passes, and the answer could be read without any of the REPAIRS."""
+
+    check: Check
+
+    def passes(self, answer: Answer) -> bool:
+        """Report if the answer meets the check."""
+        return not answer.repairs and self.check.passes(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class FitsSchema:
+    """The answer block fits the brief's JSON Schema. ``source`` as in NumberPrecision: the schema
+    stands in the brief."""
+
+    schema: str
+    source: str = "answer_schema"
+
+    def passes(self, answer: Answer) -> bool:
+        """Report if the answer meets the check."""
+        return not answer.violations(self.schema)
+
+
 def is_number(value: Any) -> bool:
     """Report if a value is a JSON number: booleans and numbers written as text are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -239,9 +254,10 @@ def check_as_json(check: Check) -> dict[str, Any]:
     """The check as plain JSON, its kind named, for releases and digests."""
 
     def hides(value: Any, name: str) -> bool:
-        # Hundreds of criteria share one list of values: they refer to the truth's column.
+        # Hundreds of criteria share one list of values: they refer to the column that has it.
         source = getattr(value, "source", None)
-        return source is not None and name in (("values", "ids") if source else ("source",))
+        hidden = ("values", "ids", "schema") if source else ("source",)
+        return source is not None and name in hidden
 
     def plain(value: Any) -> Any:
         if hasattr(value, "__dataclass_fields__"):

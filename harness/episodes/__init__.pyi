@@ -1,4 +1,4 @@
-from .grading import DETERMINISTIC, grade_episode, make_grade
+from .grading import DETERMINISTIC, grade_episode, make_grade, read_answer
 from .result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row, rows_of, summarise_episode
 from .rollout import AttemptRequest, run_attempt
 
@@ -11,6 +11,7 @@ __all__ = [
     "grade_episode",
     "judged_row",
     "make_grade",
+    "read_answer",
     "rows_of",
     "run_attempt",
     "summarise_episode",

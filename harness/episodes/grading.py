@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from generators.grading import (
     DIMENSIONS,
     Answer,
@@ -12,7 +14,7 @@ from generators.grading import (
     score_parts,
     score_verdicts,
 )
-from generators.task import TaskInstance
+from generators.task import Brief, TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
 
@@ -22,8 +24,9 @@ Verdicts = tuple[bool | None, ...]
 
 
 def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
-    """The grade that follows from the answer alone: the last valid block of the final message,
-    else ``answer.json``; the message itself and the collected files where no block is asked for.
+    """The grade that follows from the answer alone: the block of the final message or of
+    ``answer.json`` (``parse_answer`` has which), with the repairs that it needed and what in it
+    does not fit the schema; the message itself and the collected files where no block is asked for.
 
     An attempt that the infrastructure failed has no score; a model that left no valid answer
     scores 0. Raises HarnessError for an episode of another instance.
@@ -34,16 +37,22 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     if episode.stop is StopReason.FAILED:
         undecided = (None,) * len(rubric.criteria)
         return make_grade(episode, DETERMINISTIC, rubric, GradeStatus.MISSING, undecided)
-    answer = _answer_of(instance, episode)
-    status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
-    return make_grade(episode, DETERMINISTIC, rubric, status, check_answer(rubric, answer))
+    answer = read_answer(instance.brief, episode)
+    verdicts = check_answer(rubric, answer)
+    if answer is None:
+        return make_grade(episode, DETERMINISTIC, rubric, GradeStatus.NO_ANSWER, verdicts)
+    grade = make_grade(episode, DETERMINISTIC, rubric, GradeStatus.GRADED, verdicts)
+    schema = instance.brief.answer_schema
+    violations = answer.violations(schema) if schema else ()
+    return replace(grade, repairs=answer.repairs, violations=violations)
 
 
-def _answer_of(instance: TaskInstance, episode: Episode) -> Answer | None:
+def read_answer(brief: Brief, episode: Episode) -> Answer | None:
+    """The answer of an episode with the files that count; None if it left no valid block."""
     files = dict(episode.answer_files)
-    if not instance.brief.answer_schema:
+    if not brief.answer_schema:
         return Answer({}, files, episode.answer)
-    answer = parse_answer(episode.answer, episode.answer_file)
+    answer = parse_answer(episode.answer, episode.answer_file, brief.answer_schema)
     return None if answer is None else answer.with_files(files)
 
 

@@ -59,6 +59,7 @@ def summarise_episode(
         instance=cell.instance,
         replicate=cell.replicate,
         attempts=attempts,
+        repairs=",".join(grade.repairs),
         **_graded_columns(grade),
         **_episode_columns(episode, price),
     )

@@ -175,7 +175,7 @@ def _collect(brief: Brief, agent_run: AgentRun, sandbox: Sandbox) -> _Left:
     if not brief.answer_schema:
         return _Left(None, tuple(_collect_paths(brief, sandbox)))
     written = _read(sandbox, ANSWER_FILE)
-    answer = parse_answer(agent_run.answer, written)
+    answer = parse_answer(agent_run.answer, written, brief.answer_schema)
     names = () if answer is None else answer.named_files()
     read = ((name, _read(sandbox, name)) for name in names)
     return _Left(written, tuple((name, data) for name, data in read if data is not None))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from generators.grading import parse_answer
-from generators.task import TaskInstance
+from generators.task import Brief, TaskInstance
 from harness.build_model import JUDGES, build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
-from harness.episodes import make_grade
+from harness.episodes import make_grade, read_answer
 from harness.errors import HarnessError
 from harness.external_agents import AgentServer
 from harness.judging.judge import (
@@ -78,7 +78,7 @@ def judge_episode(
     if episode.stop is StopReason.FAILED:
         undecided = (None,) * len(rubric.criteria)
         return make_grade(episode, name, rubric, GradeStatus.MISSING, undecided)
-    answer = submitted(episode)
+    answer = submitted(instance.brief, episode)
     if not answer.strip():
         unmet = tuple(False if is_judged(criterion) else None for criterion in rubric.criteria)
         return make_grade(episode, name, rubric, GradeStatus.NO_ANSWER, unmet)
@@ -92,16 +92,21 @@ def judge_episode(
 def submission_of(instance: TaskInstance, episode: Episode, look: int | None = None) -> Submission:
     """Return what a judge reads of an episode: the same at each look, under another salt."""
     salt = instance.id if look is None else f"{instance.id}/again at wave {look}"
-    return Submission(instance.brief.prompt, submitted(episode), salt)
+    return Submission(instance.brief.prompt, submitted(instance.brief, episode), salt)
 
 
-def submitted(episode: Episode) -> str:
+def submitted(brief: Brief, episode: Episode) -> str:
     """Return the whole answer as text: the final message, then each file that counts under its
-    name."""
+    name. The block that exact grading reads stands at the end, unless the message has it in the
+    form asked for: judges take the last block."""
     files = list(episode.answer_files)
-    # As in exact grading, a valid block in the message overrides the file.
-    if episode.answer_file is not None and parse_answer(episode.answer) is None:
-        files.insert(0, ("answer.json", episode.answer_file))
+    answer = read_answer(brief, episode) if brief.answer_schema else None
+    if answer is None and episode.answer_file is not None:
+        files.append(("answer.json", episode.answer_file))
+    elif answer is not None and (answer.from_file or answer.repairs):
+        place = "answer.json" if answer.from_file else "answer block, as it was read"
+        block = f"<answer>\n{json.dumps(dict(answer.block))}\n</answer>"
+        files.append((place, block.encode()))
     named = (
         f"[folder {path}]"
         if path.endswith("/")

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from generators.grading import Criterion, Rubric, parse_block
+from generators.grading import Criterion, FitsSchema, Rubric, Unrepaired, parse_block
 from generators.seed import Seed
 from generators.templates.scoring import Scored
 from harness.errors import AttemptFailed
@@ -52,12 +52,13 @@ def is_judged(criterion: Criterion) -> bool:
 
 def _question_of(criterion: Criterion) -> str:
     """The criterion's text for a judge; "" if no judge decides it: one without weight belongs to
-    another column, and an answer's text does not show whether files exist or are unchanged.
+    another column, and an answer's text does not show whether files exist or are unchanged, whether
+    it was repaired, or the schema.
 
     The text of a templated question does not state what is right. A judge reads what the answer,
     or the file that it was to write, must state, whatever the wrapping.
     """
-    if criterion.weight <= 0:
+    if criterion.weight <= 0 or isinstance(criterion.check, Unrepaired | FitsSchema):
         return ""
     if not isinstance(criterion.check, Scored):
         return criterion.text

@@ -136,6 +136,7 @@ def _grade_json(transcript: Transcript, result: EpisodeResult) -> Record:
     for criterion in record["criteria"]:
         criterion["asks"] = transcript.asks.get(criterion["id"])
     record |= {"status": str(result.status), "score": result.score, "judges": judges}
+    record |= {"repairs": result.grade.repairs, "violations": result.grade.violations}
     return {"grader": result.grader} | record
 
 
@@ -325,6 +326,10 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
     for name, value in result.grade.dimension_scores:
         if value is not None:
             page.field(name, f"{value:.4g}")
+    if result.grade.repairs:
+        page.field("repairs", ", ".join(result.grade.repairs))
+    for violation in result.grade.violations:
+        page.field("schema", violation)
     for judge, grade in transcript.judged:
         page.field(f"by {judge}", _graded(grade))
     judged = [(judge, dict(_verdicts(grade))) for judge, grade in transcript.judged]

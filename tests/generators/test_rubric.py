@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generators.grading.answer import Answer
-from generators.grading.checks import Answered, Gated, ListsNumber, NumberPrecision, ValueEquals
+from generators.grading.checks import FitsSchema, Gated, ListsNumber, NumberPrecision, ValueEquals
 from generators.grading.rubric import (
     Criterion,
     Metarubric,
@@ -20,7 +20,7 @@ from generators.task import TruthTable
 TABLES = {"images": TruthTable(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
 RUBRIC = fill_rubric(
     (
-        Metarubric("given", "IF", 1.0, "There is an answer.", Answered()),
+        Metarubric("given", "IF", 1.0, "There is an answer.", FitsSchema('{"minProperties": 1}')),
         Metarubric(
             "counts",
             "IM",
@@ -72,7 +72,7 @@ def test_what_needs_the_key_is_told_from_what_every_instance_asks_alike():
     assert score_parts(RUBRIC, (*verdicts[:-1], False)) == (0.5, pytest.approx(1 / 7))
     assert score_parts(RUBRIC, (None,) * 6) == (None, None)
     assert score_parts(RUBRIC, (None, True, *(None,) * 4)) == (1.0, None)
-    guarded = Gated(Answered(), NumberPrecision(("numbers",), (1.0,)))
+    guarded = Gated(FitsSchema('{"minProperties": 1}'), NumberPrecision(("numbers",), (1.0,)))
     metas = (Metarubric("fit", "SR", 1.0, "It fits.", guarded),)
     assert score_parts(fill_rubric(metas, TABLES), (True,)) == (1.0, None)
 

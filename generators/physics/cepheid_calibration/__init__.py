@@ -35,7 +35,7 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's cepheid_calibration
     name=NAME,
-    version="1",
+    version="2",
     summary="calibrate Cepheids' period and luminosity with redshifts read off spectra",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,

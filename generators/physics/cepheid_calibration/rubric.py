@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
+from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
 from generators.grading import (
     Gated,
     ItemList,
@@ -69,7 +69,8 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     ample = ItemRecall(_LIST, used, source=_SOURCE)
     # ... and a line without its redshifts is a guess (R8e).
     read = ShareOf(tuple(_redshift_within(row, _NEAR) for row in redshifts))
-    metarubrics = (*_lists(precise, ample), *_fit(read))
+    form = form_criteria(NAME, ANSWER_SCHEMA, 0.2)
+    metarubrics = (*form, *_lists(precise, ample), *_fit(read))
     return fill_rubric(metarubrics, dict(truth.tables))
 
 

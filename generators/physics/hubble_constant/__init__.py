@@ -35,7 +35,7 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's hubble_constant
     name=NAME,
-    version="1",
+    version="2",
     summary="measure the Hubble constant from pictures of spectra and a table of Cepheids",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
+from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
 from generators.grading import (
     Gated,
     ItemCount,
@@ -82,13 +82,7 @@ def _sections() -> tuple[Metarubric, ...]:
     """Criteria on the parts that an answer must have: 0.45 of 28.45."""
     some = ItemPrecision(_REDSHIFTS, ("any",), share=0.0)
     return (
-        Metarubric(
-            "summary",
-            "IF",
-            0.15,
-            "The answer has a summary, and ends with the JSON object that the task asks for.",
-            ValueEquals(("task",), NAME),
-        ),
+        *form_criteria(NAME, ANSWER_SCHEMA, 0.15),
         Metarubric(
             "z_estimation_section",
             "IF",

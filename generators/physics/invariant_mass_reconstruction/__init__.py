@@ -41,7 +41,7 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's invariant_mass_reconstruction
     name=NAME,
-    version="1",
+    version="2",
     summary="reconstruct the masses of electron pairs, and fit an unknown particle's peak",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of
+from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of
 from generators.grading import (
     PAIRS,
     Check,
@@ -25,7 +25,6 @@ from generators.grading import (
     Row,
     Rubric,
     ShareOf,
-    ValueEquals,
     fill_rubric,
     number_between,
 )
@@ -148,13 +147,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
         )
 
     return (
-        Metarubric(
-            "answer_block",
-            "IF",
-            0.15,
-            "The answer ends with the JSON object that the task asks for.",
-            ValueEquals(("task",), NAME),
-        ),
+        *form_criteria(NAME, ANSWER_SCHEMA, 0.15),
         _stated("final_result_mass", "mass_GeV", "mass"),
         _stated("final_result_width", "width_GeV", "decay width"),
         Metarubric(

@@ -34,7 +34,7 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's lissajous_figures
     name=NAME,
-    version="1",
+    version="2",
     summary="find faulty power supplies, and the machines that make them, on oscilloscopes",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,

@@ -9,7 +9,7 @@ import string
 from dataclasses import dataclass
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
+from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
 from generators.grading import (
     TEXTS,
     Check,
@@ -79,17 +79,18 @@ def _frequency(row: Row) -> ItemNumber:
 def _sections() -> tuple[Metarubric, ...]:
     """A section that is there and lists nothing is a section: the gates see to the rest."""
     return (
+        *form_criteria(NAME, ANSWER_SCHEMA, 0.1),
         Metarubric(
             "qa_section",
             "IF",
-            0.2,
+            0.15,
             "The answer has a section DATA FOR QUALITY ASSURANCE.",
             ItemRecall(FAULTY, ()),
         ),
         Metarubric(
             "management_section",
             "IF",
-            0.2,
+            0.15,
             "The answer has a section DATA FOR MANAGEMENT.",
             ItemRecall(MACHINES, ()),
         ),

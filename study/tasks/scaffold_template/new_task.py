@@ -17,6 +17,7 @@ from generators.family import (
     FamilyParameters,
     InputFiles,
     answer_schema,
+    form_criteria,
     list_of,
 )
 from generators.grading import (
@@ -30,7 +31,6 @@ from generators.grading import (
     Row,
     Rubric,
     ShareOf,
-    ValueEquals,
     fill_rubric,
     number_near,
 )
@@ -170,13 +170,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
         return Gated(ListsItem(_BAD, str(row["id"])), precise)
 
     return (
-        Metarubric(
-            "answer_block",
-            "IF",
-            0.2,
-            "The answer ends with the JSON object that the task asks for.",
-            ValueEquals(("task",), NAME),
-        ),
+        *form_criteria(NAME, ANSWER_SCHEMA, 0.2),
         Metarubric(
             "bad_readings",
             "DH",

@@ -176,7 +176,7 @@ def marks(numbers, average):
     truth = make_truth(LINES)
     answer = Answer({"task": "compute_average", "numbers": numbers, "average": average})
     verdicts = check_answer(make_rubric(truth), answer)
-    return list(verdicts[1:5]), verdicts[5]
+    return list(verdicts[2:6]), verdicts[6]
 
 
 def test_the_truth_is_that_of_the_written_numbers():

@@ -200,6 +200,7 @@ def verdicts_on(truth, counts, average):
 def test_a_miscount_costs_its_picture_and_the_average_but_not_consistency():
     assert verdicts_on([1, 2, 3, 4], [1, 2, 3, 5], 2.75) == {
         "answer_block": [True],
+        "answer_schema": [True],
         "count_circles": [True, True, True, False],
         "average_circles": [False],
         "average_consistent": [True],

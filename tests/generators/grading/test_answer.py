@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.catalog import INSTALLED
-from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer, parse_block
+from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
+from generators.grading.blocks import parse_block
 from generators.grading.rubric import check_answer
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
@@ -51,7 +52,8 @@ def parsed(text: str, answer_file: bytes | None = None) -> object:
         block('{"average": ' + "9" * 5000 + "}"),
         block("[" * 10_000 + "]" * 10_000),
         block('{"a":' * 10_000 + "1" + "}" * 10_000),
-        '<answer>\n{"average": 3}',
+        '<answer>\n{"average": 3',
+        '<answer>\n{"average": 3}\nor {"average": 4}',
         '{"average": 3}\n</answer>',
         '</answer>\n{"average": 3}\n<answer>',
     ],
@@ -113,8 +115,20 @@ def test_unknown_keys_are_kept_and_harmless():
         " " * MAX_ANSWER_BYTES,
         "<answer>" + "\n" * MAX_ANSWER_BYTES,
         block('{"a":' * 700_000),
+        block('{"a":' * 300_000 + ",}" * 300_000),
+        block("{" + ",}" * 1_900_000),
+        block("{" + ", " * 1_900_000 + "}"),
+        block('{"' + '\\"' * 1_900_000 + ",}"),
+        block("{" + '"' * 3_900_000 + ",}"),
+        "```\n{}}\n" * 400_000,
+        "\n{" * 2_000_000,
+        "&lt; answer &gt;{" * 200_000,
     ],
-    ids=["list", "opening", "opening-loose", "closing", "invalid", "blank", "lines", "nested"],
+    ids=[
+        *("list", "opening", "opening-loose", "closing", "invalid", "blank", "lines", "nested"),
+        *("deep-commas", "commas", "spaced-commas", "escapes", "quotes", "fences", "braces"),
+        "entities",
+    ],
 )
 def test_a_hostile_text_costs_time_in_proportion(text):
     assert parse_answer(text) is None
@@ -159,9 +173,9 @@ def test_a_contradicting_key_of_duplicates_earns_nothing():
 @pytest.mark.timeout(120)
 def test_a_huge_listing_is_graded_at_once():
     instance = AVERAGE.generate("hard", public_seeds(1)[0])
-    answer = Answer({"numbers": [1.5] * 2_000_000, "average": 1.5})
-    verdicts = check_answer(instance.rubric, answer)
-    assert sum(bool(verdict) for verdict in verdicts) == 1  # that there is an answer
+    listed = {"task": AVERAGE.name, "numbers": [1.5] * 2_000_000, "average": 1.5}
+    verdicts = check_answer(instance.rubric, Answer(listed))
+    assert sum(bool(verdict) for verdict in verdicts) == 1  # that it names the task
 
 
 json_values = st.recursive(

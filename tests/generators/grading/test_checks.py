@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from generators.grading.answer import Answer
 from generators.grading.checks import (
-    Answered,
+    FitsSchema,
     Gated,
     ListsNumber,
     MeanAgrees,
@@ -18,6 +18,7 @@ from generators.grading.checks import (
     NumberRecall,
     NumberWithin,
     ShareOf,
+    Unrepaired,
     ValueEquals,
     check_as_json,
     passes,
@@ -30,7 +31,8 @@ PRECISE = NumberPrecision(("numbers",), (1.0, 1.0, 2.0, 3.0))
 COMPLETE = NumberRecall(("numbers",), (1.0, 1.0, 2.0, 3.0), tolerance=0.01)
 CONSISTENT = MeanAgrees(("average",), ("counts",), 2, 0.005)
 EVERY_CHECK = (
-    Answered(),
+    FitsSchema('{"minProperties": 1}'),
+    Unrepaired(WITHIN),
     WITHIN,
     THREE,
     ValueEquals(("counts", "1.png"), "three"),

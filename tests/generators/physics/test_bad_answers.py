@@ -92,7 +92,8 @@ def test_a_block_that_is_not_valid_earns_nothing(name, spoil):
 @BOTH
 def test_an_answer_that_is_cut_off_earns_nothing(name):
     whole = f"SUMMARY: all is well.\n\n{block(key_of(name))}"
-    assert score(name, whole[: whole.index("</answer>")]) == 0.0
+    assert score(name, whole[: whole.index("}\n</answer>")]) == 0.0
+    assert 0.98 < score(name, whole[: whole.index("</answer>")]) <= 1.0  # nothing but the tag
 
 
 @BOTH

@@ -436,6 +436,8 @@ def test_the_marks_are_as_specified():
     rubric = make_rubric(truth_of("easy"))
     weights = {each.metarubric: (each.dimension, each.weight) for each in rubric.criteria}
     assert weights == {
+        "answer_block": ("IF", 0.1),
+        "answer_schema": ("IF", 0.1),
         "cepheids_with_data": ("DH", 2.0),
         "cepheids_without_data": ("DH", 2.0),
         "estimated_redshifts": ("IM", 14.0),

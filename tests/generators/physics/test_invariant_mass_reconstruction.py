@@ -544,7 +544,8 @@ def test_the_weights_are_those_of_the_decision():
         criteria = instance_of(difficulty).rubric.criteria
         weights = {each.metarubric: (each.dimension, each.weight) for each in criteria}
         assert weights == {
-            "answer_block": ("IF", 0.15),
+            "answer_block": ("IF", 0.075),
+            "answer_schema": ("IF", 0.075),
             "final_result_mass": ("IF", 0.15),
             "final_result_width": ("IF", 0.15),
             "detector_dimensions": ("IM", 1.0),

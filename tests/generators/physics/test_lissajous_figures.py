@@ -662,8 +662,10 @@ def test_the_weights_are_those_of_the_decision():
     criteria = instance_of("hard").rubric.criteria
     weights = {each.metarubric: (each.dimension, each.weight) for each in criteria}
     assert weights == {
-        "qa_section": ("IF", 0.2),
-        "management_section": ("IF", 0.2),
+        "answer_block": ("IF", 0.05),
+        "answer_schema": ("IF", 0.05),
+        "qa_section": ("IF", 0.15),
+        "management_section": ("IF", 0.15),
         "faulty_supplies": ("DH", 3.0),
         "notfaulty_supplies": ("DH", 3.0),
         "supplies_frequency": ("IM", 10.0),

@@ -11,7 +11,7 @@ from generators.catalog import INSTALLED
 from generators.grading.rubric import DIMENSIONS
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
-from harness.episode import Episode, GradeStatus, StopReason
+from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.errors import HarnessError
 from harness.model import Usage
@@ -61,13 +61,36 @@ def test_the_key_scores_full_marks_from_text_or_file(task: Family) -> None:
         }
 
 
-def test_the_block_in_the_text_counts_before_the_file() -> None:
+def test_a_complete_file_counts_before_part_of_an_answer_in_the_text() -> None:
     instance = instance_of("compute_average")
-    key = json.dumps(INSTALLED.family("compute_average").key(instance.truth)).encode()
-    grade = grade_episode(instance, episode_of(instance, block({"numbers": []}), key))
-    assert grade.status is GradeStatus.GRADED
-    assert grade.score is not None
-    assert grade.score < 0.15
+    key = INSTALLED.family("compute_average").key(instance.truth)
+    wrong = {"task": "compute_average", "numbers": [], "average": 0}
+    file = json.dumps(key).encode()
+    assert grade_episode(instance, episode_of(instance, block({"numbers": []}), file)).score == 1.0
+    score = grade_episode(instance, episode_of(instance, block(wrong), file)).score
+    assert score is not None
+    assert score < 0.15
+
+
+def test_a_grade_names_repairs_and_violations_beside_the_criteria_that_they_cost() -> None:
+    instance = instance_of("compute_average")
+    key = INSTALLED.family("compute_average").key(instance.truth)
+    clean = grade_episode(instance, episode_of(instance, block(key)))
+    assert (clean.score, clean.repairs, clean.violations) == (1.0, (), ())
+    loose = f"Done.\n```json\n{json.dumps(key | {'mood': 1})[:-1]},}}\n```"
+    grade = grade_episode(instance, episode_of(instance, loose))
+    assert grade.repairs == ("tag_missing", "trailing_comma")
+    assert lost(grade) == {"answer_block/0"}
+    assert grade.score == pytest.approx(1 - 0.1 / 12.2)
+    grade = grade_episode(instance, episode_of(instance, block(key | {"average": "3"})))
+    assert grade.violations == ('$.average: does not meet type: "number"',)
+    assert lost(grade) == {"answer_schema/0", "computed_average/0"}
+
+
+def lost(grade: Grade) -> set[str]:
+    return {
+        name for name, verdict in zip(grade.criteria, grade.verdicts, strict=True) if not verdict
+    }
 
 
 @pytest.mark.parametrize("text", ["", "42", "<answer>\n{\n</answer>", block([1]), "<answer>NaN"])

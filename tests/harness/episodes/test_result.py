@@ -41,6 +41,7 @@ def grade(status: GradeStatus, verdicts: tuple[bool | None, ...], score: float |
 def test_a_graded_episode_fills_every_column() -> None:
     steps = (step(use("memory"), use("disk", "memory")), step())
     graded = grade(GradeStatus.GRADED, (True, False, None), 0.75)
+    graded = replace(graded, repairs=("fence", "tag_form"))
     row = row_of(summarise_episode(3, CELL, episode(*steps), graded, 2), Arm.PRIVATE)
     assert row == ResultRow(
         wave=3, model="m", arm=Arm.PRIVATE, stratum="circles/hard", family="circles",
@@ -48,7 +49,7 @@ def test_a_graded_episode_fills_every_column() -> None:
         status=Status.SCORED, score=0.75, passed=1, total=2, score_sr=0.75, score_dh=None,
         score_im=None, score_if=0.75, stop_reason="answered", error_class="",
         limits_hit="disk,memory", turns=2, tool_calls=2, input_tokens=10, output_tokens=4,
-        cost_usd=None, seconds=7.5, attempts=2, served_version="v-2026",
+        cost_usd=None, seconds=7.5, attempts=2, served_version="v-2026", repairs="fence,tag_form",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
-from generators.grading.checks import Answered, Check, NumberWithin
+from generators.grading.checks import Check, NumberWithin
 from generators.grading.rubric import Criterion, Rubric
 from generators.seed import Seed
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec
@@ -35,7 +35,7 @@ RIGHT = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 6.0}
 
 def criterion(meta: str, row: int, weight: float, dimension: str, check: Check) -> Criterion:
     text = f"It states {check.path[0]}." if isinstance(check, NumberWithin) else "It answers."
-    source = "" if isinstance(check, Answered) else f"{meta}/{row}"
+    source = "" if meta == "form" else f"{meta}/{row}"
     return Criterion(f"{meta}/{row}", meta, text, dimension, weight, source, check)
 
 
@@ -47,7 +47,7 @@ RUBRIC = Rubric(
     (
         *(criterion("fit", row, 5.0, "SR", within(name)) for row, name in enumerate("abcd")),
         *(criterion("counts", row, 3.0, "DH", within(name)) for row, name in enumerate("ef")),
-        criterion("form", 0, 2.0, "IF", Answered()),
+        criterion("form", 0, 2.0, "IF", NumberWithin(("a",), -1e9, 1e9)),
     )
 )
 SPEC = TaskSpec("by_hand", "1", "easy", ())

@@ -7,6 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from generators.templates import template_family
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.errors import AttemptFailed, HarnessError
-from harness.judging.grade import build_judge, judge_episode, pin_judge
+from harness.judging.grade import build_judge, judge_episode, pin_judge, submitted
 from harness.judging.judge import (
     CHUNK,
     MAX_CHARS,
@@ -287,6 +288,33 @@ def test_a_templated_question_is_put_as_what_is_right_whether_said_or_written_to
     assert questions[0].startswith(f'The answer states that the answer is "{expected}"')
     assert questions[2].startswith("The file 'a.json' gives as its result JSON of the same value")
     assert request_body(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
+
+
+@pytest.mark.parametrize(
+    ("message", "file", "end"),
+    [
+        ("Done.\n<answer>\n@\n</answer>", None, "</answer>"),
+        (
+            "Done.\n```json\n@\n```",
+            None,
+            "\n\n[file answer block, as it was read]\n<answer>\n@\n</answer>",
+        ),
+        ("Done.", "@", "\n\n[file answer.json]\n<answer>\n@\n</answer>"),
+        ("Done.", "```\n@\n```", "\n\n[file answer.json]\n<answer>\n@\n</answer>"),
+        ('<answer>\n{"a": 1}\n</answer>', "@", "\n\n[file answer.json]\n<answer>\n@\n</answer>"),
+        ("Done.", "{", "\n\n[file answer.json]\n{"),
+    ],
+)
+def test_a_judge_reads_last_the_block_that_exact_grading_reads(
+    message: str, file: str | None, end: str
+) -> None:
+    family = INSTALLED.family("compute_average")
+    instance = family.generate("easy", Seed(bytes(32)))
+    key = json.dumps(family.key(instance.truth))
+    message, end = message.replace("@", key), end.replace("@", key)
+    written = None if file is None else file.replace("@", key).encode()
+    episode = replace(handed_in(instance, message), answer_file=written)
+    assert submitted(instance.brief, episode) == message.removesuffix(end) + end
 
 
 def test_requests_that_fail_are_handed_over_as_they_are_received() -> None:

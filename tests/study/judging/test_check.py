@@ -33,7 +33,7 @@ judges:
   second: {{provider: openai, model: second-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
 """
 FEW = 80  # criteria, where a small check shows as much
-STRATA = [("count_circles", "1", "easy"), ("hubble_constant", "1", "easy")]
+STRATA = [("count_circles", "2", "easy"), ("hubble_constant", "2", "easy")]
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
 BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
 ORDERS = ("true for every", "Mark each as met", "with met true")

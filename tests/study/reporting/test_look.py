@@ -37,6 +37,7 @@ from study.protocol.protocol import ModelFacts
 from study.reporting.context import check_report
 from study.reporting.look import build_look, write_internal
 from study.sweeps.spending import sum_spends
+from study.transcripts.find import instance_of
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -272,8 +273,11 @@ def again(study: Study, *options: str) -> tuple[int, Told, str]:
 def arms_of(study: Study) -> dict[str, Arm]:
     """The arm of each answer of the first wave, by its text: what no judge can know."""
     arms, identities = {entry.instance: entry.arm for entry in study.entries()}, study.identities()
+    briefs = {entry.instance: instance_of(study, entry).brief for entry in study.entries()}
     return {
-        submitted(read_attempt(study, cell.episode, identities)): arms[cell.instance]
+        submitted(briefs[cell.instance], read_attempt(study, cell.episode, identities)): arms[
+            cell.instance
+        ]
         for cell in finished_waves(study, 0)[0]
     }
 

@@ -72,7 +72,7 @@ def test_problems_are_named_on_page_and_screen(
     assert "values of &lt;a.b&gt;" in page
     print_survey(bad, as_json=False)
     shown = capsys.readouterr().out
-    assert "out of bounds compute_average@1/easy: the solver scores 0.500, below 0.98" in shown
+    assert "out of bounds compute_average@2/easy: the solver scores 0.500, below 0.98" in shown
     assert "share 3 ids" in shown
 
 
@@ -82,7 +82,7 @@ def test_the_table_fits_eighty_columns(found: Survey, capsys: pytest.CaptureFixt
         Survey(tuple(dataclasses.replace(each, family=longest) for each in found.strata), ()), False
     )
     shown = capsys.readouterr().out
-    assert f"{longest}@1" in shown
+    assert f"{longest}@2" in shown
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
 
@@ -97,7 +97,7 @@ def test_the_command_writes_page_and_json(tmp_path: Path) -> None:
     body = json.loads(result.stdout)
     assert body["holds"]
     assert [each["difficulty"] for each in body["strata"]] == ["easy", "medium", "hard"]
-    assert body["strata"][0]["criteria"][1]["metarubric"] == "found_numbers"
+    assert body["strata"][0]["criteria"][2]["metarubric"] == "found_numbers"
     assert "compute_average" in page.read_text(encoding="utf-8")
 
 
