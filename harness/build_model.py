@@ -234,7 +234,8 @@ def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
     sampling = Sampling(**settings.values(Sampling, names), extra_body=body)
     if sampling.reasoning_budget is not None and sampling.reasoning_effort is not None:
         raise settings.wrong("reasoning_budget", "give this or `reasoning_effort`, not both")
-    model = cls(pin.name, pin.version, settings.address(cls.usual_address), key, sampling)
+    usual = "" if "project" in cls.own_settings else cls.usual_address  # that of the region
+    model = cls(pin.name, pin.version, settings.address(usual), key, sampling)
     _set_place(model, settings)
     return model
 

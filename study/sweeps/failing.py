@@ -24,6 +24,7 @@ _REMEDIES = {
     "timeout": "no reply in time: raise `seconds`, or lower the load",
     "bad_request": "the server refuses the request: are `model` and its settings right?",
     "malformed": "the reply cannot be read: is this address that of such a server?",
+    "too_large": "the reply has more than 64 MiB: is this address that of such a server?",
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from harness.model import ModelRequest
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.google_cloud import cloud_credentials
+from harness.models.providers.google_cloud import VERTEX_ADDRESS, cloud_credentials
 from harness.models.providers.transport import keeping_client
 
 
@@ -36,10 +36,13 @@ class AnthropicModel(ProviderModel):
 
     def _connection(self, client: Any) -> Connection:
         from pydantic_ai.models.anthropic import AnthropicModel as Chat
+        from pydantic_ai.profiles.anthropic import AnthropicModelProfile
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
+        # A temperature that is set is sent, also to a model that is known to refuse it.
+        profile = AnthropicModelProfile(anthropic_disallows_sampling_settings=False)
         provider = AnthropicProvider(anthropic_client=client)
-        return Connection(Chat(self._version, provider=provider), client.close)
+        return Connection(Chat(self._version, provider=provider, profile=profile), client.close)
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)
@@ -58,7 +61,7 @@ class VertexAnthropicModel(AnthropicModel):
 
     libraries = ("anthropic", "google.auth")
     extra = "anthropic,google"
-    usual_address = ""  # that of the region
+    usual_address = VERTEX_ADDRESS
     key_variable = ""
     own_settings = ("reasoning_budget", "region", "project")
 

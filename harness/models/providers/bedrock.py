@@ -30,6 +30,7 @@ class BedrockModel(ProviderModel):
 
     async def _connect(self) -> Connection:
         from pydantic_ai.models.bedrock import BedrockConverseModel
+        from pydantic_ai.profiles.anthropic import AnthropicModelProfile
 
         provider = self._provider()
         client = provider.client
@@ -45,7 +46,10 @@ class BedrockModel(ProviderModel):
             await http.aclose()
             await asyncio.to_thread(client.close)
 
-        return Connection(BedrockConverseModel(self._version, provider=provider), close)
+        # A temperature that is set is sent, also to a model that is known to refuse it.
+        profile = AnthropicModelProfile(anthropic_disallows_sampling_settings=False)
+        chat = BedrockConverseModel(self._version, provider=provider, profile=profile)
+        return Connection(chat, close)
 
     def _provider(self) -> Any:
         from pydantic_ai.providers.bedrock import BedrockProvider

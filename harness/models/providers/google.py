@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from harness.model import ModelRequest
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.google_cloud import cloud_credentials
+from harness.models.providers.google_cloud import VERTEX_ADDRESS, cloud_credentials
 from harness.models.providers.transport import keeping_client
 
 
@@ -58,7 +58,7 @@ class VertexModel(GoogleModel):
     """A model of Google's on Vertex AI, in a ``region`` of a ``project``."""
 
     extra = "google"
-    usual_address = ""  # that of the region
+    usual_address = VERTEX_ADDRESS
     key_variable = ""
     own_settings = ("send_seed", "reasoning_budget", "region", "project")
 

@@ -1,4 +1,4 @@
-"""Credentials of Google Cloud."""
+"""Google Cloud: the address of Vertex AI, and credentials."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.errors import ModelUnavailable
 
+VERTEX_ADDRESS = "https://aiplatform.googleapis.com"  # of Google; requests go to the region's own
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 

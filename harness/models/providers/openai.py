@@ -82,6 +82,8 @@ class OpenAIModel(ProviderModel):
         settings = super()._settings(request)
         settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
         body = dict(self._sampling.extra_body)
+        # pydantic-ai drops these for models that it knows to refuse them: what is set is sent.
+        body |= {key: settings.pop(key) for key in ("temperature", "top_p") if key in settings}
         # Under the protocol's own name: a compatible server's model has no profile to map it by.
         effort = settings.pop("thinking", None)
         if self.protocol == RESPONSES:

@@ -108,6 +108,8 @@ def test_who_is_behind_an_address_is_its_host() -> None:
     assert provider_of(pin("a", "agent_server", "http://10.0.0.1:9000")) == "10.0.0.1"
     direct, spelt = pin("a", "anthropic"), pin("a", "anthropic", "https://api.anthropic.com")
     assert provider_of(direct) == provider_of(spelt) == "api.anthropic.com"
+    for provider in ("vertex", "vertex_anthropic"):  # Google sees what is sent to either
+        assert provider_of(pin("a", provider)) == "aiplatform.googleapis.com"
     assert provider_of(pin("a", "bedrock")) == "bedrock"
 
 

@@ -115,6 +115,26 @@ def test_what_is_set_is_sent(dialect: Dialect) -> None:
     assert ": 77" in sent
 
 
+# Models that reason, and refuse a temperature.
+REASONERS = {
+    "anthropic": "claude-opus-4-8",
+    "google": "gemini-3-pro",
+    "bedrock": "us.anthropic.claude-opus-4-8",
+}
+
+
+def test_what_is_set_is_sent_to_a_model_that_refuses_it(dialect: Dialect) -> None:
+    """The provider's refusal is an error in the open; another temperature than the pin's is not."""
+    open_to_all = replace(dialect, path=".*")
+    with open_to_all.serve(dialect.speak("x", [], "")) as served:
+        settings = Sampling(temperature=0.5, max_tokens=77)
+        version = REASONERS[dialect.name]
+        model = dialect.model("m", version, served.url, dialect.given, settings)
+        ask(model)
+        model.close()
+    assert ": 0.5" in json.dumps(served.requests[0])
+
+
 @pytest.mark.parametrize(
     "kind",
     ["rate_limit", "overload", "auth", "bad_request", "context_length", "content_filter",

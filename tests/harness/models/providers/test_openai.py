@@ -282,6 +282,14 @@ def test_every_try_is_kept_as_it_was_received_and_counted_by_class() -> None:
     ]  # fmt: skip
 
 
+def test_a_temperature_is_sent_to_a_model_that_refuses_it() -> None:
+    with serve(completion("x")) as served:
+        model = OpenAIModel("m", "gpt-5", served.url, KEY, Sampling(temperature=0.5, top_p=0.9))
+        model.respond(ModelRequest(OPENING, (), SEED))
+        model.close()
+    assert [served.requests[0][name] for name in ("temperature", "top_p")] == [0.5, 0.9]
+
+
 def test_pauses_grow_with_jitter_from_the_seed_alone() -> None:
     assert pause(1.0, 0, None, SEED) == pause(1.0, 0, None, SEED)
     for tried in range(4):
