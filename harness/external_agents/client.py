@@ -185,7 +185,7 @@ class AgentServer:
                 break
             except _ServerError as error:
                 wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
-                again = error.kind in RETRIED and tried < self._terms.retries
+                again = error.kind in RETRIED and tried < self._terms.retries and wait < seconds
                 if not again or conversation.received or not untouched():
                     conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
                     break

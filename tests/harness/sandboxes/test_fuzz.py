@@ -31,7 +31,7 @@ INSTANCE = INSTALLED.family("compute_average").generate("easy", SEED)
 LIMITS = Limits(
     turns=8,
     tool_seconds=1.0,
-    episode_seconds=120.0,
+    working_seconds=120.0,
     memory_bytes=64 << 20,
     disk_bytes=8 << 20,
     processes=48,
@@ -59,7 +59,7 @@ def outcome(provider: DockerSandboxes, seed: int) -> str:
     attack = generate(seed)
     turns = (*attack.turns, python("print(6 * 7)"), say("Done."))
     spec = TaskSpec("compute_average", "1", "easy", ())
-    model = Playback(turns, "hostile", trusted=False)
+    model = Playback((*turns, say("Done.")), "hostile", trusted=False)
     cell = Cell("sha256:" + "e" * 64, spec, INSTANCE.id, SEED, model.name, 0)
     request = AttemptRequest(cell, 1, BRIEF, run="fuzz", journal=MemoryJournal())
     episode = run_attempt(request, model, provider, noon)
