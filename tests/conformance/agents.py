@@ -77,16 +77,20 @@ def _numbers(asked: Asked) -> list[float]:
 
 
 def explore(turns: int, size: int = 1500) -> Callable[[Asked], Said]:
-    """A model that writes a file of ``size`` characters and reads it again, for so many turns."""
+    """A model that writes and reads files of ``size`` characters for so many turns, and looks at a
+    picture every ten."""
 
     def model(asked: Asked) -> Said:
         taken = len(asked.calls)
         if taken >= turns or not asked.may_call:
             return Said('<answer>\n{"x": 1}\n</answer>', thought="Done.")
+        if taken % 10 == 9:
+            look = Call("view_image", {"path": "plot.png"})
+            return Said("Look at it.", (look,), "What does it show?")
         path = f"file{taken // 2}.txt"
-        content = f"{taken} " * (size // len(f"{taken} "))
         if taken % 2:
             return Said("Read it.", (Call("read_file", {"path": path}),), "What is there?")
+        content = f"{taken} " * (size // len(f"{taken} "))
         write = Call("write_file", {"path": path, "content": content})
         return Said("Write it.", (write,), "I need a file.")
 

@@ -19,6 +19,7 @@ class PromptCache(ABC):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._now = 0.0
         self._used: dict[bytes, float] = {}  # digest of a prefix → time of its last use
         self._lock = threading.Lock()
 
@@ -26,6 +27,7 @@ class PromptCache(ABC):
         """Return the tokens of the input that are read from the cache and those written to it.
         Shorter prefixes than ``minimum`` tokens are not stored."""
         with self._lock:
+            self._now = self._clock()
             return self._take(asked, minimum)
 
     @abstractmethod
@@ -33,10 +35,10 @@ class PromptCache(ABC):
 
     def _alive(self, digest: bytes) -> bool:
         last = self._used.get(digest)
-        return last is not None and self._clock() - last <= LIFETIME
+        return last is not None and self._now - last <= LIFETIME
 
     def _use(self, digest: bytes) -> None:
-        self._used[digest] = self._clock()
+        self._used[digest] = self._now
 
 
 class AutomaticCache(PromptCache):

@@ -16,6 +16,7 @@ from tests.conformance.server import KEY, USER, Server
 # Of a machine that has other keys too: they may not be used.
 ENVIRONMENT = {
     "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY,
+    "AZURE_OPENAI_API_KEY": KEY, "CLOUD_TOKEN": KEY,
     "AWS_DEFAULT_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": USER,
     "AWS_SECRET_ACCESS_KEY": "secret", "ANTHROPIC_AUTH_TOKEN": "from-the-environment",
 }  # fmt: skip
@@ -54,17 +55,27 @@ class Client:
             model.close()
 
 
+_THINKS = {"reasoning_effort": "low", "max_tokens": 8000}
+_CLOUD = {"region": "us-east5", "project": "p", "api_key_env": "CLOUD_TOKEN"}
 CLIENTS = (
-    Client("chat", "openai", "chat", "gpt-4.1-mini", "/v1", signs=False),
+    Client("chat", "openai", "chat", "gpt-4.1-mini", "/v1", {"send_cache_key": True}, signs=False),
+    Client("azure_chat", "azure", "chat", "gpt-4.1", "/openai/v1", signs=False),
     Client(
-        "messages", "anthropic", "messages", "claude-opus-4-8",
-        thinking={"reasoning_effort": "low", "max_tokens": 8000},
+        "responses", "openai", "responses", "gpt-5-mini", "/v1",
+        {"protocol": "responses", "send_cache_key": True, "reasoning_effort": "low"},
+    ),
+    Client(
+        "azure_responses", "azure", "responses", "gpt-5", "/openai/v1",
+        {"protocol": "responses", "reasoning_effort": "low"},
+    ),
+    Client("messages", "anthropic", "messages", "claude-opus-4-8", thinking=_THINKS),
+    Client(
+        "vertex_messages", "vertex_anthropic", "messages", "claude-opus-4-7", "/v1", _CLOUD, _THINKS
     ),
     Client("gemini", "google", "gemini", "gemini-3-pro-preview",
            thinking={"reasoning_effort": "low"}),
-    Client(
-        "converse", "bedrock", "converse", "anthropic.claude-opus-4-8",
-        thinking={"reasoning_effort": "low", "max_tokens": 8000},
-    ),
+    Client("vertex_gemini", "vertex", "gemini", "gemini-2.5-flash", "", _CLOUD,
+           {"reasoning_effort": "low"}),
+    Client("converse", "bedrock", "converse", "anthropic.claude-opus-4-8", thinking=_THINKS),
 )  # fmt: skip
 BY_NAME = {client.name: client for client in CLIENTS}

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from generators.catalog import INSTALLED
 from generators.seed import Seed
-from generators.task import Asset, Limits, TaskSpec
+from generators.task import Asset, Brief, Limits, TaskSpec
 from harness.build_model import build_model
-from harness.episode import Cell
+from harness.episode import Cell, StopReason
 from harness.episodes.result import EpisodeResult
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
+from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
 from harness.sweep.leases import LeaseBook, WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, close_cell, read_result, run_cell
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
-from tests.conformance.agents import solve
+from tests.conformance.agents import explore, solve
 from tests.conformance.clients import ENVIRONMENT, Client
 from tests.conformance.faults import SAID, Schedule
 from tests.conformance.server import serving
@@ -194,3 +200,55 @@ def _cause(each: Finished) -> str:
         return next((kind for kind in SAID if kind in each.faults), "other")
     passing = all(failure in _PASSING for failure in each.failures)
     return "retries" if passing and len(each.faults) > len(each.failures) else "other"
+
+
+SECONDS_A_TURN = 20.0  # on the server's clock
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """Tokens of a long episode: the whole input and what came of it from the cache, as the server
+    counted them and as the episode has them."""
+
+    turns: int
+    served: tuple[int, int]
+    recorded: tuple[int | None, int | None]
+    refused: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """Share of the input that came from the cache."""
+        return self.served[1] / self.served[0]
+
+
+def use_cache(client: Client, turns: int) -> CacheUse:
+    """Run one episode of so many turns with an agent that thinks, if the client's may."""
+    now = itertools.count()
+    brief = Brief(
+        "Find x.", (Asset("plot.png", "image/png", plot()),), _SCHEMA, Limits(turns=turns + 1)
+    )
+    cell = Cell("sha256:e", TaskSpec("x", "1", "easy", ()), "i", ROOT, client.name, 0)
+    request = AttemptRequest(cell, 1, brief, run="r", journal=MemoryJournal())
+    with (
+        serving(explore(turns), clock=lambda: next(now) * SECONDS_A_TURN) as server,
+        client.model(server, **client.thinking) as model,
+    ):
+        episode = run_attempt(request, model, FoldersInMemory(), lambda: "2026-11-21T12:00:00Z")
+    assert episode.stop is StopReason.ANSWERED, (episode.stop, episode.error_class, server.refused)
+    counts = server.tokens
+    return CacheUse(
+        len(episode.steps),
+        (sum(each.input for each in counts), sum(each.cached for each in counts)),
+        (episode.usage.input_tokens, episode.usage.cached_tokens),
+        tuple(server.refused),
+    )
+
+
+_SCHEMA = '{"properties":{"x":{"type":"number"}},"required":["x"],"type":"object"}'
+
+
+def plot() -> bytes:
+    """A picture of 800 × 600 pixels."""
+    data = io.BytesIO()
+    Image.new("RGB", (800, 600), "white").save(data, "PNG")
+    return data.getvalue()

@@ -4,7 +4,6 @@ that is given as a function. It remembers what broke a rule."""
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -57,7 +56,6 @@ class Server:
         self._caches: dict[str, PromptCache] = {
             name: each.cache(self.clock) for name, each in FORMATS.items()
         }
-        self._count = itertools.count(1)
         self._not_before: dict[bytes, float] = {}
 
     def respond(self, incoming: Incoming) -> Answer:
@@ -137,8 +135,8 @@ class Server:
         tokens = Tokens(size, cached, written, output, thought)
         if self.records:
             self.tokens.append(tokens)
-        number = f"{next(self._count):08d}"
-        reply = Reply(said, tokens, f"{asked.model}-2026-11-01", number)
+        digest = hashlib.sha256(incoming.body).hexdigest()[:24]
+        reply = Reply(said, tokens, f"{asked.model}-2026-11-01", digest)
         return format_.write(asked, reply, self.memory)
 
 

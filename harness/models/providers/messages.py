@@ -65,8 +65,12 @@ def reply_from_response(
     response: pm.ModelResponse, raw: bytes, version: str, replay: Replay
 ) -> Reply:
     """Convert a response to a reply; ``version`` is used if it does not name its own. Raises
-    ProviderError if a content filter cut it off."""
-    refusal = (response.provider_details or {}).get("refusal")
+    ProviderError if a content filter cut it off, or if it does not say how it ended: it has no
+    reply in it, or is the first part of a stream."""
+    details = response.provider_details or {}
+    if response.finish_reason is None and "finish_reason" not in details:
+        raise ProviderError("malformed", "no end")
+    refusal = details.get("refusal")
     if response.finish_reason == "content_filter" and not isinstance(refusal, str):
         raise ProviderError("content_filter")
     texts = [part.content for part in response.parts if isinstance(part, pm.TextPart)]
