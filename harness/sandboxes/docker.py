@@ -220,7 +220,8 @@ class DockerSandboxes:
             container = self._pool.take(profile_of(limits))
         except PoolClosed as error:
             raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
-        cause = ContainerExitCause(partial(self._events, container.id), self.runtime != "runc")
+        guest, running = self.runtime != "runc", partial(self._runs, container.id)
+        cause = ContainerExitCause(partial(self._events, container.id), guest, running)
         return fill(self._sandbox(container, limits, cause), assets)
 
     def close(self) -> None:
@@ -368,6 +369,13 @@ class DockerSandboxes:
         containers = self._client.containers(all=True, filters={"label": f"{LABEL}.bytes"})
         sizes = (each["Labels"].get(f"{LABEL}.bytes", "") for each in containers)
         return sum(int(size) for size in sizes if size.isdigit())
+
+    def _runs(self, name: str) -> bool:
+        """Return whether a container runs and is not paused; False if the engine is silent."""
+        with suppress(*_ENGINE_ERRORS):
+            state = self._client.inspect_container(name)["State"]
+            return bool(state["Running"] and not state["Paused"])
+        return False
 
     def _events(self, name: str, since: int, until: int) -> Generator[Event]:
         """Yield the engine's events of a container between two times, waiting for the second, as

@@ -25,11 +25,13 @@ REASON_TIMEOUT = 2.0  # seconds to wait for the reason after the end
 class ContainerExitCause:
     """Finds the exit cause of one container. ``events`` returns its events between two times in
     seconds since the epoch, waiting for the second. ``guest``: the container has a kernel of its
-    own, which may let programs kill PID 1. ``kills`` returns how often this machine's kernel killed
-    for lack of memory."""
+    own, which may be unable to stop programs or let them kill PID 1. ``running`` returns whether
+    the container runs. ``kills`` returns how often this machine's kernel killed for lack of
+    memory."""
 
     events: Callable[[int, int], Generator[Event]]
     guest: bool = False
+    running: Callable[[], bool] = lambda: False
     kills: Callable[[], int | None] = field(default=lambda: count_memory_kills())
     _opened: float = field(init=False, default_factory=time.time)
     _marks: list[tuple[float, int | None]] = field(init=False, default_factory=list)
@@ -42,13 +44,16 @@ class ContainerExitCause:
         self._marks = [self._marks[-1], (time.time(), self.kills())]
 
     def explain(self) -> tuple[str, ...] | None:
-        """("memory",) if memory ran out; () if it ended by itself, which only its own programs can
-        cause; None if it was killed from outside, or the cause is unknown."""
+        """("memory",) if memory ran out; ("time",) if it runs on, but programs that its own kernel
+        cannot stop keep the server from answering; () if it ended by itself, which only its own
+        programs can cause; None if it was killed from outside, or the cause is unknown."""
         seen = self._watch(END_TIMEOUT, until_end=True)
         if _is_kill(seen) and not seen.keys() & {"oom", "kill"}:
             seen |= self._watch(REASON_TIMEOUT, until_end=False)
         if "die" not in seen:
-            return ("memory",) if "oom" in seen else None
+            if "oom" in seen:
+                return ("memory",)
+            return ("time",) if self.guest and self.running() else None
         # It may have gone before the last program was to start.
         marks = [mark for mark in self._marks if mark[0] <= seen["die"].when]
         begun, killed = marks[-1] if marks else self._marks[0]

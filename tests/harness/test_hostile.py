@@ -166,14 +166,6 @@ def guest(provider: DockerSandboxes) -> bool:
     return provider.runtime != "runc"
 
 
-@pytest.fixture(autouse=True)
-def known_hang(request: pytest.FixtureRequest) -> None:
-    if request.node.name.endswith("[runsc-busy loops]"):
-        reason = "gVisor of 2022 cannot always stop programs that spin and ignore all signals: "
-        reason += "the server falls silent, and what is left is killed by hand"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
-
-
 @dataclass(frozen=True)
 class Attack:
     """What an agent does, which limits are recorded of it, and words that it is told."""
@@ -421,9 +413,9 @@ ATTACKS = {
         (
             "2 19 agent /work /work\n",
             "refusing to remove",
-            "/etc/passwd: Read-only file system",
-            "'/bin/bash': Read-only file system",
-            "Network is unreachable",
+            "/etc/passwd: ",  # a read-only file system, or not permitted
+            "'/bin/bash': ",
+            "bash: connect: ",  # no network, or no route
             "sudo: command not found",
             "\n5\n",
             "whole\n",
@@ -504,10 +496,10 @@ GUESTS = {
         ("memory",),
         ("the sandbox ended while this ran",),
     ),
-    "kill everybody": Differs(
-        "its PID 1 can be killed from inside: the agent loses its sandbox, and nobody else's",
-        ("",),
-        ("the sandbox ended while this ran", "the sandbox ended with the last program"),
+    "busy loops": Differs(
+        "it cannot always stop programs that spin and ignore all signals: the server falls silent",
+        ("time",),
+        ("exit code 137",),
     ),
     "a line of bombs": Differs(
         "the tool server kills bash with the program that has too much memory",
@@ -784,7 +776,9 @@ def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
     assert len({each.episode.container for each in results}) == 4
 
 
-def test_the_tool_server_outlasts_limits_schedulers_and_spinners(provider: DockerSandboxes) -> None:
+def test_the_tool_server_outlasts_limits_schedulers_and_spinners(
+    provider: DockerSandboxes, guest: bool
+) -> None:
     """A limit on its processor time, the lowest priority, or too little of the processor would each
     lose the sandbox, and the cell with it."""
     starve = """
@@ -813,7 +807,8 @@ while True:
     write = call(("write_file", {"path": "big.txt", "content": "x" * 100_000}))
     played = attack(provider, python(starve), costly, write, command("wc -c big.txt"))
     assert "tried" in played.told
-    assert "WORKED" not in played.told
+    # gVisor takes priorities of others and does nothing with them.
+    assert ("WORKED" in played.told) is guest
     assert "Wrote 100,000 bytes." in played.told
     assert "100000 big.txt" in played.told
     assert (played.result.status, played.result.score) == (Status.MODEL_FAILURE, 0.0)

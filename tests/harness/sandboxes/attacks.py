@@ -103,7 +103,7 @@ for _ in range({rng.randint(50, 2000)}):
         (os.sched_setscheduler, whom, rng.randrange(7), os.sched_param(rng.randrange(3))),
         (os.sched_setaffinity, whom, {{rng.randrange(2)}}),
         (os.setpriority, rng.randrange(3), whom, 19),
-        (libc.ioprio_set, rng.randrange(4), whom, 3 << 13),
+        (libc.syscall, 251, rng.randrange(4), whom, 3 << 13),
         (libc.ptrace, rng.choice((16, 0x4206)), whom, 0, 0),
         (libc.syscall, 434, whom, 0), (libc.syscall, 424, rng.randrange(9), 9, 0, 0),
         (libc.syscall, 310, whom, 0, 0, 0, 0, 0), (libc.syscall, 256, whom, 8, 0, 0),
@@ -113,6 +113,25 @@ for _ in range({rng.randint(50, 2000)}):
     )))
 """,
     )
+
+
+def starved_server(rng: Random) -> Reply:
+    """Limits and the lowest priority for PID 1, then as much work for it as there can be."""
+    limit = python(
+        PRELUDE.format(seed=rng.randrange(1 << 30))
+        + f"""
+for limit in rng.sample(range(16), {rng.randint(0, 9)}) + [{rng.choice((0, 0, 2, 9))}]:
+    attempt(resource.prlimit, 1, limit, (value := rng.choice((0, 1, 1, 1 << 20)), value))
+attempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))
+attempt(os.setpriority, os.PRIO_PROCESS, 1, 19)
+attempt(os.sched_setaffinity, 1, {{0}})
+spread({rng.choice((0, 8, 58))})
+while True: {rng.choice(("pass", "os.write(1, b'x')", "time.sleep(0.1)"))}
+"""
+    )
+    drip = command("while :; do echo; done")
+    calls = (*limit.message.calls, *drip.message.calls * rng.randint(1, 3))
+    return call(*((each.name, each.arguments) for each in calls))
 
 
 def own_limits(rng: Random) -> Reply:
@@ -487,6 +506,7 @@ KINDS: dict[str, Callable[[Random], Reply]] = {
     for make in (
         system_calls,
         calls_at_the_server,
+        starved_server,
         own_limits,
         schedulers,
         signals,

@@ -262,6 +262,30 @@ def test_agents_that_live_at_once_have_different_users(provider: DockerSandboxes
     other.close()
 
 
+@pytest.mark.parametrize(
+    ("options", "remaps"),
+    [
+        (None, False),
+        (["name=seccomp,profile=default", "name=cgroupns"], False),
+        (["name=seccomp,profile=default", "name=userns"], True),
+        (["name=seccomp,profile=builtin", "name=rootless"], True),
+    ],
+)
+def test_engines_that_remap_users_are_known(options: list[str] | None, remaps: bool) -> None:
+    """They have 65,536 uids: those of agents and servers lie within them."""
+    assert docker._remaps_users({"SecurityOptions": options}) is remaps
+    assert docker._FIRST_UID_REMAPPED + 2 * docker._UIDS <= 1 << 16
+
+
+def test_a_sandbox_works_with_the_users_of_an_engine_that_remaps() -> None:
+    provider = DockerSandboxes(ensure_image().tag)
+    provider._first_uid = docker._FIRST_UID_REMAPPED
+    with provider.open([], LIMITS) as box:
+        assert 10_000 <= int(box.run(["id", "-u"], 10).output) < 30_000
+        assert box.run(["cat", "/proc/self/oom_score_adj"], 10).output == b"1000\n"
+    provider.close()
+
+
 REFUSED = """
 import ctypes, errno, os, socket
 libc = ctypes.CDLL(None, use_errno=True)

@@ -82,6 +82,16 @@ def test_what_runs_on_or_is_not_told_of_is_a_failure_of_ours() -> None:
     assert explain(Told(), moved=True) is None
 
 
+def test_a_guest_that_runs_on_has_programs_that_its_kernel_cannot_stop() -> None:
+    for guest, running, limits in (
+        (True, True, ("time",)),
+        (True, False, None),
+        (False, True, None),
+    ):
+        exit_cause = ContainerExitCause(Told(), guest, lambda running=running: running)
+        assert exit_cause.explain() == limits
+
+
 def test_the_kernel_counts_its_kills_for_want_of_memory() -> None:
     counted = count_memory_kills()
     assert counted is None or counted >= 0

@@ -3,6 +3,7 @@ a failure of the infrastructure, which would turn a zero into a missing value.""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ LIMITS = Limits(
 )
 BRIEF = replace(INSTANCE.brief, limits=LIMITS)
 AT_ONCE, CHUNK = 8, 100
+WRONG = re.compile(r"^(NameError|TypeError|AttributeError|SyntaxError|IndentationError).*", re.M)
 
 
 @pytest.fixture(scope="module", params=["runc", pytest.param("runsc", marks=pytest.mark.slow)])
@@ -64,8 +66,12 @@ def outcome(provider: DockerSandboxes, seed: int) -> str:
     request = AttemptRequest(cell, 1, BRIEF, run="fuzz", journal=MemoryJournal())
     episode = run_attempt(request, model, provider, noon)
     result = summarise_episode(0, cell, episode, grade_episode(INSTANCE, episode), 1)
+    name = f"{seed} {', '.join(attack.kinds)}"
     if result.status not in (Status.SCORED, Status.MODEL_FAILURE) or result.score is None:
-        return f"{seed} {', '.join(attack.kinds)}: {episode.error_class or result.status}"
+        return f"{name}: {episode.error_class or result.status}"
+    told = "\n".join(use.result.text for step in episode.steps for use in step.uses)
+    if wrong := WRONG.search(told):
+        return f"{name}: the attack itself is wrong: {wrong[0]}"
     text = episode.steps[len(turns) - 2].uses[0].result.text if len(episode.steps) > 1 else ""
     if text.startswith("42\n[exit code 0"):
         return "serves"
