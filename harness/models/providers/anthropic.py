@@ -1,7 +1,7 @@
 """Anthropic's models, by the Messages API: at Anthropic, and on Google Cloud's Vertex AI.
 
 Thinking blocks go back with their signatures. A conversation is cached up to two points: the end of
-tools and rules, and its last message.
+tools and rules, and its last message, which stays marked in the next request.
 """
 
 from __future__ import annotations
@@ -54,6 +54,20 @@ class AnthropicModel(ProviderModel):
         if request.conversation:
             settings |= {"anthropic_cache_instructions": True, "anthropic_cache_messages": True}
         return settings
+
+    def _marked(self, messages: list[Any], request: ModelRequest) -> list[Any]:
+        """The messages, with the end of the previous request marked again: from a mark the cache
+        looks back over 20 blocks, and a turn with many calls has more."""
+        from pydantic_ai.messages import CachePoint, UserPromptPart
+        from pydantic_ai.messages import ModelRequest as Incoming
+
+        ends = [index for index, each in enumerate(messages) if isinstance(each, Incoming)]
+        if not request.conversation or len(ends) < 2:
+            return messages
+        mark = UserPromptPart([CachePoint()])
+        previous = ends[-2]
+        marked = Incoming(parts=[*messages[previous].parts, mark])
+        return [*messages[:previous], marked, *messages[previous + 1 :]]
 
 
 class VertexAnthropicModel(AnthropicModel):

@@ -112,6 +112,10 @@ class ProviderModel(ABC):
         }
         return {name: value for name, value in given.items() if value is not None}
 
+    def _marked(self, messages: list[Any], request: ModelRequest) -> list[Any]:
+        """The messages as pydantic-ai has them, with marks for a cache that no setting makes."""
+        return messages
+
     def _fingerprint(self, body: bytes) -> str:
         """The server's name for the configuration that made a reply; "" if it reports none."""
         return ""
@@ -193,7 +197,7 @@ class ProviderModel(ABC):
         async with asyncio.timeout(self._sampling.seconds):
             response = await model_request(
                 chat,
-                list(to_provider_messages(request.messages, replay)),
+                self._marked(list(to_provider_messages(request.messages, replay)), request),
                 model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
                 model_request_parameters=ModelRequestParameters(
                     function_tools=[tool_definition(spec) for spec in request.tools],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from harness.models.providers.anthropic import AnthropicModel
 from harness.models.providers.base import ProviderModel, Sampling
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.openai import AzureModel, OpenAIModel
+from tests.conformance.clients import BY_NAME
+from tests.conformance.conversation import Asked, Call, Said
+from tests.conformance.server import serving
 from tests.harness.dialects import ANTHROPIC, BEDROCK, KEY, Dialect
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 
@@ -56,12 +60,12 @@ def unmarked(value: Any, mark: str) -> Any:
     return value
 
 
-def check_marks(requests: list[Json], mark: str) -> None:
+def check_marks(requests: list[Json], mark: str, later: int) -> None:
     """Rules and last message are marked, and each request extends the one before, byte by byte but
-    for the marks."""
+    for the marks, of which the second request has ``later``."""
     first, second = requests
-    for request in requests:
-        assert json.dumps(request).count(f'"{mark}"') == 2
+    for request, marks in zip(requests, (2, later), strict=True):
+        assert json.dumps(request).count(f'"{mark}"') == marks
         assert mark in request["system"][-1]
         assert mark in request["messages"][-1]["content"][-1]
     for key in ("system", "tools", "toolConfig"):
@@ -77,13 +81,14 @@ def script(dialect: Dialect) -> tuple[Answer, Answer]:
 def test_anthropic_s_requests_are_marked_at_two_points_that_move_on() -> None:
     model = AnthropicModel("m", "claude-sonnet-4-5", "", KEY, Sampling(max_tokens=1000))
     _, requests = two_turns(model, ANTHROPIC.serve(*script(ANTHROPIC)))
-    check_marks(requests, "cache_control")
+    check_marks(requests, "cache_control", later=3)
+    assert "cache_control" in requests[1]["messages"][0]["content"][-1]
 
 
 def test_bedrock_s_requests_are_marked_for_models_that_take_marks() -> None:
     claude = BedrockModel("m", CLAUDE, "", "", Sampling(max_tokens=1000))
     server = replace(BEDROCK, path="/model/.*/converse").serve(*script(BEDROCK))
-    check_marks(two_turns(claude, server)[1], "cachePoint")
+    check_marks(two_turns(claude, server)[1], "cachePoint", later=2)
     other = BedrockModel("m", "asked-model", "", "", Sampling(max_tokens=1000))
     _, requests = two_turns(other, BEDROCK.serve(*script(BEDROCK)))
     assert "cachePoint" not in json.dumps(requests)
@@ -124,3 +129,23 @@ def test_reads_and_writes_of_a_cache_are_counted() -> None:
     counted = replies[0].usage
     assert (counted.input_tokens, counted.output_tokens) == (100, 20)
     assert (counted.cached_tokens, counted.cache_write_tokens) == (60, 30)
+
+
+def wide_turn(asked: Asked) -> Said:
+    """Twelve calls at once, which with their results are more than 20 blocks."""
+    return Said("", tuple(Call("run_command", {"command": f"ls {n}"}) for n in range(12)))
+
+
+@pytest.mark.parametrize("name", ["messages", "vertex_messages", "converse"])
+def test_a_wide_turn_keeps_the_cache(name: str) -> None:
+    messages = (Message(Role.SYSTEM, "Rules. " * 2000), Message(Role.USER, "Find x."))
+    with serving(wide_turn) as server, BY_NAME[name].model(server) as model:
+        for turn in range(4):
+            seed = SEED.child(turn)
+            said = model.respond(ModelRequest(messages, TOOLS, seed, conversation="c0ffee")).message
+            results = (Message(Role.TOOL, "x" * 400, call_id=call.id) for call in said.calls)
+            messages = (*messages, said, *results)
+        assert server.refused == []
+    # A request reads all that the one before wrote or read.
+    for before, after in pairwise(server.tokens):
+        assert after.cached >= before.cached + before.written > 2000
