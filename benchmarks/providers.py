@@ -4,9 +4,10 @@
 
 ``faults``: EPISODES (1,000) whole episodes of all formats, once without faults and once with a
 quarter of the requests spoilt by a seeded schedule. A loss is an episode that has no score with
-faults, or a lower one than without them. Losses by a refusal or a cut-off reply are the model's own
-and scored; losses by more faults in a row than a sweep retries are missing at random, since the
-schedule does not look at the task; ``other`` are the harness's fault, and the target is none.
+faults, or a lower one than without them. Losses by a ``refusal``, or by two messages that were cut
+off or empty (``no_answer``), are the model's own and scored; losses by more faults in a row than a
+sweep ``retries`` are missing at random, since the schedule does not look at the task; ``other`` are
+the harness's fault, and the target is none.
 ``cache``: input tokens of an episode of 50 turns that come from the provider's cache, by its
 published rules. CPU time is of this process, the server included.
 """
@@ -22,7 +23,6 @@ from typing import Any
 
 from tests.conformance.clients import CLIENTS, ENVIRONMENT
 from tests.conformance.episodes import losses, sweep, use_cache
-from tests.conformance.faults import SAID
 
 EPISODES, SHARE, TURNS = 1_000, 0.25, 50
 TARGET_SHARE = 0.8
@@ -55,7 +55,7 @@ def measure_faults(episodes: int) -> dict[str, Any]:
             client.name: _count(loss.cause for loss in lost if loss.client == client.name)
             for client in CLIENTS
         },
-        "model_s_own": sum(loss.cause in SAID for loss in lost),
+        "models_own": sum(loss.cause in ("refusal", "no_answer") for loss in lost),
         "retries_exhausted": sum(loss.cause == "retries" for loss in lost),
         "not_random": len(other),
         "not_random_faults": _count(" ".join(loss.faults) for loss in other),

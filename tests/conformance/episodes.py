@@ -30,8 +30,8 @@ from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
 from tests.conformance.agents import explore, solve
-from tests.conformance.clients import ENVIRONMENT, Client
-from tests.conformance.faults import SAID, Schedule
+from tests.conformance.clients import BY_NAME, ENVIRONMENT, Client
+from tests.conformance.faults import Schedule
 from tests.conformance.server import serving
 
 ROOT = Seed(hashlib.sha256(b"conformance episodes").digest())
@@ -175,9 +175,10 @@ _PASSING = {f"provider:{kind}" for kind in RETRIED | RETRIED_ONCE}
 class Loss:
     """An episode that has no score, or a lower one than without faults.
 
-    ``cause`` is ``refusal`` or ``truncated`` if the model's own words ended it, which is scored;
-    ``retries`` if faults came more often in a row than a sweep retries, which is independent of
-    the task and missing; ``other`` if it is neither: the harness's fault, and not random."""
+    Causes: ``refusal``, the model's own and scored; ``no_answer``, a message that was cut off or
+    empty, and another one after the reminder: the model's own too, and scored; ``retries``, faults
+    came more often in a row than a sweep retries, which is independent of the task, and missing;
+    ``other``, none of these: the harness's fault, and not random."""
 
     client: str
     cause: str
@@ -196,10 +197,15 @@ def losses(calm: Sweep, stormy: Sweep) -> list[Loss]:
 
 
 def _cause(each: Finished) -> str:
-    if each.result.score is not None:
-        return next((kind for kind in SAID if kind in each.faults), "other")
-    passing = all(failure in _PASSING for failure in each.failures)
-    return "retries" if passing and len(each.faults) > len(each.failures) else "other"
+    if each.result.score is None:
+        passing = all(failure in _PASSING for failure in each.failures)
+        return "retries" if passing and len(each.faults) > len(each.failures) else "other"
+    if "refusal" in each.faults:
+        return "refusal"
+    # Without a choice or a candidate there is no message, and the request is retried.
+    messages = BY_NAME[each.client].format not in ("chat", "gemini")
+    own = [kind for kind in each.faults if kind == "truncated" or (kind == "empty" and messages)]
+    return "no_answer" if len(own) > 1 else "other"
 
 
 SECONDS_A_TURN = 20.0  # on the server's clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -73,7 +72,7 @@ def _bomb() -> bytes:
 
 @dataclass
 class Schedule:
-    """Faults drawn for each request from its bytes and how often they came: the same for any order
+    """Faults drawn for each request from its digest and how often they came: the same for any order
     of arrival, and independent of what the request means. A ``share`` of the requests is spoilt."""
 
     seed: Seed
@@ -84,9 +83,8 @@ class Schedule:
     _seen: Counter[bytes] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def draw(self, model: str, request: bytes) -> str | None:
-        """The kind of fault of a request; None for none."""
-        digest = hashlib.sha256(request).digest()
+    def draw(self, model: str, digest: bytes) -> str | None:
+        """The kind of fault of a request, given by its digest; None for none."""
         with self._lock:
             self._seen[digest] += 1
             times = self._seen[digest]

@@ -3,7 +3,6 @@ that is given as a function. It remembers what broke a rule."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -56,7 +55,7 @@ class Server:
         self._caches: dict[str, PromptCache] = {
             name: each.cache(self.clock) for name, each in FORMATS.items()
         }
-        self._not_before: dict[bytes, float] = {}
+        self._not_before: dict[bytes, float] = {}  # by digest of a request
 
     def respond(self, incoming: Incoming) -> Answer:
         """Answer one request."""
@@ -87,7 +86,7 @@ class Server:
         if self.records:
             self.requests.append(body)
             self.asked.append(asked)
-        self._check_pause(format_, incoming.body)
+        self._check_pause(format_, incoming)
         size = token_count(asked.blocks)
         if size > self.context:
             return format_.fail("too_long", format_.overflow(size, self.context))
@@ -97,8 +96,8 @@ class Server:
         self.refused.append(f"{format_.name}: {refused.message}")
         return format_.fail(refused.kind, refused.message)
 
-    def _check_pause(self, format_: WireFormat, body: bytes) -> None:
-        until = self._not_before.pop(hashlib.sha256(body).digest(), None)
+    def _check_pause(self, format_: WireFormat, incoming: Incoming) -> None:
+        until = self._not_before.pop(incoming.digest, None)
         if until is not None and self.clock() < until:
             early = until - self.clock()
             self.refused.append(f"{format_.name}: came back {early:.2f} s before Retry-After")
@@ -108,14 +107,13 @@ class Server:
         if isinstance(made, Answer):
             return made
         fault = made if isinstance(made, Fault) else Fault("", made)
-        drawn = self.schedule and self.schedule.draw(asked.model, incoming.body)
+        drawn = self.schedule and self.schedule.draw(asked.model, incoming.digest)
         if self.schedule is not None and drawn:
             fault = Fault(drawn, fault.said, self.schedule.wait)
         if fault.kind in format_.errors:
             wait = fault.wait if fault.kind == "rate_limit" else None
             if wait is not None:
-                digest = hashlib.sha256(incoming.body).digest()
-                self._not_before[digest] = self.clock() + wait
+                self._not_before[incoming.digest] = self.clock() + wait
             return format_.fail(fault.kind, wait=wait)
         body = self._write(incoming, format_, asked, size, spoil_words(fault))
         if fault.kind == "filtered":
@@ -127,7 +125,7 @@ class Server:
         self, incoming: Incoming, format_: WireFormat, asked: Asked, size: int, said: Said
     ) -> Json:
         prefix = PREFIXES.get(format_.name, "call_")
-        said = with_ids(said, prefix, incoming.body)
+        said = with_ids(said, prefix, incoming.digest)
         minimum = format_.minimum(asked.model)
         cached, written = self._caches[format_.name].take(asked, minimum)
         thought = -(-len(said.thought) // BYTES_PER_TOKEN)
@@ -135,8 +133,8 @@ class Server:
         tokens = Tokens(size, cached, written, output, thought)
         if self.records:
             self.tokens.append(tokens)
-        digest = hashlib.sha256(incoming.body).hexdigest()[:24]
-        reply = Reply(said, tokens, f"{asked.model}-2026-11-01", digest)
+        name = incoming.digest.hex()[:24]
+        reply = Reply(said, tokens, f"{asked.model}-2026-11-01", name)
         return format_.write(asked, reply, self.memory)
 
 

@@ -3,6 +3,7 @@ that a test asks for."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import struct
@@ -27,6 +28,11 @@ class Incoming:
     path: str
     headers: Mapping[str, str]  # names in lower case
     body: bytes
+
+    @property
+    def digest(self) -> bytes:
+        """What is equal if it is sent again."""
+        return hashlib.sha256(self.path.encode() + b"\n" + self.body).digest()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -90,10 +89,10 @@ class WireFormat(ABC):
 
 
 def with_ids(said: Said, prefix: str, request: bytes) -> Said:
-    """The reply with an id for each call that has none."""
-    digest = hashlib.sha256(request).hexdigest()[:20]
+    """The reply with an id for each call that has none, from the request's digest."""
+    name = request.hex()[:20]
     calls = (
-        call if call.id else replace(call, id=f"{prefix}{digest}{index}")
+        call if call.id else replace(call, id=f"{prefix}{name}{index}")
         for index, call in enumerate(said.calls)
     )
     return replace(said, calls=tuple(calls))

@@ -1,0 +1,39 @@
+"""Whole episodes of all wire formats against a server with faults: what is lost, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.conformance.clients import CLIENTS, ENVIRONMENT, Client
+from tests.conformance.episodes import losses, sweep, use_cache
+from tests.conformance.faults import KINDS
+
+COUNT, SHARE = 60, 0.25
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_no_fault_of_a_provider_costs_a_score() -> None:
+    """Only a refusal, which is the model's own, or more faults in a row than are retried may."""
+    calm, stormy = sweep(CLIENTS, COUNT, 0.0), sweep(CLIENTS, COUNT, SHARE)
+    assert {each.result.score for each in calm.episodes.values()} == {1.0}
+    assert {each.faults for each in calm.episodes.values()} == {()}
+    met = Counter(kind for each in stormy.episodes.values() for kind in each.faults)
+    assert set(met) == set(KINDS), "every kind was met"
+    assert [each for each in losses(calm, stormy) if each.cause == "other"] == []
+    assert (calm.refused, stormy.refused) == ((), ())
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_most_of_a_long_conversation_comes_from_the_cache(client: Client) -> None:
+    """By each provider's published rules; and the episode records what the server reported."""
+    use = use_cache(client, turns=50)
+    assert (use.turns, use.refused) == (51, ())
+    assert use.share >= 0.8
+    assert use.recorded == use.served
