@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import threading
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -72,14 +71,14 @@ def _bomb() -> bytes:
 
 @dataclass
 class Schedule:
-    """Faults drawn for each request from its digest and how often they came: the same for any order
-    of arrival, and independent of what the request means. A ``share`` of the requests is spoilt."""
+    """Faults drawn for a ``share`` of the requests: which, from a request's digest and how often it
+    came; of what kind, in rounds of all kinds, each shuffled anew. Neither depends on what a
+    request means."""
 
     seed: Seed
     share: float
-    weights: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 1))
     wait: float = 1.0  # seconds that a rate limit asks for
-    drawn: Counter[tuple[str, str]] = field(default_factory=Counter)  # by model and kind
+    _drawn: dict[str, list[str]] = field(default_factory=dict)  # kinds, by model
     _seen: Counter[bytes] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -87,20 +86,18 @@ class Schedule:
         """The kind of fault of a request, given by its digest; None for none."""
         with self._lock:
             self._seen[digest] += 1
-            times = self._seen[digest]
-        rng = self.seed.child("fault", digest.hex(), times).rng()
-        if rng.uniform(0.0, 1.0) >= self.share:
-            return None
-        names = [kind for kind, weight in self.weights.items() for _ in range(weight)]
-        kind = names[rng.integer(0, len(names) - 1)]
-        with self._lock:
-            self.drawn[model, kind] += 1
-        return kind
+            rng = self.seed.child("fault", digest.hex(), self._seen[digest]).rng()
+            if rng.uniform(0.0, 1.0) >= self.share:
+                return None
+            drawn = self._drawn.setdefault(model, [])
+            number, place = divmod(len(drawn), len(KINDS))
+            drawn.append(self.seed.child("kinds", model, number).rng().shuffle(KINDS)[place])
+            return drawn[-1]
 
     def drawn_for(self, model: str) -> Counter[str]:
         """The faults that a model's requests have met so far, by kind."""
         with self._lock:
-            return Counter({kind: n for (name, kind), n in self.drawn.items() if name == model})
+            return Counter(self._drawn.get(model, ()))
 
 
 def spoil_form(fault: Fault, format_: WireFormat, body: Json) -> Json:

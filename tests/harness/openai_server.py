@@ -5,29 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import struct
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One response: a status, a body (JSON unless bytes), and how it is delivered."""
-
-    body: Json | bytes
-    status: int = 200
-    headers: tuple[tuple[str, str], ...] = ()
-    seconds: float = 0.0  # of silence before it
-    drop: bool = False  # the connection, half-way
-
+from tests.conformance.transport import Answer, Incoming, Json, listening
 
 Script = list[Answer | Callable[[Json], Answer]]
 
@@ -115,41 +98,6 @@ def check_request(request: Json) -> list[str]:
     return faults
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    served: Served
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not re.fullmatch(self.served.path, self.path):
-            self.served.faults.append(f"a request to {self.path}")
-            self.send_error(404)
-            return
-        answer = self.served.next(body, self.headers.get(self.served.key_header, ""))
-        time.sleep(answer.seconds)
-        data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in answer.headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data[: len(data) // 2] if answer.drop else data)
-        if answer.drop:
-            self._reset()
-
-    def _reset(self) -> None:
-        """Close as a crashed server does: a reset, in the middle of the body."""
-        self.wfile.flush()
-        linger = struct.pack("ii", 1, 0)
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self.connection.close()
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
 @contextmanager
 def serve(
     *script: Answer | Callable[[Json], Answer],
@@ -160,14 +108,14 @@ def serve(
     """A server at ``url``, which ends in ``root``; ``form`` tells of another protocol than
     OpenAI's: its ``check``, ``path`` and ``key_header``."""
     served = Served("", list(script), always, **form)
-    handler = type("Handler", (_Handler,), {"served": served})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    served.url = f"http://127.0.0.1:{server.server_port}{root}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+
+    def respond(incoming: Incoming) -> Answer:
+        if not re.fullmatch(served.path, incoming.path):
+            served.faults.append(f"a request to {incoming.path}")
+            return Answer({"error": {"message": "Not found"}}, 404)
+        key = incoming.headers.get(served.key_header.lower(), "")
+        return served.next(json.loads(incoming.body), key)
+
+    with listening(respond) as url:
+        served.url = url + root
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -22,6 +22,7 @@ from harness.models.providers.retry import ProviderError
 _PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
 # Names of the reasoning's token count: OpenAI's, Google's and Anthropic's.
 _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
+_BLANK = "[empty message]"  # what a model is shown of a message of its own without any text
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
@@ -125,8 +126,8 @@ def _response_parts(message: Message, replay: Replay) -> list[pm.ModelResponsePa
     if message.reasoning and replay.field:
         thought = pm.ThinkingPart(message.reasoning, id=replay.field, provider_name=replay.system)
         parts.append(thought)
-    if message.text or not message.calls:
-        parts.append(pm.TextPart(message.text))
+    if message.text.strip() or not message.calls:  # several providers refuse a blank text
+        parts.append(pm.TextPart(message.text if message.text.strip() else _BLANK))
     parts += [pm.ToolCallPart(call.name, call.arguments, call.id) for call in message.calls]
     return parts
 
