@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import os
 import re
 import tempfile
@@ -74,13 +75,14 @@ def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
     """The plain bytes. ``place`` names the object in errors: RegistryError if none of the
     identities opens it, BrokenPromise if it was altered or cut."""
     keys = [_identity(text, "identity") for text in identities]
+    plain = io.BytesIO()  # read in parts: whole, the plain bytes would be copied twice
     try:
-        plain: bytes = pyrage.decrypt(data, keys)
-    except pyrage.DecryptError as error:
+        pyrage.decrypt_io(io.BytesIO(data), plain, keys)
+    except (pyrage.DecryptError, OSError) as error:
         if "No matching keys" in str(error):
             raise RegistryError(_wrong_key(place, keys)) from None
         raise BrokenPromise(f"{place}: altered or cut: it is not the age file it was") from None
-    return plain
+    return plain.getvalue()
 
 
 def read_identities(path: Path) -> tuple[str, ...]:

@@ -7,11 +7,13 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
-from analysis.stats import Draws, permutation_seed
 from registry.ledger import Plan, StandardRules
+
+if TYPE_CHECKING:
+    from analysis.stats import Draws
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
@@ -171,6 +173,10 @@ class RegisteredPlan:
 
     def seed(self, *path: str) -> int:
         """The seed of some permutations."""
+        from analysis.stats import (
+            permutation_seed,  # numpy: commands that only read the plan skip it
+        )
+
         return permutation_seed(self.registration, *path)
 
 

@@ -38,7 +38,8 @@ from study.workspace import Study, take_snapshot
 
 Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
-_BAR, _GOES_ON = "│ ", "┆ "
+_BAR = "│ "
+_BARS = {True: _BAR, False: "┆ "}  # before a line, and before the rest of a long one
 _TAB = 4
 _VERDICT = {True: ("pass", "green"), False: ("fail", "red"), None: ("none", "yellow")}
 
@@ -169,12 +170,14 @@ def print_transcript(transcript: Transcript, console: Console, grade: bool, arm:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Prints the program's own lines, and untrusted lines behind a bar."""
+    """Prints the program's own lines, and untrusted lines behind a bar. A transcript may have a
+    hundred thousand of them, so that each is written as it is: Rich gives the marks of styles."""
 
     console: Console
+    marks: dict[str, tuple[str, str]] = field(default_factory=dict)  # before and after, by style
 
     def title(self, name: str, facts: str = "") -> None:
-        self.console.print()
+        self._line()
         self._line(
             ("── ", "dim"), (name, "bold cyan"), (f"  {on_one_line(facts)}" if facts else "", "dim")
         )
@@ -187,8 +190,10 @@ class _Page:
 
     def block(self, text: str, style: str = "", indent: str = "") -> None:
         width = self.console.width - len(indent) - len(_BAR)
-        for begins, piece in fold_lines(text, width):
-            self._line((indent + (_BAR if begins else _GOES_ON), "dim"), (piece, style))
+        bars = {begins: self._paint(indent + bar, "dim") for begins, bar in _BARS.items()}
+        lines = fold_lines(text, width)
+        write = self.console.file.write
+        write("".join(f"{bars[begins]}{self._paint(piece, style)}\n" for begins, piece in lines))
 
     def message(self, message: Message) -> None:
         if message.reasoning:
@@ -200,7 +205,17 @@ class _Page:
             self.note(describe_image(image), "magenta")
 
     def _line(self, *parts: tuple[str, str]) -> None:
-        self.console.print(Text.assemble(*parts), soft_wrap=True)
+        self.console.file.write("".join(self._paint(*part) for part in parts) + "\n")
+
+    def _paint(self, text: str, style: str) -> str:
+        """The text in a style as far as the console has colours."""
+        if style not in self.marks:
+            with self.console.capture() as captured:
+                self.console.print(Text("x", style), end="")
+            before, _, after = captured.get().partition("x")
+            self.marks[style] = before, after
+        before, after = self.marks[style]
+        return f"{before}{text}{after}" if text else ""
 
 
 def describe_image(image: Image) -> str:
@@ -354,9 +369,17 @@ def neutralise(text: str) -> str:
     """Return the text with every control, format, private and unassigned character as an escape
     such as ``\\x1b``: also carriage returns, bidirectional overrides and zero-width characters,
     which make a line look like another. Newlines and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(map(_escape, text))
+    return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+class _Escapes(dict[int, str]):
+    """The escape of each character by its code, made when first asked for."""
+
+    def __missing__(self, code: int) -> str:
+        return self.setdefault(code, _escape(chr(code)))
+
+
+_ESCAPES = _Escapes()
 
 
 def _escape(char: str) -> str:
@@ -372,17 +395,19 @@ def fold_lines(text: str, width: int) -> Iterator[tuple[bool, str]]:
     """Yield the neutralised text in pieces of at most ``width`` cells, broken after a space if one
     is near; True with each that begins a line, so that a piece of a long line cannot pass for a
     line of the program."""
-    for line in neutralise(text).split("\n"):
+    for line in text.split("\n"):
         begins = True
-        for piece in _pieces(line.expandtabs(_TAB), max(width, 8)):
+        for piece in _pieces(neutralise(line).expandtabs(_TAB), max(width, 8)):
             yield begins, piece
             begins = False
 
 
 def _pieces(line: str, width: int) -> Iterator[str]:
     at = 0
-    while len(line) - at > width or cell_len(line[at:]) > width:
-        piece = chop_cells(line[at : at + width], width)[0]
+    narrow = line.isascii()  # a cell for each character
+    while len(line) - at > width or not (narrow or cell_len(line[at:]) <= width):
+        piece = line[at : at + width]
+        piece = piece if narrow else chop_cells(piece, width)[0]
         space = piece.rfind(" ") + 1
         piece = piece[:space] if space > len(piece) // 2 else piece
         yield piece

@@ -147,7 +147,7 @@ def test_pass_rates_are_counted_by_metarubric_over_instances():
     rates = {each.metarubric: each for each in pass_rates(first)}
     assert (rates["found_numbers"].passed, rates["found_numbers"].total) == (3, 3)
     mixed = pass_rates([*first, *decided_criteria(instances[1], None)])
-    assert [(each.passed, each.total) for each in mixed] == [(1, 2), (3, 6), (1, 2)]
+    assert [(each.passed, each.total) for each in mixed] == [(1, 2), (1, 2), (3, 6), (1, 2)]
 
 
 def test_a_mean_has_its_error():
@@ -274,7 +274,7 @@ def test_a_survey_says_what_it_is_at_and_what_it_held_to():
     assert found.holds
     body = found.as_json()
     assert body["bounds"]["guess"] == 0.15
-    assert body["strata"][2]["criteria"][1] == {
+    assert body["strata"][2]["criteria"][2] == {
         "metarubric": "found_numbers",
         "dimension": "DH",
         "weight": 2.0,

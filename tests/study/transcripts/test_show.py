@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
@@ -18,7 +22,14 @@ from registry.sealing import encrypt
 from study import pipeline
 from study.cli.main import main
 from study.transcripts.find import list_episodes, read_attempt
-from study.transcripts.show import fold_lines, neutralise, on_one_line
+from study.transcripts.show import (
+    fold_lines,
+    neutralise,
+    on_one_line,
+    open_transcript,
+    print_transcript,
+    transcript_json,
+)
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
@@ -93,6 +104,35 @@ def test_controls_become_escapes_and_text_of_all_languages_stays() -> None:
     assert neutralise("\ud800\U000e0041") == "\\ud800\\U000e0041"  # no half pairs, no tags
     assert on_one_line("a\nb\tc" + "d" * 300).startswith("a\\nb\\tcd")
     assert len(on_one_line("d" * 300)) == 200
+
+
+def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> None:
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+
+    def printed(**console: Any) -> str:
+        file = io.StringIO()
+        print_transcript(transcript, Console(file=file, width=80, **console), True, False)
+        return file.getvalue()
+
+    plain, coloured = printed(), printed(force_terminal=True, color_system="standard")
+    assert "\x1b" not in plain
+    assert "\x1b[1;36mturn 1\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_repairs_and_violations_stand_beside_the_grade(finished: Study) -> None:
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+    assert transcript.result is not None
+    lines = ('$.a: does not meet type: "number"', "$.\x1b[2J: 'z' is a required property")
+    grade = replace(transcript.result.grade, repairs=("tag_form", "fence"), violations=lines)
+    marked = replace(transcript, result=replace(transcript.result, grade=grade))
+    file = io.StringIO()
+    print_transcript(marked, Console(file=file, width=80), True, False)
+    assert "\nrepairs    tag_form, fence\n" in file.getvalue()
+    assert f"\nschema     {lines[0]}\n" in file.getvalue()
+    assert "\nschema     $.\\x1b[2J: 'z' is" in file.getvalue()
+    shown = transcript_json(marked, True, False)["grade"]
+    assert (shown["repairs"], shown["violations"]) == (("tag_form", "fence"), lines)
 
 
 @pytest.mark.parametrize("text", ["", "a", "日本語" * 30, "word " * 40, "x" * 1000, "a\n\nb\tc"])
