@@ -81,6 +81,14 @@ def test_a_reply_keeps_all_that_was_said_and_the_raw_bytes(dialect: Dialect) -> 
         assert unasked not in sent
 
 
+def test_a_reply_has_the_provider_s_name_for_it(dialect: Dialect) -> None:
+    answer = replace(dialect.speak("x", [], ""), headers=(("x-amzn-RequestId", "req-1"),))
+    with dialect.serve(answer) as served, model_at(dialect, served) as model:
+        reply = ask(model)
+    names = {"anthropic": "msg_1", "google": "r1", "bedrock": "req-1"}
+    assert reply.response_id == names[dialect.name]
+
+
 def test_parallel_calls_images_and_thoughts_go_to_and_fro(dialect: Dialect) -> None:
     """The server refuses thoughts without their signatures, and calls without their answers."""
     script = (dialect.speak("Look.", LOOKS, "hm, hm"), dialect.speak("x", [], "so"))

@@ -282,6 +282,15 @@ def test_every_try_is_kept_as_it_was_received_and_counted_by_class() -> None:
     ]  # fmt: skip
 
 
+def test_a_reply_has_its_id_and_the_fingerprint_of_what_served_it() -> None:
+    body = completion("x").body
+    assert isinstance(body, dict)
+    reply, _ = respond(Answer({**body, "system_fingerprint": "fp_44709d6fcb"}))
+    assert (reply.response_id, reply.fingerprint) == ("chatcmpl-1", "fp_44709d6fcb")
+    strange, _ = respond(Answer({**body, "system_fingerprint": None}))
+    assert strange.fingerprint == ""
+
+
 def test_a_temperature_is_sent_to_a_model_that_refuses_it() -> None:
     with serve(completion("x")) as served:
         model = OpenAIModel("m", "gpt-5", served.url, KEY, Sampling(temperature=0.5, top_p=0.9))
