@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from generators.errors import GeneratorError
+
 if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
@@ -22,7 +24,7 @@ def find_violations(schema: str, block: Mapping[str, Any]) -> tuple[str, ...]:
     MAX_VIOLATIONS of them.
 
     A block of more than MAX_VALUES values, or nested too deeply to be compared, does not fit.
-    Nothing is quoted of the block but its keys. Raises ValueError for a schema that is
+    Nothing is quoted of the block but its keys. Raises GeneratorError for a schema that is
     none, or that refers to what it does not hold.
     """
     if _exceeds(block, MAX_VALUES):
@@ -34,7 +36,7 @@ def find_violations(schema: str, block: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def count_fitting(schema: str, block: Mapping[str, Any]) -> int:
-    """The number of the schema's properties that the block has and that fit. Raises ValueError as
+    """The number of the schema's properties that the block has and that fit. Raises as
     ``find_violations`` does."""
     if _exceeds(block, MAX_VALUES):
         return 0
@@ -59,7 +61,9 @@ def _validator(schema: str) -> Validator:
     try:
         Draft202012Validator.check_schema(rules := json.loads(schema))
     except SchemaError as error:
-        raise ValueError(f"the answer schema is no JSON Schema 2020-12: {error.message}") from None
+        raise GeneratorError(
+            f"the answer schema is no JSON Schema 2020-12: {error.message}"
+        ) from None
     return Draft202012Validator(rules, registry=Registry())
 
 
@@ -69,7 +73,7 @@ def _violations(validator: Validator, value: Any) -> Iterator[ValidationError]:
     try:
         yield from validator.iter_errors(value)
     except Unresolvable as error:
-        raise ValueError(f"the answer schema refers to {error.ref!r}, which it lacks") from None
+        raise GeneratorError(f"the answer schema refers to {error.ref!r}, which it lacks") from None
 
 
 def _describe(error: ValidationError) -> str:

@@ -44,6 +44,7 @@ class Validation:
     artefacts: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()  # metarubrics
     redraws: tuple[int, ...] = ()  # by seed: degenerate draws that the guards refused
+    misfits: tuple[str, ...] = ()  # what of a key does not fit the answer schema
     prints: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     @property
@@ -65,6 +66,8 @@ class Validation:
     def _problems(self) -> Iterator[str]:
         if self.key < KEY_SCORE:
             yield f"the key scores {self.key:.3f}, not {KEY_SCORE}"
+        for line in self.misfits:
+            yield f"the key does not fit the answer schema: {line}"
         if self.solver < SOLVER_SCORE:
             yield f"the solver scores {self.solver:.3f}, below {SOLVER_SCORE}"
         for rate in self.criteria:

@@ -82,6 +82,14 @@ def key_score(family: Family, instance: TaskInstance) -> float:
     return score_answer(instance, Answer(family.key(instance.truth)))
 
 
+def key_misfits(family: Family, instance: TaskInstance) -> tuple[str, ...]:
+    """What of the family's own key does not fit the answer schema of the brief, a line each.
+
+    Raises GeneratorError for a schema that is none."""
+    schema = instance.brief.answer_schema
+    return Answer(family.key(instance.truth)).violations(schema) if schema else ()
+
+
 def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
     """Return the answer of the reference solver, run as a program of its own on the files alone.
 

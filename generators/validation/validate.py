@@ -39,6 +39,7 @@ from generators.validation.scores import (
     MeanScore,
     decided_criteria,
     guess_scores,
+    key_misfits,
     key_score,
     mean_scores,
     pass_rates,
@@ -105,6 +106,7 @@ class _Solved:
     digest: str
     redraws: int  # degenerate draws that the guards refused (R4), as the spec records it
     artefacts: frozenset[str]
+    misfits: tuple[str, ...]
 
 
 def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
@@ -152,6 +154,7 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         artefacts=tuple(sorted(frozenset().union(*(one.artefacts for one in solved)))),
         unsteady=tuple(sorted(unsteady_metarubrics)),
         redraws=tuple(one.redraws for one in solved),
+        misfits=tuple(sorted({line for one in solved for line in one.misfits})),
         prints=frozenset().union(*prints[:seeds]),
     )
 
@@ -165,6 +168,7 @@ def _solve(family: Family, instance: TaskInstance) -> _Solved:
         digest=instance_digest(instance),
         redraws=int(dict(instance.spec.parameters).get("redraws", 0)),
         artefacts=frozenset(artefacts(instance)),
+        misfits=key_misfits(family, instance),
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.catalog import INSTALLED
+from generators.errors import GeneratorError
 from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import check_answer
@@ -89,7 +90,7 @@ def test_a_recursive_schema_ends():
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused_in_one_line(schema, message):
-    with pytest.raises(ValueError, match=message) as raised:
+    with pytest.raises(GeneratorError, match=message) as raised:
         find_violations(schema, GOOD)
     assert "\n" not in str(raised.value)
 

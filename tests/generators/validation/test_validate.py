@@ -12,7 +12,7 @@ from generators.family import FamilyOfParts
 from generators.grading.rubric import Criterion, Rubric
 from generators.validation.overlap import fingerprints
 from generators.validation.result import Validation
-from generators.validation.scores import MeanScore
+from generators.validation.scores import MeanScore, key_misfits
 from generators.validation.validate import NULL_SEEDS, public_seeds, validate
 from tests.generators.measures import shared_fingerprints, solver_score
 
@@ -31,7 +31,8 @@ class Broken(FamilyOfParts):
         return {"oracle": FAMILY.key(instance.truth)}
 
     def solver(self):
-        return 'open("answer.json", "w").write(\'{"numbers": [], "average": 1}\')'
+        answer = '{"task": "compute_average", "numbers": [], "average": 1}'
+        return f'open("answer.json", "w").write({answer!r})'
 
 
 def short_key(truth):
@@ -67,6 +68,29 @@ def test_a_broken_family_is_told_all_that_is_wrong():
         "says asks other things of other instances: give it the table of the truth that it is "
         "about as its source",
     ]
+
+
+def test_a_key_that_does_not_fit_the_schema_is_named():
+    def worded(truth):
+        return FAMILY.key(truth) | {"average": "3"}
+
+    found = validate(as_average(FamilyOfParts, key=worded), "easy", 1)
+    assert found.misfits == ('$.average: does not meet type: "number"',)
+    assert f"the key does not fit the answer schema: {found.misfits[0]}" in found.problems
+
+
+def test_a_schema_that_is_none_is_refused():
+    with pytest.raises(
+        GeneratorError, match="the answer schema is no JSON Schema 2020-12: 'nmber'"
+    ):
+        key_misfits(FAMILY, with_schema('{"type": "nmber"}'))
+
+
+def with_schema(schema):
+    instance = FAMILY.generate("easy", public_seeds(1)[0])
+    return dataclasses.replace(
+        instance, brief=dataclasses.replace(instance.brief, answer_schema=schema)
+    )
 
 
 def test_the_record_is_one_flat_row_with_the_best_guess():
