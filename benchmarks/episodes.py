@@ -42,7 +42,7 @@ from registry.sealing import encrypt, new_identity
 from registry.stores import open_store
 
 FEW, MANY, INSTANCES, WARM_UP = 1_000, 20_000, 100, 50
-TARGET_MS = 3.0
+TARGET_MS = 1.5
 PIN = ModelPin("trivial", "scripted", "1", (("agent", '"trivial"'),))
 TASK, DIFFICULTY = "compute_average", "easy"
 

@@ -52,9 +52,12 @@ def _settle(value: Any) -> Any:
         return value
     if kind is dict:
         # Code points and UTF-16 units agree on the order of ASCII keys.
-        if not all(type(key) is str and key.isascii() for key in value):
+        if value and (set(map(type, value)) != {str} or not "".join(value).isascii()):
             raise _NotPlain
-        return {key: _settle(item) for key, item in value.items()}
+        return {
+            key: item if type(item) is str or item is None else _settle(item)
+            for key, item in value.items()
+        }
     if kind is list or kind is tuple:
         return [_settle(item) for item in value]
     if kind is int and -_SAFE <= value <= _SAFE:

@@ -183,8 +183,10 @@ class _Session:
     def _ended(self, step: Turn, reason: StopReason) -> StopReason:
         """The reason, or TRUNCATED if the final message was cut off by the limit on output tokens
         and is no answer: there is none, or all of the message is the answer."""
+        if step.reply.finish != CUT_OFF:
+            return reason
         whole = bool(self.brief.answer_schema) and self._is_answered(step)
-        return reason if step.reply.finish != CUT_OFF or whole else StopReason.TRUNCATED
+        return reason if whole else StopReason.TRUNCATED
 
     def _is_answered(self, step: Turn) -> bool:
         """Return True if an answer can be read from the message, or from the answer file."""
@@ -202,25 +204,30 @@ class _Session:
     def _take_turn(self, asked: Asked) -> Turn | None:
         """Take the next turn; None if the conversation is too long with all left out that can
         be. If an earlier conversation that this one resumes took it, all is as it was then."""
-        begun, turn = self.tick(), len(self.steps)
-        reply = self.journal.load(turn) if self.model.paid else None
+        begun, turn, paid = self.tick(), len(self.steps), self.model.paid
+        reply = self.journal.load(turn) if paid else None
         if reply is None:
             made = self._respond(turn, asked)
             if made is None:
                 return None
-            reply = self.journal.save(turn, made) if self.model.paid else made
-        asked = reply.asked or Asked()
-        self._recall(asked)
+            reply, asked = made
+            if paid:
+                reply = self.journal.save(turn, replace(reply, asked=asked))
+        if reply.asked is not None:
+            asked = reply.asked
+            self._recall(asked.uses)
+            reply = replace(reply, asked=None)
+        self.left_out = asked.left_out
         closed = StopReason(asked.closed) if asked.closed else None
         uses = self._use_tools(reply) if closed is None else _refuse(reply.message.calls)
         if closed is None and uses:
             uses = _add_note(uses, self._spell_notes(reply, turn))
-        reply = reply if reply.asked is None else replace(reply, asked=None)
         return Turn(reply, uses, self._since(begun), asked.prompt, closed, asked.left_out)
 
-    def _respond(self, turn: int, asked: Asked) -> Reply | None:
-        """Ask the model; None if the conversation is too long whatever is left out. A first request
-        that is too long is not caused by the model: the attempt fails."""
+    def _respond(self, turn: int, asked: Asked) -> tuple[Reply, Asked] | None:
+        """Ask the model and return its reply with what it was asked; None if the conversation is
+        too long whatever is left out. A first request that is too long is not caused by the model:
+        the attempt fails."""
         if self.tick() - self.begun > self.brief.limits.wall_seconds:
             raise AttemptFailed(Boundary.WORKER, WALL_LIMIT)
         messages = conversation(self.opening, self.steps)
@@ -246,32 +253,29 @@ class _Session:
             )
             try:
                 reply = cap_reply(self.model.respond(request))
-            except AttemptFailed as failed:
-                too_long = (failed.boundary, failed.error_class) == (Boundary.PROVIDER, OVERFLOW)
+            except AttemptFailed as lost:
+                too_long = (lost.boundary, lost.error_class) == (Boundary.PROVIDER, OVERFLOW)
                 if turn == 0 or not too_long:
                     raise
                 left_out = leave_out_more(messages, left_out)
                 if left_out is None:
                     return None
                 continue
+            if earlier:
+                failed, retries = (*earlier, *reply.failed), len(earlier) + reply.retries
+                reply = replace(reply, failed=failed, retries=retries)
             uses = self.steps[-1].uses if self.steps else ()
-            return replace(
-                reply,
-                retries=len(earlier) + reply.retries,
-                failed=(*earlier, *reply.failed),
-                asked=replace(asked, uses=uses, left_out=left_out),
-            )
+            return reply, Asked(uses, asked.prompt, asked.closed, left_out)
 
-    def _recall(self, asked: Asked) -> None:
-        """Bring the conversation to what the model saw when it gave a stored reply. Carrying out
-        its calls again takes no more working time than it took then."""
-        self.left_out = asked.left_out
-        if not self.steps or asked.uses is self.steps[-1].uses:
+    def _recall(self, seen: tuple[ToolUse, ...]) -> None:
+        """Bring the last turn to what the model had seen of it when it gave a stored reply.
+        Carrying out its calls again takes no more working time than it took then."""
+        if not self.steps or seen is self.steps[-1].uses:
             return
         last = self.steps[-1]
-        pairs = zip(last.uses, asked.uses, strict=True)
-        self.worked -= sum(max(again.seconds - seen.seconds, 0.0) for again, seen in pairs)
-        self.steps[-1] = replace(last, uses=recall(last.uses, asked.uses))
+        pairs = zip(last.uses, seen, strict=True)
+        self.worked -= sum(max(again.seconds - then.seconds, 0.0) for again, then in pairs)
+        self.steps[-1] = replace(last, uses=recall(last.uses, seen))
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
         limits, uses = self.brief.limits, []

@@ -8,6 +8,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 from registry.errors import MissingKey, StoreError
@@ -80,12 +81,16 @@ class FolderStore:
 
     def _locate(self, key: str) -> Path:
         """Return the path of the object. Raises StoreError where a symbolic link is on the way."""
-        place = os.path.realpath(self.path)
+        place = self._real_path
         for name in check_key(key).split("/"):
             place = os.path.join(place, name)
             if os.path.islink(place):
                 raise _linked(self.path / key)
         return Path(place)
+
+    @cached_property
+    def _real_path(self) -> str:
+        return os.path.realpath(self.path)
 
     def _occupied(self, path: Path) -> bool:
         if path.is_dir():
