@@ -275,13 +275,18 @@ def _tokens(usage: Usage) -> str:
 
 def _print_step(page: _Page, number: int, step: Turn) -> None:
     if step.prompt:
-        page.title("harness", "message before the next turn")
+        closed = f", tools closed by the {step.closed}" if step.closed else ""
+        page.title("harness", f"message before the next turn{closed}")
         page.block(step.prompt)
     reply = step.reply
     facts = [f"{step.seconds:.2f} s", f"tokens {_tokens(reply.usage)}"]
     facts += [f"finish {reply.finish[:40]}", reply.served_version[:60]]
     failed = f" ({', '.join(reply.failed)})" if reply.failed else ""
     facts += [f"{reply.retries} retries{failed}"] if reply.retries else []
+    if step.left_out is not None:
+        pictures, results = step.left_out.pictures, step.left_out.results
+        facts.append(f"request without its oldest {pictures} pictures and {results} results")
+    facts += [f"{reply.dropped_calls:,} calls dropped"] if reply.dropped_calls else []
     page.title(f"turn {number}", " · ".join(facts))
     page.message(reply.message)
     calls, uses = reply.message.calls, {use.call_id: use for use in step.uses}

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from harness.episode import Episode, StopReason, ToolUse, Turn
-from harness.model import Image, Message, Reply, Role, ToolCall, Usage
+from harness.model import Image, Message, Omission, Reply, Role, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from registry.canonical import digest_bytes
 from registry.sealing import encrypt
@@ -118,6 +118,24 @@ def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> 
     assert "\x1b" not in plain
     assert "\x1b[1;36mturn 1\x1b[0m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: Study) -> None:
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=False)
+    first = transcript.episode.steps[0]
+    last = replace(
+        first,
+        prompt="Answer.",
+        closed=StopReason.TURN_LIMIT,
+        left_out=Omission(pictures=3, results=2),
+        reply=replace(first.reply, dropped_calls=34),
+    )
+    transcript = replace(transcript, episode=replace(transcript.episode, steps=(last,)))
+    file = io.StringIO()
+    print_transcript(transcript, Console(file=file, width=200), grade=False, arm=False)
+    assert "message before the next turn, tools closed by the turn_limit" in file.getvalue()
+    assert "request without its oldest 3 pictures and 2 results" in file.getvalue()
+    assert "34 calls dropped" in file.getvalue()
 
 
 def test_repairs_and_violations_stand_beside_the_grade(finished: Study) -> None:
