@@ -33,6 +33,7 @@ _HOSTED = {
     "bedrock": ("bedrock", "BedrockModel"),
 }
 PROVIDERS = ("scripted", *_HOSTED, "local", "agent_server")
+BATCHED = ("openai", "anthropic", "google")  # with a batch interface
 TOOL_FORMS = ("native", "text")
 _FORM = ("context", *SETTINGS)  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
@@ -222,7 +223,11 @@ def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
     settings.needs(cls.extra or pin.provider, ("pydantic_ai", *cls.libraries))
     names = [each.name for each in fields(Sampling) if each.name != "extra_body"]
     names = [name for name in names if name not in _OF_SOME or name in cls.own_settings]
-    settings.known(("base_url", "api_key_env", "tools", "extra_body", *cls.own_settings, *names))
+    batch = ("batch",) if pin.provider in BATCHED else ()
+    settings.get("batch", False)
+    settings.known(
+        ("base_url", "api_key_env", "tools", "extra_body", *cls.own_settings, *names, *batch)
+    )
     advice = (
         "the key in it, name another one in `api_key_env`, or set that to '' for a server that "
         "takes no key"

@@ -136,6 +136,11 @@ def probe_digest() -> str:
     return digest_value({"texts": texts, "examples": EXAMPLES, "compared": "checks"})
 
 
+def probe_request(messages: tuple[Message, ...], call: str) -> ModelRequest:
+    """Return the request of a probe with this name."""
+    return ModelRequest(messages, (), Seed.from_hex(hex_of(call)))
+
+
 def run_probe(
     instance: TaskInstance,
     messages: tuple[Message, ...],
@@ -144,8 +149,8 @@ def run_probe(
     catalog: Catalog,
 ) -> Probe:
     """Ask, keep the reply before it is read, and store its score. Raises AttemptFailed."""
-    seed = Seed.from_hex(hex_of(replies.charge.subject))
-    reply = buy_reply(model, replies.probe(), 0, ModelRequest(messages, (), seed))
+    request = probe_request(messages, replies.charge.subject)
+    reply = buy_reply(model, replies.probe(), 0, request)
     score = score_probe(instance, reply.message.text, catalog)
     probe = Probe(replies.charge, instance.id, score, reply.served_version)
     save_probe(replies, probe)

@@ -1,6 +1,6 @@
 from .grading import DETERMINISTIC, grade_episode, make_grade, read_answer
 from .result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row, rows_of, summarise_episode
-from .rollout import AttemptRequest, run_attempt
+from .rollout import AttemptRequest, model_seed, run_attempt
 
 __all__ = [
     "DETERMINISTIC",
@@ -11,6 +11,7 @@ __all__ = [
     "grade_episode",
     "judged_row",
     "make_grade",
+    "model_seed",
     "read_answer",
     "rows_of",
     "run_attempt",

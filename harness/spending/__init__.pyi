@@ -1,3 +1,12 @@
+from .batches import (
+    NOT_PAID,
+    BatchDesk,
+    BatchedModel,
+    BatchOutcome,
+    batch_bound,
+    provider_model,
+    uses_batches,
+)
 from .budget import (
     Account,
     Budget,
@@ -22,8 +31,12 @@ from .purchases import (
 )
 
 __all__ = [
+    "NOT_PAID",
     "OWN_PROVIDERS",
     "Account",
+    "BatchDesk",
+    "BatchOutcome",
+    "BatchedModel",
     "Budget",
     "CallKind",
     "Charge",
@@ -37,11 +50,14 @@ __all__ = [
     "Spend",
     "SpendingLimits",
     "attempt_bound",
+    "batch_bound",
     "price_judge",
+    "provider_model",
     "read_episode_spends",
     "read_episode_usages",
     "read_paid_calls",
     "read_prices",
     "sum_spend",
     "total_cost",
+    "uses_batches",
 ]

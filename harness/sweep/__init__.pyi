@@ -1,5 +1,5 @@
 from .leases import Progress, WaveInstance, schedule_cells
-from .run_cell import RunContext, close_cell, instance_of, read_result
+from .run_cell import RunContext, close_cell, instance_of, open_budget, read_result
 from .worker_process import prepare_ray
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "WaveInstance",
     "close_cell",
     "instance_of",
+    "open_budget",
     "prepare_ray",
     "read_result",
     "schedule_cells",

@@ -11,6 +11,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from generators.seed import Seed
 from generators.task import TaskSpec
@@ -130,15 +131,18 @@ class LeaseBook:
         max_failures: int = 3,
         budget: Budget | None = None,
         recount: Callable[[Cell], Spend] | None = None,
+        batched: Collection[str] = (),
     ) -> None:
         """Open the book over the cells that have no result yet, in the order given. A worker loses
         its leases after ``silence_seconds`` without a heartbeat. With a budget, a cell is leased
-        only if that pays for it; ``recount`` reads the cost of a cell from the store."""
+        only if that pays for it; ``recount`` reads the cost of a cell from the store. Replies of
+        single turns of the ``batched`` models were paid for before the run."""
         every = tuple(cells)
         self._cells = {cell.episode: cell for cell in every if cell.episode not in finished}
         self._owed, self.finished = len(every), len(every) - len(self._cells)
         self._silence_seconds, self._max_failures = silence_seconds, max_failures
         self.budget, self.recount = budget, recount
+        self._batched = frozenset(batched)
         self._ready = deque(self._cells)
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
@@ -242,7 +246,12 @@ class LeaseBook:
         return episode in self._cells and episode not in self._leases
 
     def _pays(self, episode: str) -> bool:
-        return self.budget is None or self.budget.reserve(self._cells[episode].model, episode)
+        if self.budget is None:
+            return True
+        cell = self._cells[episode]
+        batched = cell.model in self._batched and cell.mode is Mode.SINGLE_TURN
+        paid = batched and self.budget.has_paid(cell.model, episode)
+        return self.budget.reserve(cell.model, episode, Decimal() if paid else None)
 
     def _settle(self, outcome: LeaseOutcome) -> None:
         cell = self._cells.get(outcome.episode)

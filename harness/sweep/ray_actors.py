@@ -22,7 +22,7 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError, WorkersLost
-from harness.spending import Spend
+from harness.spending import Spend, uses_batches
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
 from harness.sweep.run_cell import RunContext, count_spend, open_budget
@@ -97,7 +97,13 @@ class Coordinator:
                 return count_spend(cell, store, context) or Spend()
 
             self._opened = LeaseBook(
-                cells, finished, self._silence_seconds, self._max_failures, budget, recount
+                cells,
+                finished,
+                self._silence_seconds,
+                self._max_failures,
+                budget,
+                recount,
+                [pin.name for pin in context.models if uses_batches(pin)],
             )
         return self._opened
 

@@ -23,10 +23,11 @@ from harness.episodes import (
     summarise_episode,
 )
 from harness.errors import Boundary, HarnessError, name_error
-from harness.external_agents import ModelOrAgent
+from harness.external_agents import AgentServer, ModelOrAgent
 from harness.model import close_model
 from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import (
+    BatchedModel,
     Budget,
     CallKind,
     Charge,
@@ -37,6 +38,7 @@ from harness.spending import (
     Spend,
     SpendingLimits,
     read_episode_spends,
+    uses_batches,
 )
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.leases import LeaseOutcome
@@ -250,10 +252,19 @@ def _run_attempt(
             ceiling=_ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
         ),
-        bench.models[cell.model],
+        _model_of(cell, pin, bench),
         bench.sandboxes,
         now,
     )
+
+
+def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
+    """The model of a cell. One that buys single turns in batches is asked for none by itself: the
+    driver has bought it, or the attempt fails."""
+    model = bench.models[cell.model]
+    if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and not isinstance(model, AgentServer):
+        return BatchedModel(model)
+    return model
 
 
 def _ceiling_of(model: str, context: RunContext) -> Ceiling:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
@@ -11,10 +11,27 @@ from typing import Any
 from harness.build_model import build_model
 from harness.errors import Boundary, HarnessError
 from harness.external_agents import AgentServer
-from harness.model import OVERFLOW, Model, close_model
-from harness.probing import NOT_REPORTED
-from harness.spending import Account, Budget, CallKind, PricedModel, ReplyStore
-from harness.storage import probe_replies, reply_key
+from harness.model import OVERFLOW, Model, ModelRequest, close_model
+from harness.models.providers import batch_service
+from harness.probing import NOT_REPORTED, probe_messages, probe_request
+from harness.spending import (
+    NOT_PAID,
+    Account,
+    BatchDesk,
+    BatchedModel,
+    BatchOutcome,
+    Budget,
+    CallKind,
+    Journal,
+    Payer,
+    PricedModel,
+    ReplyStore,
+    batch_bound,
+    provider_model,
+    sum_spend,
+    uses_batches,
+)
+from harness.storage import hex_of, probe_replies, reply_key
 from registry.canonical import digest_value
 from registry.ledger import (
     ModelPin,
@@ -42,6 +59,7 @@ from study.sweeps import (
     OVER_BUDGET,
     Caller,
     CallResult,
+    buy_batches,
     lock_budget,
     open_budget,
     price_pins,
@@ -211,11 +229,18 @@ class _Prober:
             return self._probe(kind, caller, call, probes[call])
 
         results: list[CallResult] = []
+        outcomes: dict[str, BatchOutcome] = {}
+        if kind is QUESTIONS and uses_batches(pin):
+            self.watch(f"probing {pin.name} in batches: this may take a day", done, len(probes))
+            outcomes = self._buy(caller, {call: probes[call] for call in owed})
+            results += [_batched(call) for call in outcomes.values() if call.failure]
+            owed = [call for call in owed if not outcomes.get(hex_of(call), BatchOutcome()).failure]
         for result in caller.call_each(probe, owed, self.request.parallel):
             results.append(result)
             done += not result.failure
             self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
-        calls = sum_calls(results, self.model.paid and price is None)
+        batch = sum_spend((call.usage for call in outcomes.values() if call.usage), price)
+        calls = sum_calls(results, self.model.paid and price is None, batch)
         mean = None
         if kind is QUESTIONS and done == len(probes):
             stored = stored_probes(study, wave, pin, asked, QUESTIONS)
@@ -234,6 +259,33 @@ class _Prober:
             _record_probed(study, wave, pin, kind, probes, done, self.now)
         return outcome
 
+    def _buy(self, caller: Caller, owed: Mapping[str, DrawnInstance]) -> dict[str, BatchOutcome]:
+        """Buy the replies to the questions that have none in batches; the outcomes by name, 64
+        hexadecimal digits. Raises StudyError."""
+        study, pin, catalog = self.study, self.pin, self.study.protocol.catalog
+        requests: dict[str, ModelRequest] = {}
+        journals: dict[str, Journal] = {}
+        for call, entry in owed.items():
+            journal = caller.replies(call).probe()
+            messages = probe_messages(instance_of(entry, catalog), catalog)
+            if messages is not None and journal.load(0) is None:
+                journals[hex_of(call)] = journal
+                requests[hex_of(call)] = probe_request(messages, call)
+        model, price = provider_model(self.model), self.priced.price
+        desk = BatchDesk(
+            study.store,
+            Payer.of(pin),
+            f"probe-{self.request.wave:04d}",
+            model,
+            batch_service(model),
+            study.recipients(),
+            study.identities(),
+            self.budget,
+            price,
+            batch_bound(pin, price, self.budget),
+        )
+        return buy_batches(desk, requests, journals)
+
     def _probe(
         self, kind: ProbeKind[Any], caller: Caller, call: str, entry: DrawnInstance
     ) -> CallResult:
@@ -247,9 +299,17 @@ class _Prober:
             content = kind.content(instance, study.protocol.catalog)
             if content is None:
                 raise HarnessError(f"{entry.stratum}: an instance has no {kind.what} to be asked")
-            kind.ask(instance, content, self.model, replies, study.protocol.catalog)
+            model = BatchedModel(self.model) if uses_batches(self.pin) else self.model
+            kind.ask(instance, content, model, replies, study.protocol.catalog)
 
         return caller.pay(call, self.priced.bound, ask)
+
+
+def _batched(call: BatchOutcome) -> CallResult:
+    """The result of a request that a batch did not answer."""
+    if call.failure == NOT_PAID:
+        return CallResult(OVER_BUDGET)
+    return CallResult(f"{Boundary.PROVIDER}:{call.failure}", failed=(call.failure,))
 
 
 def _unreported(failures: Iterable[tuple[str, int]]) -> str:

@@ -191,8 +191,9 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
         place = ("judges", name)
         if name in parsed.models or name in GRADERS:
             yield place, f"the name {name!r} is taken: give the judge its own"
-        if getattr(section, "context", None) is not None:
-            yield (*place, "context"), "a judge has no 'context'"
+        for key in ("context", "batch"):
+            if getattr(section, key, None) is not None:
+                yield (*place, key), f"a judge has no {key!r}"
     for name in parsed.plan.judges:
         if name not in parsed.judges:
             yield ("plan", "judges", name), "there is no such judge under `judges`"
@@ -263,6 +264,12 @@ def _setting_faults(parsed: ProtocolFile) -> Faults:
                     "leave it out",
                 )
     for name, section in parsed.models.items():
+        if getattr(section, "batch", None) and section.retention == "none":
+            yield (
+                ("models", name, "retention"),
+                "providers keep the requests and replies of a batch for days or weeks: write "
+                "`kept`, or leave `batch` out",
+            )
         if isinstance(section, OpenAISection) and section.top_logprobs and not section.logprobs:
             yield (
                 ("models", name, "top_logprobs"),

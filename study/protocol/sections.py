@@ -83,6 +83,7 @@ class _ServedSection(_ModelSection):
 
 class OpenAISection(_ServedSection):
     provider: Literal["openai"]
+    batch: bool | None = None  # single turns and probes by the batch interface
     base_url: str = Field(pattern=URL)
     reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
     protocol: Literal["chat", "responses"] | None = None
@@ -105,11 +106,13 @@ class AzureSection(_ServedSection):
 
 class AnthropicSection(_ServedSection):
     provider: Literal["anthropic"]
+    batch: bool | None = None  # single turns and probes by the batch interface
     reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
 
 
 class GoogleSection(_ServedSection):
     provider: Literal["google"]
+    batch: bool | None = None  # single turns and probes by the batch interface
     reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
     send_seed: bool | None = None
 

@@ -1,3 +1,4 @@
+from .batches import buy_batches
 from .exposure_ledger import (
     burned_of_wave,
     burned_tranches,
@@ -47,6 +48,7 @@ __all__ = [
     "attempt_turns",
     "burned_of_wave",
     "burned_tranches",
+    "buy_batches",
     "check_listed",
     "check_single_turns",
     "close_wave_now",

@@ -277,8 +277,7 @@ class Caller:
         """Make the calls about an episode, answer sheet or probe, if the budget pays for them;
         ``call`` keeps the replies in the store that it is given. ``bound`` is the most that they
         can cost, if known."""
-        charge = Charge(self.kind, Payer.of(self.pin), subject, self.wave)
-        replies = ReplyStore(self.study.store, charge, *self._keys)
+        replies = self.replies(subject)
         name = self.pin.name
         if self.budget and not self.budget.wait_to_reserve(name, subject, bound):
             self.over_budget.set()
@@ -297,6 +296,11 @@ class Caller:
                 self.budget.settle_reserved(name, subject, spend, not failure)
         return CallResult(failure, tuple(replies.failed.elements()), spend, error)
 
+    def replies(self, subject: str) -> ReplyStore:
+        """The replies about an episode, answer sheet or probe, in the store."""
+        charge = Charge(self.kind, Payer.of(self.pin), subject, self.wave)
+        return ReplyStore(self.study.store, charge, *self._keys)
+
     @cached_property
     def _keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The study's public keys and identities."""
@@ -313,11 +317,14 @@ class CallTotals:
     cost_usd: float | None  # None if unknown
 
 
-def sum_calls(results: Sequence[CallResult], unknown: bool) -> CallTotals:
-    """Count the results of calls; their cost is None if ``unknown`` or if that of a reply is."""
+def sum_calls(
+    results: Sequence[CallResult], unknown: bool, beside: Spend | None = None
+) -> CallTotals:
+    """Count the results of calls, and what was spent ``beside`` them; the cost is None if
+    ``unknown`` or if that of a reply is."""
     failures = Counter(result.failure for result in results if result.failure)
     failed = Counter(kind for result in results for kind in result.failed)
-    spend = sum((result.spend for result in results), Spend())
+    spend = sum((result.spend for result in results), beside or Spend())
     return CallTotals(
         fresh=len(results) - failures.total(),
         failures=tuple(sorted(failures.items())),

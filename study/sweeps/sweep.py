@@ -34,6 +34,7 @@ from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
+from study.sweeps.batches import buy_single_turns
 from study.sweeps.spending import (
     NO_PRICING,
     Pricing,
@@ -137,6 +138,7 @@ def sweep_wave(
         logger.info("wave %d: %d of %d episodes owed", wave, owed, len(begun.cells))
         progress = None
         if owed:
+            buy_single_turns(study, context, begin)
             begin("starting Ray, workers and sandboxes")
             progress = _run_owed(study, request, context, watch)
             if progress.exhausted and not progress.held and request.close_missing:

@@ -184,7 +184,7 @@ def reply_from_completion(body: Any, raw: bytes, version: str) -> Reply:
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         raise ProviderError("malformed", "not a completion")
     used = body.get("usage")
-    usage = Usage(*(_count(used, name) for name in ("prompt_tokens", "completion_tokens")))
+    usage = Usage(_count(used, "prompt_tokens"), _count(used, "completion_tokens"))
     served = body.get("model")
     return Reply(
         Message(Role.ASSISTANT, ""), usage, served if isinstance(served, str) else version, raw=raw

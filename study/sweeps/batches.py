@@ -1,0 +1,119 @@
+"""Replies bought in batches; those of single-turn episodes before the sweep, which then finds them
+as replies that were paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from harness.agent import turn_request
+from harness.build_model import build_model, read_window
+from harness.episode import Cell, Mode
+from harness.episodes import model_seed
+from harness.errors import AttemptFailed, HarnessError
+from harness.external_agents import AgentServer
+from harness.model import ModelRequest, close_model
+from harness.models.providers import batch_service
+from harness.spending import (
+    BatchDesk,
+    BatchOutcome,
+    Budget,
+    CallKind,
+    Charge,
+    Journal,
+    Payer,
+    ReplyStore,
+    batch_bound,
+    provider_model,
+    uses_batches,
+)
+from harness.storage import EPISODE_CODEC, attempt_key, hex_of
+from harness.sweep import RunContext, instance_of, open_budget
+from registry.ledger import ModelPin
+from study.errors import StudyError
+from study.workspace import Study, take_snapshot
+
+
+def buy_single_turns(study: Study, context: RunContext, begin: Callable[[str], None]) -> None:
+    """Buy, in batches, a reply for each owed single-turn cell of the models that ask for that.
+    Killed at any moment, it goes on with the batches that it submitted when called again.
+
+    Raises StudyError if a batch cannot be outcomes, HarnessError, RegistryError.
+    """
+    pins = [pin for pin in context.models if uses_batches(pin)]
+    snapshot = take_snapshot(study).waves[context.wave]
+    owed = [cell for cell in snapshot.owed_cells if cell.mode is Mode.SINGLE_TURN]
+    if not pins or not owed:
+        return
+    done = frozenset(cell.episode for cell in snapshot.finished_cells)
+    budget = open_budget(snapshot.cells, done, study.store, context)
+    for pin in pins:
+        if cells := [cell for cell in owed if cell.model == pin.name]:
+            begin(f"buying {len(cells)} episodes of {pin.name} in batches: this may take a day")
+            _buy(study, context, pin, cells, budget)
+
+
+def buy_batches(
+    desk: BatchDesk, requests: Mapping[str, ModelRequest], journals: Mapping[str, Journal]
+) -> dict[str, BatchOutcome]:
+    """Buy requests by name and store the replies in their journals. Raises StudyError if the
+    provider does not take a batch or cannot be reached; HarnessError, RegistryError."""
+    try:
+        return desk.buy(requests, journals.__getitem__)
+    except AttemptFailed as failed:
+        raise StudyError(
+            f"model {desk.payer.name!r}: its batches cannot be bought now ({failed}): run this "
+            "again; what was submitted is found again and not paid for twice"
+        ) from None
+
+
+def _buy(
+    study: Study, context: RunContext, pin: ModelPin, cells: Iterable[Cell], budget: Budget | None
+) -> None:
+    """Buy the replies of a model's cells that have none."""
+    payer, price = Payer.of(pin), context.price(pin.name)
+    identities = (context.run_identity,)
+    window = read_window(pin)
+    journals: dict[str, Journal] = {}
+    requests: dict[str, ModelRequest] = {}
+    for cell in cells:
+        attempt = _next_attempt(cell, study, context)
+        charge = Charge(CallKind.EPISODE, payer, cell.episode, context.wave)
+        replies = ReplyStore(study.store, charge, context.readers, identities)
+        if attempt and (journal := replies.attempt(attempt)).load(0) is None:
+            brief = instance_of(cell, study.protocol.catalog).brief
+            name = hex_of(cell.episode)
+            journals[name] = journal
+            requests[name] = turn_request(brief, window, model_seed(cell, attempt))
+    model = build_model(pin, folder=context.folder)
+    if isinstance(model, AgentServer):
+        raise HarnessError(f"model {pin.name!r} has no batch interface")
+    try:
+        served = provider_model(model)
+        desk = BatchDesk(
+            study.store,
+            payer,
+            f"episode-{context.wave:04d}",
+            served,
+            batch_service(served),
+            context.readers,
+            identities,
+            budget,
+            price,
+            batch_bound(pin, price, budget),
+        )
+        buy_batches(desk, requests, journals)
+    finally:
+        close_model(model)
+
+
+def _next_attempt(cell: Cell, study: Study, context: RunContext) -> int:
+    """The number of the attempt that the sweep makes next; 0 if it inherits a reply."""
+    attempt = 1
+    while True:
+        key = attempt_key(cell.episode, attempt)
+        stored = EPISODE_CODEC.find(study.store, key, (context.run_identity,))
+        if stored is None:
+            return attempt
+        if stored.replies:
+            return 0
+        attempt += 1
