@@ -128,10 +128,10 @@ class Chat(WireFormat):
     def empty(self, body: Json) -> Json:
         return {**body, "choices": []}
 
-    def filtered(self, body: Json) -> Answer:
+    def filtered(self, body: Json) -> Json:
         (choice,) = body["choices"]
         stopped = {**choice, "finish_reason": "content_filter"}
-        return Answer({**body, "choices": [stopped]})
+        return {**body, "choices": [stopped]}
 
     def overflow(self, tokens: int, context: int) -> str:
         return (

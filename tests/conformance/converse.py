@@ -155,8 +155,8 @@ class Converse(WireFormat):
     def empty(self, body: Json) -> Json:
         return {**body, "output": {"message": {"role": "assistant", "content": []}}}
 
-    def filtered(self, body: Json) -> Answer:
-        return Answer({**body, "stopReason": "guardrail_intervened"})
+    def filtered(self, body: Json) -> Json:
+        return {**body, "stopReason": "guardrail_intervened"}
 
     def overflow(self, tokens: int, context: int) -> str:
         return "The model returned the following errors: Input is too long for requested model."
@@ -165,10 +165,11 @@ class Converse(WireFormat):
         return Messages().minimum(model)
 
     def pack(self, asked: Asked, body: Json) -> Answer:
+        named = (("x-amzn-RequestId", "req-1"),)
         if not asked.streams:
-            return Answer(body)
+            return Answer(body, headers=named)
         data = b"".join(_event(name, value) for name, value in _events(body))
-        return Answer(data, media="application/vnd.amazon.eventstream")
+        return Answer(data, headers=named, media="application/vnd.amazon.eventstream")
 
     def keys(self, headers: Any) -> list[str]:
         """The key, or the name of the one that signed the request."""

@@ -133,9 +133,9 @@ class Gemini(WireFormat):
     def empty(self, body: Json) -> Json:
         return {key: value for key, value in body.items() if key != "candidates"}
 
-    def filtered(self, body: Json) -> Answer:
+    def filtered(self, body: Json) -> Json:
         blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
-        return Answer({**self.empty(body), **blocked})
+        return {**self.empty(body), **blocked}
 
     def overflow(self, tokens: int, context: int) -> str:
         return (

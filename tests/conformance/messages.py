@@ -171,8 +171,8 @@ class Messages(WireFormat):
     def empty(self, body: Json) -> Json:
         return {**body, "content": []}
 
-    def filtered(self, body: Json) -> Answer:
-        return Answer({**body, "content": [], "stop_reason": "refusal"})
+    def filtered(self, body: Json) -> Json:
+        return {**body, "content": [], "stop_reason": "refusal"}
 
     def overflow(self, tokens: int, context: int) -> str:
         return f"prompt is too long: {tokens} tokens > {context} maximum"

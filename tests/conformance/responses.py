@@ -139,9 +139,9 @@ class Responses(WireFormat):
     def empty(self, body: Json) -> Json:
         return {**body, "output": []}
 
-    def filtered(self, body: Json) -> Answer:
+    def filtered(self, body: Json) -> Json:
         reason = {"reason": "content_filter"}
-        return Answer({**body, "status": "incomplete", "incomplete_details": reason})
+        return {**body, "status": "incomplete", "incomplete_details": reason}
 
     def overflow(self, tokens: int, context: int) -> str:
         return (

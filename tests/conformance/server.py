@@ -117,7 +117,7 @@ class Server:
             return format_.fail(fault.kind, wait=wait)
         body = self._write(incoming, format_, asked, size, spoil_words(fault))
         if fault.kind == "filtered":
-            return format_.filtered(body)
+            return format_.pack(asked, format_.filtered(body))
         answer = format_.pack(asked, spoil_form(fault, format_, body))
         return spoil(fault, answer, format_, self.slow)
 

@@ -66,8 +66,8 @@ class WireFormat(ABC):
         """The provider's words for a conversation that is too long."""
 
     @abstractmethod
-    def filtered(self, body: Json) -> Answer:
-        """What the provider answers if its content filter stopped the reply ``body``."""
+    def filtered(self, body: Json) -> Json:
+        """The reply ``body`` as it is if the provider's content filter stopped it."""
 
     def minimum(self, model: str) -> int:
         """The fewest tokens that the cache stores."""
