@@ -536,7 +536,7 @@ def test_an_attack_is_told_and_recorded_and_a_neighbour_works_on(
     assert "root:x:" not in played.told
     assert (played.episode.stop, played.episode.error_class) == (StopReason.ANSWERED, "")
     assert (played.result.status, played.result.score) == (Status.MODEL_FAILURE, 0.0)
-    assert played.result.turns == len(made.turns) + 1
+    assert played.result.turns == len(made.turns) + 2  # the last is asked for its answer again
     assert (honest.status, honest.score, honest.limits_hit) == (Status.SCORED, 1.0, "")
 
 
