@@ -47,7 +47,7 @@ pytestmark = pytest.mark.docker
 SEED = Seed(bytes(range(32)))
 INSTANCE = INSTALLED.family("compute_average").generate("easy", SEED)
 LIMITS = Limits(
-    turns=6,
+    turns=8,
     tool_seconds=2.0,
     working_seconds=90.0,
     memory_bytes=96 << 20,
@@ -424,7 +424,7 @@ ATTACKS = {
             "limits hit: time]",
             "well\n",
         ),
-        replace(LIMITS, tool_seconds=5.0, turns=13),
+        replace(LIMITS, tool_seconds=5.0, turns=15),
     ),
     "a shell that forks": Attack(
         (command("bomb() { bomb | bomb & }; bomb; sleep 60"), command("echo well")),
@@ -759,7 +759,7 @@ def test_a_final_text_that_is_a_bomb_costs_little_and_earns_nothing(
 ) -> None:
     text, status = BOMBS[name]
     begun = time.process_time()
-    played = play(provider, Playback([say(text)], "hostile", trusted=False), LIMITS)
+    played = play(provider, Playback([say(text)] * 2, "hostile", trusted=False), LIMITS)
     assert time.process_time() - begun < 20
     assert played.result.status is status
     assert played.result.score is not None
