@@ -34,7 +34,7 @@ FAMILIES = {each.name: each for each in INSTALLED.families()}
 PIN = ModelPin("asked", "scripted", "honest/1")
 
 
-def instance_of(name: str, number: int = 7) -> TaskInstance:
+def instance_of(name: str, number: int = 8) -> TaskInstance:
     return INSTALLED.family(name).generate("easy", Seed(bytes([number]) * 32))
 
 
