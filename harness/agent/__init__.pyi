@@ -2,6 +2,7 @@ from .caps import MAX_CALLS
 from .limits import SETTINGS, Ceiling, read_ceiling
 from .loop import ANSWER_FILE, WALL_LIMIT, AgentRun, buy_reply, run_agent
 from .prompts import UNLIMITED, opening_messages
+from .rules import rules_digest
 from .single_turn import (
     REPLY_TOKENS,
     ContextWindow,
@@ -30,6 +31,7 @@ __all__ = [
     "fit_context",
     "opening_messages",
     "read_ceiling",
+    "rules_digest",
     "run_agent",
     "run_single_turn",
     "single_turn",

@@ -21,8 +21,8 @@ MAX_PICTURES = 100
 MAX_PICTURE_BYTES = 12_000_000
 
 _NOTHING = Omission()
-_NO_PICTURE = "[picture left out: the conversation has become too long]"
-_NO_RESULT = "[left out: the conversation has become too long]"
+NO_PICTURE = "[picture left out: the conversation has become too long]"
+NO_RESULT = "[left out: the conversation has become too long]"
 
 
 def conversation(opening: Iterable[Message], steps: Iterable[Turn]) -> list[Message]:
@@ -47,9 +47,9 @@ def leave_out(messages: Sequence[Message], left_out: Omission | None) -> tuple[M
             pictures -= gone
             if results:
                 results -= 1
-                message = replace(message, text=_NO_RESULT, images=())
+                message = replace(message, text=NO_RESULT, images=())
             elif gone:
-                text = "\n".join([message.text, *[_NO_PICTURE] * gone])
+                text = "\n".join([message.text, *[NO_PICTURE] * gone])
                 message = replace(message, text=text, images=message.images[gone:])
         made.append(message)
     return tuple(made)

@@ -55,6 +55,19 @@ _NO_ANSWER = "Your last message has neither a tool call nor an answer."
 _CUT_OFF = "Your last message was cut off at the limit of its length, before an answer."
 _REMINDER = "{} Go on with a tool call, or give your final answer, {}"
 
+TEXTS = (
+    SYSTEM,
+    SYSTEM_AS_ASKED,
+    _TOKENS,
+    _CLOSED,
+    *_BUDGETS.values(),
+    _BLOCK,
+    _AS_ASKED,
+    _NO_ANSWER,
+    _CUT_OFF,
+    _REMINDER,
+)  # all of them, to be pinned
+
 
 def opening_messages(
     brief: Brief, libraries: Libraries = (), ceiling: Ceiling = UNLIMITED

@@ -176,6 +176,8 @@ class RunManifest:
     # Of models and judges: name, and what is documented of what its provider keeps.
     retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
     single_turn: tuple[str, ...] = ()  # strata given in a single turn; all others are agentic
+    # Digest of the agent loop's prompts, tools and caps.
+    agent_rules: str = field(default="", metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,6 +303,7 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
     change bridge it (spec/verdicts.md, 7)."""
     rules = registered.plan.standard
     addresses: dict[str, str] = {}
+    agent_rules: set[str] = set()
     sentences: list[str] = []
     for number, manifests in ((wave.number, wave.manifests) for wave in waves):
         for manifest in manifests:
@@ -320,6 +321,12 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
                     f"Wave {number} ran with another harness than registered "
                     f"({'; '.join(changes)}); {bridge}."
                 )
+            if agent_rules and manifest.agent_rules not in agent_rules:
+                sentences.append(
+                    f"Wave {number} ran with other prompts, tools or caps of the agent loop than "
+                    f"an earlier wave; {bridge}."
+                )
+            agent_rules.add(manifest.agent_rules)
             for pin in manifest.models:
                 address = address_of(pin)
                 if address != addresses.setdefault(pin.name, address):

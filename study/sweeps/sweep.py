@@ -9,7 +9,7 @@ from itertools import product
 
 from generators.catalog import Catalog
 from generators.seed import Seed
-from harness.agent import fit_context, single_turn
+from harness.agent import fit_context, rules_digest, single_turn
 from harness.build_model import build_model, read_window
 from harness.episode import Mode
 from harness.errors import HarnessError
@@ -250,6 +250,7 @@ def _new_manifest(
         tranches=_stated_tranches(protocol, wave),
         retention=protocol.wave_retention(wave),
         single_turn=protocol.single_turn[wave],
+        agent_rules=rules_digest(),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
     worklist = CELLS_CODEC.encode(cells_of(study.entries(), manifest))

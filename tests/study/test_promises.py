@@ -21,6 +21,7 @@ from generators.grading.answer import Answer
 from generators.grading.checks import NumberWithin
 from generators.seed import Seed
 from generators.task import TaskInstance
+from harness.agent import rules_digest
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Ledger
@@ -258,6 +259,21 @@ def test_another_address_of_a_model_is_a_deviation(registered: Study) -> None:
     assert drift_of(registration, same) == ()
     (line,) = drift_of(registration, [*same, wave(2, "http://b/v1")])
     assert line == "Wave 2 ran old at http://b/v1, and an earlier wave at http://a/v1."
+
+
+def test_other_rules_of_the_agent_loop_are_a_deviation(registered: Study) -> None:
+    registration, manifest = registration_of(registered), begin(registered)
+    code = replace(registration.provenance, dirty=False)
+    assert manifest.agent_rules == rules_digest()
+
+    def wave(number: int, rules: str) -> WaveSnapshot:
+        later = replace(manifest, wave=number, agent_rules=rules, provenance=code)
+        return WaveSnapshot(take_snapshot(registered), number, (later,), None)
+
+    same = [wave(0, rules_digest()), wave(1, rules_digest())]
+    assert drift_of(registration, same) == ()
+    (line,) = drift_of(registration, [*same, wave(2, "sha256:" + "1" * 64)])
+    assert line.startswith("Wave 2 ran with other prompts, tools or caps of the agent loop")
 
 
 def test_no_wave_is_begun_on_instances_that_are_generated_otherwise(
