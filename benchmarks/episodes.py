@@ -74,7 +74,7 @@ class NoSandboxes:
     isolates = False
     libraries: tuple[tuple[str, str], ...] = ()
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
         return NoSandbox()
 
     def close(self) -> None:

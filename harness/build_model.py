@@ -70,7 +70,8 @@ def read_window(pin: ModelPin) -> ContextWindow:
     """Return the context window of a model that a task is given to in a single turn. Raises
     HarnessError for an agent, which works through tools, and for a window that is not stated."""
     settings = _Settings(pin)
-    agent = pin.provider == "scripted" and settings.get("agent", "honest") != "trivial"
+    plain = "trivial" if pin.provider != "scripted" else "honest"
+    agent = settings.get("agent", plain) != "trivial"
     if agent or pin.provider not in PROVIDERS or pin.provider == "agent_server":
         raise settings.refusal(
             "it is an agent that works through tools, and answers no task of `mode: single_turn`"
@@ -87,7 +88,8 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
     if provider == "local":
         return _build_local(settings)
     if provider in _HOSTED:
-        return _spell_calls(_build_hosted(settings, environment), settings)
+        model = _spell_calls(_build_hosted(settings, environment), settings)
+        return _with_program(model, settings)
     raise settings.refusal(_unknown("provider", provider, PROVIDERS))
 
 
@@ -225,9 +227,8 @@ def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
     names = [name for name in names if name not in _OF_SOME or name in cls.own_settings]
     batch = ("batch",) if pin.provider in BATCHED else ()
     settings.get("batch", False)
-    settings.known(
-        ("base_url", "api_key_env", "tools", "extra_body", *cls.own_settings, *names, *batch)
-    )
+    own = ("agent", "extra_body", *batch, *cls.own_settings)
+    settings.known(("base_url", "api_key_env", "tools", *own, *names))
     advice = (
         "the key in it, name another one in `api_key_env`, or set that to '' for a server that "
         "takes no key"
@@ -314,6 +315,14 @@ def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) 
     if form not in TOOL_FORMS:
         raise settings.wrong("tools", _unknown("form", form, TOOL_FORMS))
     return TextCalls(model) if form == "text" else model
+
+
+def _with_program(model: Model, settings: _Settings) -> Model:
+    """The model, with the agent inside the sandbox that works with it if the pin names one."""
+    from harness.external_agents import ProgramAgent
+
+    program = settings.get("agent", "")
+    return ProgramAgent(model, settings.pin.version, program) if program else model
 
 
 def _build_local(settings: _Settings) -> Model:

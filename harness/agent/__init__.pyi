@@ -1,4 +1,4 @@
-from .caps import MAX_CALLS
+from .caps import MAX_CALLS, cap_reply
 from .limits import SETTINGS, Ceiling, read_ceiling
 from .loop import ANSWER_FILE, WALL_LIMIT, AgentRun, buy_reply, run_agent
 from .prompts import UNLIMITED, opening_messages
@@ -27,6 +27,7 @@ __all__ = [
     "Ceiling",
     "ContextWindow",
     "buy_reply",
+    "cap_reply",
     "estimate_text",
     "fit_context",
     "opening_messages",

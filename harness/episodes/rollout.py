@@ -22,7 +22,13 @@ from harness.agent import (
 )
 from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.external_agents import AgentServer, ModelOrAgent
+from harness.external_agents import (
+    OUTPUT_BYTES,
+    AgentServer,
+    ModelOrAgent,
+    ProgramAgent,
+    run_program,
+)
 from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
 from harness.spending import CountingJournal, Journal
 from registry.errors import RegistryError
@@ -85,7 +91,8 @@ def run_attempt(
         answer_files=left.files,
         failed_tries=tuple(sorted(counting.failed.items())),
         image=_provider_of(model, sandboxes).image if container else "",
-        replies=counting.replies,
+        # A program starts from the beginning, so it inherits none.
+        replies=0 if isinstance(model, ProgramAgent) else counting.replies,
         inherited=request.inherited,
     )
 
@@ -130,9 +137,14 @@ def _work(
     try:
         if request.cell.mode is Mode.SINGLE_TURN:  # it has no tools, so no sandbox
             return _run_once(request, model, tick), _Left(), container
-        with _provider_of(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
+        program = isinstance(model, ProgramAgent)
+        limits = replace(brief.limits, output_bytes=OUTPUT_BYTES) if program else brief.limits
+        with _provider_of(model, sandboxes).open(brief.assets, limits, program) as sandbox:
             container = sandbox.id
-            if isinstance(model, AgentServer):
+            if isinstance(model, ProgramAgent):
+                ceiling = request.ceiling
+                agent_run = run_program(brief, model, sandbox, seed, journal, tick, ceiling)
+            elif isinstance(model, AgentServer):
                 agent_run = model.converse(brief, sandbox, seed, journal, tick)
             else:
                 agent_run = run_agent(

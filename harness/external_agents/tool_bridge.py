@@ -47,8 +47,12 @@ class DeadlineHandler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Handle a request within its deadline."""
         # The base class catches the timeout of a read and closes the connection.
-        self._bounded.wait(self.seconds)
+        self.restart_deadline()
         super().handle_one_request()
+
+    def restart_deadline(self) -> None:
+        """Wait for the next bytes as if for a new request."""
+        self._bounded.wait(self.seconds)
 
     def end_headers(self) -> None:
         """Restart the timeout for the response."""

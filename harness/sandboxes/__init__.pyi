@@ -1,9 +1,11 @@
+from .debian_rootfs import install_wheels
 from .image import ensure_image, locked_libraries
 from .local import LocalSandboxes, folder_of
-from .sandbox import ExecResult, Sandbox, SandboxProvider, SandboxRefused
+from .sandbox import SOCKET_FOLDER, ExecResult, Sandbox, SandboxProvider, SandboxRefused
 from .tool_server import RefusedError, read_file
 
 __all__ = [
+    "SOCKET_FOLDER",
     "ExecResult",
     "LocalSandboxes",
     "RefusedError",
@@ -12,6 +14,7 @@ __all__ = [
     "SandboxRefused",
     "ensure_image",
     "folder_of",
+    "install_wheels",
     "locked_libraries",
     "read_file",
 ]

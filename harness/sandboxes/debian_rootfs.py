@@ -59,7 +59,7 @@ def make_root(work: Path, lock: Path, say: Callable[[str], None]) -> Path:
     _finish(root)
     say("sandbox image: installing the locked libraries")
     version = _python_version(root)
-    _install(lock, root / f"usr/local/lib/python{version}/dist-packages", version)
+    install_wheels(lock, root / f"usr/local/lib/python{version}/dist-packages", version)
     say("sandbox image: compiling")
     _compile(root, version)
     _run(["chroot", str(root), "python3", "-c", PROOF], "load the sandbox's libraries")
@@ -122,7 +122,7 @@ def _python_version(root: Path) -> str:
     return _run(["chroot", str(root), "python3", "-I", "-c", ask], "run its python3").strip()
 
 
-def _install(lock: Path, target: Path, version: str) -> None:
+def install_wheels(lock: Path, target: Path, version: str) -> None:
     """Wheels for the sandbox's Python, whichever runs this."""
     machine = platform.machine()
     tags = [f"manylinux_{glibc}_{machine}" for glibc in _GLIBC] + [f"manylinux2014_{machine}"]

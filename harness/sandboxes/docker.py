@@ -14,9 +14,11 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -31,7 +33,7 @@ from typing import Any, BinaryIO, TypeVar
 import requests
 from docker import APIClient
 from docker.errors import APIError, DockerException, ImageNotFound
-from docker.types import LogConfig
+from docker.types import LogConfig, Mount
 from docker.utils import kwargs_from_env
 
 from generators.task import Asset, Limits
@@ -40,7 +42,8 @@ from harness.sandboxes import tool_server as server
 from harness.sandboxes.admission import SHARE, AdmissionControl
 from harness.sandboxes.exit_cause import ContainerExitCause, Event
 from harness.sandboxes.pool import PoolClosed, WarmPool
-from harness.sandboxes.sandbox import Sandbox, ServerConnection, fill
+from harness.sandboxes.sandbox import SOCKET_FOLDER, Sandbox, ServerConnection, fill
+from harness.sandboxes.user_folder import make_user_folder
 
 logger = logging.getLogger(__name__)
 
@@ -142,11 +145,12 @@ class Profile:
     memory_bytes: int
     disk_bytes: int
     processes: int
+    model_socket: bool = False
 
 
-def profile_of(limits: Limits) -> Profile:
+def profile_of(limits: Limits, model_socket: bool = False) -> Profile:
     """The profile of a task's limits."""
-    return Profile(limits.memory_bytes, limits.disk_bytes, limits.processes)
+    return Profile(limits.memory_bytes, limits.disk_bytes, limits.processes, model_socket)
 
 
 def bytes_of(profile: Profile, runtime: str) -> int:
@@ -213,11 +217,12 @@ class DockerSandboxes:
         """Return the number of warm containers that wait for an ``open`` with these limits."""
         return self._pool.waiting(profile_of(limits))
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
-        """A fresh sandbox with the assets in its work folder. Raises AttemptFailed; HarnessError
-        where this machine has no room for one."""
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
+        """A fresh sandbox with the assets in its work folder, and with ``model_socket`` a folder
+        for a socket, the only way out of it. Raises AttemptFailed; HarnessError where this machine
+        has no room for one."""
         try:
-            container = self._pool.take(profile_of(limits))
+            container = self._pool.take(profile_of(limits, model_socket))
         except PoolClosed as error:
             raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
         guest, running = self.runtime != "runc", partial(self._runs, container.id)
@@ -253,23 +258,27 @@ class DockerSandboxes:
     def _sandbox(
         self, container: _Container, limits: Limits, cause: ContainerExitCause | None = None
     ) -> Sandbox:
-        destroy = partial(self._destroy, container)
-        return Sandbox(container.id, container.connection, limits, destroy, cause, self._turns)
+        destroy, folder = partial(self._destroy, container), container.socket_folder
+        # An agent inside is one program for as long as its episode, most of which it waits.
+        turns = self._turns if folder is None else None
+        connection = container.connection
+        return Sandbox(container.id, connection, limits, destroy, cause, turns, folder)
 
     def _create(self, profile: Profile) -> _Container:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
-        name = ""
+        name, folder = "", make_socket_folder() if profile.model_socket else None
         try:
             shed, size = partial(self._pool.shed, profile), bytes_of(profile, self.runtime)
             with self._admission.admit(size, lambda: self._closed, shed):
-                name = self._create_unique(profile)
+                name = self._create_unique(profile, folder)
             connection = ServerConnection(_attach(self._client, name), wrapped=True)
             self._client.start(name)
-            container = _Container(name, connection)
+            container = _Container(name, connection, folder)
             Sandbox(name, connection, Limits(), lambda lost: None).ping()
         except ImageNotFound as error:
             raise HarnessError(f"the sandbox image {self.image} was removed meanwhile") from error
         except (*_ENGINE_ERRORS, AttemptFailed) as error:
+            _remove_folder(folder)
             if name:
                 _remove(self._client, name)
             elif isinstance(error, AttemptFailed):  # it was not let in
@@ -284,20 +293,23 @@ class DockerSandboxes:
                     self._removers.submit(reap, self._client)
         return container
 
-    def _create_unique(self, profile: Profile) -> str:
+    def _create_unique(self, profile: Profile, folder: Path | None) -> str:
         """Create a container whose agent has a uid that no other on this engine has; return its id.
         The uid is part of its name: the engine itself refuses a second one, whichever process or
         user asks for it, and frees it when the container is removed. Raises DockerException."""
         while True:
             uid = self._first_uid + int.from_bytes(os.urandom(4)) % _UIDS
             try:
-                return str(self._client.create_container(**self._recipe(profile, uid))["Id"])
+                return str(
+                    self._client.create_container(**self._recipe(profile, uid, folder))["Id"]
+                )
             except APIError as error:
                 if error.status_code != HTTPStatus.CONFLICT:
                     raise
 
-    def _recipe(self, profile: Profile, uid: int) -> dict[str, Any]:
-        """Return the engine's parameters for a new container, the agent of which has this uid.
+    def _recipe(self, profile: Profile, uid: int, folder: Path | None = None) -> dict[str, Any]:
+        """Return the engine's parameters for a new container, the agent of which has this uid. It
+        may have a folder of this host, where a socket is its only way out.
 
         The pages of the folders in memory count against the container's memory, so its limit
         is the sum: a program has ``memory_bytes`` even beside a full folder, and filling the
@@ -324,6 +336,7 @@ class DockerSandboxes:
                 "/tmp": f"size={_SMALL},{scratch}",  # noqa: S108
                 "/dev/shm": f"size={_SHARED},{scratch}",  # noqa: S108
             },
+            mounts=[] if folder is None else [Mount(SOCKET_FOLDER, str(folder), "bind", True)],
             nano_cpus=round(self._cores * 1e9),
             mem_limit=memory,
             memswap_limit=memory,
@@ -358,6 +371,7 @@ class DockerSandboxes:
         """Hang up: the server goes, and the engine removes the container. One that does not
         answer is removed by force, in the background."""
         container.connection.close()
+        _remove_folder(container.socket_folder)
         with self._lock:
             self._live.pop(container.id, None)
         if lost:
@@ -419,6 +433,32 @@ def _checked(text: str) -> str:
 class _Container:
     id: str
     connection: ServerConnection
+    socket_folder: Path | None = None
+
+
+def make_socket_folder() -> Path:
+    """Return a new folder for a socket. Only this user reaches it on the host, whereas any user
+    does in the container that it is mounted in. Those of processes that have gone are removed.
+    Raises HarnessError."""
+    sockets = make_user_folder("sockets")
+    namespace, *_ = own = _owner_numbers()
+    for left in sockets.iterdir():
+        numbers = left.name.split("-")[:3]
+        if numbers[0] == namespace and numbers != _owner_numbers(int(numbers[1])):
+            _remove_folder(left)
+    folder = Path(tempfile.mkdtemp(prefix="-".join([*own, ""]), dir=sockets))
+    folder.chmod(0o711)
+    return folder
+
+
+def _owner_numbers(pid: int | None = None) -> list[str]:
+    """Pid namespace, pid and start time of a process; without the last if there is none."""
+    return re.findall(r"\d+", owner_label(pid))
+
+
+def _remove_folder(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def reap(client: APIClient | None = None) -> int:

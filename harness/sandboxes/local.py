@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 
 from generators.task import Asset, Limits
-from harness.errors import AttemptFailed, Boundary
+from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes import tool_server as server
 from harness.sandboxes.image import locked_libraries
 from harness.sandboxes.sandbox import Sandbox, ServerConnection, fill
@@ -52,8 +52,11 @@ class LocalSandboxes:
         self._live: dict[str, Sandbox] = {}
         sweep_folders()
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
-        """A fresh folder and server with the assets in it. Raises AttemptFailed."""
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
+        """A fresh folder and server with the assets in it. Raises AttemptFailed; HarnessError for
+        an agent that would run here."""
+        if model_socket:
+            raise HarnessError("an agent inside the sandbox needs one that isolates it: use Docker")
         try:
             work = tempfile.mkdtemp(prefix=f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-")
         except OSError as error:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -91,6 +92,12 @@ class ServerConnection:
         except OSError as error:
             raise ServerLost("gone") from error
 
+    def stop(self) -> None:
+        """End the program that another thread's request runs; nothing if none does."""
+        text = json.dumps({"op": "stop"}).encode()
+        with suppress(OSError):  # it may have gone, which the other thread notices
+            self._link.sendall(_FRAME.pack(len(text), 0) + text)
+
     def close(self) -> None:
         """Close the connection; the server exits when it notices."""
         with suppress(OSError):  # it may have gone already
@@ -139,6 +146,7 @@ def _read_header(text: bytes) -> dict[str, Any]:
     return header
 
 
+SOCKET_FOLDER = "/model"  # in a sandbox with a socket
 LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
 FLOOD_BYTES = 64 << 20  # printed by a program before it is killed
 
@@ -150,7 +158,8 @@ class Sandbox:
 
     ``turns`` is entered while a program runs, which limits how many of the sandboxes that share it
     run programs at once. ``destroy`` is called once at the end, with True if the server does not
-    answer any more. ``exit_cause`` is asked if the server was lost.
+    answer any more. ``exit_cause`` is asked if the server was lost. ``socket_folder`` is a folder
+    of this host that the sandbox has as ``SOCKET_FOLDER``, if it was opened with one.
     """
 
     def __init__(
@@ -161,8 +170,10 @@ class Sandbox:
         destroy: Callable[[bool], None],
         exit_cause: ContainerExitCause | None = None,
         turns: AbstractContextManager[Any] | None = None,
+        socket_folder: Path | None = None,
     ) -> None:
         self.id = id  # name of the container or folder, for the record
+        self.socket_folder = socket_folder
         self._connection = connection
         self._limits = limits
         self._destroy = destroy
@@ -194,6 +205,10 @@ class Sandbox:
             limits = self._lose(broken, by_program=True)
             output = b"the sandbox ended while this ran\n"
             return ExecResult(KILLED, output, 0, seconds, limits)
+
+    def interrupt(self) -> None:
+        """End the program that another thread runs, as its time limit would."""
+        self._connection.stop()
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """A regular file's bytes. Raises SandboxRefused."""
@@ -321,8 +336,9 @@ class SandboxProvider(Protocol):
         """True if untrusted code may run here."""
         ...
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
-        """A fresh sandbox with the assets in its work folder. Raises AttemptFailed."""
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
+        """A fresh sandbox with the assets in its work folder, and with ``model_socket`` a folder
+        for the socket of a model proxy. Raises AttemptFailed."""
         ...
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ Operations (header → answer header):
   run    {argv, seconds, cap, flood}, body = stdin → {exit, total, seconds, limits}, body = output
   read   {path, max}                       → {}, body = the file's bytes
   write  {path}, body = the file's bytes   → {}
+  stop   {}                                (no answer; it ends a program as its time limit does)
 Each answer has ``ok``; where it is false, ``reason`` says why in words and ``limits`` which limit.
 """
 
@@ -416,7 +417,9 @@ class Watch:
                     break
                 ready = {fd for fd, _ in watched.poll(1000 * min(pause, left))}
                 if 0 in ready:
-                    raise ClosedError
+                    if receive_request()[0]["op"] != "stop":
+                        raise ClosedError
+                    self.limits.add("time")
                 if self.reader in ready:
                     more = self.output.total + (1 << 20)
                     if not drain(self.reader, self.output, more):
@@ -515,6 +518,14 @@ def receive(count: int) -> bytes:
     return b"".join(parts)
 
 
+def receive_request() -> tuple[dict[str, Any], bytes]:
+    """The next request, its header and its body. Raises ClosedError."""
+    sizes = FRAME.unpack(receive(FRAME.size))
+    if sizes[0] > MAX_HEADER or sizes[1] > MAX_BODY:
+        raise ClosedError
+    return json.loads(receive(sizes[0])), receive(sizes[1])
+
+
 def answer(header: dict[str, Any], body: bytes = b"") -> None:
     """Raises ClosedError."""
     text = json.dumps(header).encode()
@@ -548,11 +559,9 @@ def perform(header: dict[str, Any], body: bytes, work: str) -> tuple[dict[str, A
 def serve(work: str) -> None:
     """Answer requests until the other end goes."""
     while True:
-        sizes = FRAME.unpack(receive(FRAME.size))
-        if sizes[0] > MAX_HEADER or sizes[1] > MAX_BODY:
-            raise ClosedError
-        header = json.loads(receive(sizes[0]))
-        body = receive(sizes[1])
+        header, body = receive_request()
+        if header["op"] == "stop":  # the program had ended by itself
+            continue
         try:
             done, data = perform(header, body, work)
             answer({"ok": True, **done}, data)

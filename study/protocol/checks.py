@@ -35,6 +35,7 @@ from study.protocol.sections import (
     AgentServerSection,
     OpenAISection,
     ProtocolFile,
+    ScriptedJudgeSection,
     ScriptedSection,
     TaskSection,
 )
@@ -191,7 +192,8 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
         place = ("judges", name)
         if name in parsed.models or name in GRADERS:
             yield place, f"the name {name!r} is taken: give the judge its own"
-        for key in ("context", "batch"):
+        plain = not isinstance(section, ScriptedJudgeSection)  # the `agent` of which is the judge
+        for key in ("context", "batch", "agent") if plain else ():
             if getattr(section, key, None) is not None:
                 yield (*place, key), f"a judge has no {key!r}"
     for name in parsed.plan.judges:

@@ -78,6 +78,7 @@ class _ServedSection(_ModelSection):
     retries: int | None = Field(default=None, ge=0, le=20)
     extra_body: dict[str, JsonValue] | None = None  # sent with each request as it is
     tools: Literal["native", "text"] | None = None  # how tool calls are written
+    agent: Name | None = None  # program of the sandbox image that works with the model
     context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
 
 

@@ -23,7 +23,7 @@ from harness.agent import (
 from harness.build_model import read_window
 from harness.episode import Mode
 from harness.errors import HarnessError
-from harness.external_agents import ask
+from harness.external_agents import ask, program_prompt
 from harness.judging import (
     CHUNK,
     Judge,
@@ -170,6 +170,8 @@ def _render(
         messages, pictures = _one_message(task, brief, pin)
     elif pin.provider == "agent_server":
         tools, messages = (), (Message(Role.USER, ask(brief, None)),)
+    elif "agent" in settings and pin.provider != "scripted":  # it adds its own rules and tools
+        tools, messages = (), (Message(Role.USER, program_prompt(brief)),)
     else:
         ceiling = read_ceiling(pin, lambda usage: None)  # without its cost
         messages = opening_messages(brief, libraries, ceiling)

@@ -394,8 +394,8 @@ class Lossy:
     def __init__(self, provider: SandboxProvider, at: int) -> None:
         self._provider, self._at = provider, at
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
-        sandbox = self._provider.open(assets, limits)
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
+        sandbox = self._provider.open(assets, limits, model_socket)
         lines, run_really = itertools.count(1), sandbox.run
 
         def run(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:

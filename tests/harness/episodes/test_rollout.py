@@ -151,7 +151,7 @@ def test_a_failed_provider_makes_a_failed_episode_with_its_steps(
 class NoneLeft(LocalSandboxes):
     """An engine that has no room."""
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
         raise AttemptFailed(Boundary.SANDBOX, "not_created")
 
 

@@ -1,0 +1,177 @@
+"""OpenAI's Responses on an agent's side of the model proxy, without stored responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.external_agents.chat_completions import write_openai_error
+from harness.external_agents.wire import (
+    AgentCall,
+    BadCall,
+    Content,
+    FromAgent,
+    Json,
+    WireProtocol,
+    join_turns,
+    parse_body,
+    read_content,
+    sse,
+    tool_spec,
+)
+from harness.model import Message, Reply, Role, ToolCall
+
+
+class ResponsesItem(FromAgent):
+    """An item of the conversation: a message, a call or its output."""
+
+    type: str = "message"
+    role: str = ""
+    content: Content = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: Content = None
+
+
+class ResponsesTool(FromAgent):
+    """A tool that the model may call; other types than ``function`` run at the provider."""
+
+    type: str
+    name: str = ""
+    description: str | None = None
+    parameters: Json | None = None
+
+
+class ResponsesBody(FromAgent):
+    """The body of a request."""
+
+    model: str
+    input: str | list[ResponsesItem]
+    instructions: str | None = None
+    tools: list[ResponsesTool] | None = None
+    tool_choice: str | Json | None = None
+    stream: bool | None = None
+    previous_response_id: str | None = None
+
+
+_ROLES = {
+    **{"system": Role.SYSTEM, "developer": Role.SYSTEM},
+    **{"user": Role.USER, "assistant": Role.ASSISTANT},
+}
+
+
+def _read(body: bytes) -> AgentCall:
+    given = parse_body(ResponsesBody, body)
+    if given.previous_response_id is not None:
+        raise BadCall(400, "previous_response_id: send the whole conversation as `input`")
+    messages = [Message(Role.SYSTEM, given.instructions or "")]
+    if isinstance(given.input, str):
+        messages.append(Message(Role.USER, given.input))
+    else:
+        messages += [_message(item) for item in given.input if item.type != "reasoning"]
+    tools = [tool for tool in given.tools or [] if tool.type == "function"]
+    return AgentCall(
+        given.model,
+        join_turns(messages),
+        tuple(tool_spec(each.name, each.description, each.parameters) for each in tools),
+        "none" if given.tool_choice == "none" else "auto",
+        bool(given.stream),
+    )
+
+
+def _message(item: ResponsesItem) -> Message:
+    if item.type == "function_call":
+        call = ToolCall(item.call_id, item.name, item.arguments)
+        return Message(Role.ASSISTANT, "", calls=(call,))
+    if item.type == "function_call_output":
+        text, images = read_content(item.output)
+        return Message(Role.TOOL, text, images, call_id=item.call_id)
+    if item.type != "message" or item.role not in _ROLES:
+        kind = item.role if item.type == "message" else item.type
+        raise BadCall(400, f"input: an item of type {kind[:40]!r} is not served")
+    text, images = read_content(item.content)
+    return Message(_ROLES[item.role], text, images)
+
+
+def _reply(reply: Reply, model: str, number: int) -> Json:
+    status = "incomplete" if reply.finish == "length" else "completed"
+    reason = {"reason": "max_output_tokens"} if status == "incomplete" else None
+    return {
+        **_head(model, number),
+        "status": status,
+        "incomplete_details": reason,
+        "output": _items(reply, number),
+        "usage": _usage(reply),
+    }
+
+
+def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
+    begun = {**_head(model, number), "status": "in_progress", "output": []}
+    parts: list[tuple[str, Json]] = [("created", {"response": begun})]
+    for index, item in enumerate(_items(reply, number)):
+        place = {"output_index": index}
+        parts.append(("output_item.added", {**place, "item": _unfinished(item)}))
+        parts += _deltas(item, {**place, "item_id": item["id"]})
+        parts.append(("output_item.done", {**place, "item": item}))
+    whole = _reply(reply, model, number)
+    parts.append((str(whole["status"]), {"response": whole}))
+    for order, (name, data) in enumerate(parts):
+        kind = f"response.{name}"
+        yield sse({"type": kind, "sequence_number": order, **data}, kind)
+
+
+def _deltas(item: Json, place: Json) -> list[tuple[str, Json]]:
+    """The parts in which an item is streamed: the whole of it at once."""
+    if item["type"] == "function_call":
+        name, text = "function_call_arguments", item["arguments"]
+        return [
+            (f"{name}.delta", {**place, "delta": text}),
+            (f"{name}.done", {**place, "arguments": text}),
+        ]
+    part = item["content"][0]
+    place = {**place, "content_index": 0}
+    return [
+        ("content_part.added", {**place, "part": {**part, "text": ""}}),
+        ("output_text.delta", {**place, "delta": part["text"]}),
+        ("output_text.done", {**place, "text": part["text"]}),
+        ("content_part.done", {**place, "part": part}),
+    ]
+
+
+def _unfinished(item: Json) -> Json:
+    empty: Json = {"content": []} if item["type"] == "message" else {"arguments": ""}
+    return {**item, **empty, "status": "in_progress"}
+
+
+def _head(model: str, number: int) -> Json:
+    head: dict[str, Any] = {"id": f"resp_{number}", "object": "response", "created_at": 0}
+    return {**head, "model": model, "error": None}
+
+
+def _items(reply: Reply, number: int) -> list[Json]:
+    items: list[Json] = []
+    if reply.message.text or not reply.message.calls:
+        text = {"type": "output_text", "text": reply.message.text, "annotations": []}
+        head = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
+        items.append({**head, "status": "completed", "content": [text]})
+    for index, call in enumerate(reply.message.calls):
+        head = {"id": f"fc_{number}_{index}", "type": "function_call", "status": "completed"}
+        given = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+        items.append({**head, **given})
+    return items
+
+
+def _usage(reply: Reply) -> Json | None:
+    usage = reply.usage
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
+    }
+
+
+OPENAI_RESPONSES = WireProtocol(_read, _reply, _events, write_openai_error)

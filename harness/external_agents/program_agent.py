@@ -1,0 +1,168 @@
+"""Agents that run inside the sandbox: a program of its image, around a model of the study.
+
+The program ``/opt/agents/NAME`` is given the task on its standard input. The one model that it
+reaches is that of its pin, through the model proxy. It answers in ``answer.json`` or with what it
+prints to its standard output.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from generators.seed import Seed
+from generators.task import Brief
+from harness.agent import WALL_LIMIT, AgentRun, Ceiling
+from harness.episode import SECONDS_DIGITS, StopReason, ToolUse
+from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.external_agents import agent_launcher
+from harness.external_agents.client import ask
+from harness.external_agents.model_proxy import SOCKET, ModelProxy, ProxySocket
+from harness.model import Message, Model, ModelRequest, ModelWrapper, Reply, Role, clean_text
+from harness.sandboxes import SOCKET_FOLDER, ExecResult, Sandbox
+from harness.spending import Journal
+
+PROGRAMS, WORK = "/opt/agents", "/work"  # folders of the image
+OUTPUT_BYTES = 1 << 20  # of what a program prints
+_POLL_SECONDS = 0.2
+_LIMITS_LINE = """\
+You have {turns} model calls and {minutes:g} minutes of working time. There is no network.
+
+"""
+
+
+class ProgramAgent(ModelWrapper):
+    """A model of the study, and the program that works with it. Asked without a task, as by a
+    probe, it is the model alone."""
+
+    def __init__(self, model: Model, version: str, program: str) -> None:
+        self.model = model
+        self.version = version  # name under which the program asks for the model
+        self.program = program
+
+    def respond(self, request: ModelRequest) -> Reply:
+        """Answer as the model alone. Raises AttemptFailed."""
+        return self.model.respond(request)
+
+
+def program_prompt(brief: Brief) -> str:
+    """The task as a program is given it: its folder, its limits, and the form of an answer."""
+    minutes = brief.limits.working_seconds / 60
+    limits = _LIMITS_LINE.format(turns=brief.limits.turns, minutes=minutes)
+    return ask(replace(brief, prompt=limits + brief.prompt), Path(WORK))
+
+
+def run_program(
+    brief: Brief,
+    agent: ProgramAgent,
+    sandbox: Sandbox,
+    seed: Seed,
+    journal: Journal,
+    tick: Callable[[], float],
+    ceiling: Ceiling,
+) -> AgentRun:
+    """Let the program work on the brief until it ends or meets a limit: turns, tokens, cost, its
+    working time. It works as long as it does not wait for its model.
+
+    Replies that were paid for before an interruption are not used again. A failure of the model's
+    provider ends the run as FAILED. Raises HarnessError if the image lacks the program, or the
+    ceiling cannot be enforced; AttemptFailed if the sandbox is lost.
+    """
+    path = f"{PROGRAMS}/{agent.program}"
+    if sandbox.run(("test", "-x", path), brief.limits.tool_seconds).exit_code:
+        raise HarnessError(
+            f"model {agent.name!r}: the sandbox image has no program {path}: build an image with "
+            "the agent and name it as `sandbox: {image: …}` (docs/agents.md)"
+        )
+    proxy = ModelProxy(
+        agent.model,
+        agent.version,
+        journal,
+        seed,
+        turns=brief.limits.turns,
+        ceiling=ceiling,
+        tick=tick,
+        interrupt=sandbox.interrupt,
+    )
+    mark = f"\n{seed.child('mark').hex[:16]}\n"
+    source = Path(agent_launcher.__file__).read_text(encoding="utf-8")
+    launcher = ("python3", "-I", "-S", "-c", source)
+    command = (*launcher, f"{SOCKET_FOLDER}/{SOCKET}", agent.version, mark, path)
+    if sandbox.socket_folder is None:
+        raise HarnessError(f"model {agent.name!r}: its sandbox was opened without a socket")
+    connection = ProxySocket(proxy, sandbox.socket_folder)
+    try:
+        done = _run_limited(command, brief, sandbox, proxy, tick)
+    finally:
+        connection.close()
+    return _conclude(proxy, done, agent.program, mark.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """Result of the program. ``overdue``: its working time was used up."""
+
+    result: ExecResult
+    overdue: bool
+
+
+def _run_limited(
+    command: tuple[str, ...],
+    brief: Brief,
+    sandbox: Sandbox,
+    proxy: ModelProxy,
+    tick: Callable[[], float],
+) -> _Done:
+    """Run the program to its end, or to the end of its working time or of the wall time."""
+    limits, begun = brief.limits, tick()
+    ended, overdue = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            if tick() - begun - proxy.waited() > limits.working_seconds:
+                overdue.set()
+                sandbox.interrupt()
+                return
+
+    watcher = threading.Thread(target=watch, name="working time", daemon=True)
+    watcher.start()
+    try:
+        prompt = program_prompt(brief).encode()
+        result = sandbox.run(command, limits.wall_seconds, prompt)
+    finally:
+        ended.set()
+        watcher.join()
+    return _Done(result, overdue.is_set())
+
+
+def _conclude(proxy: ModelProxy, done: _Done, program: str, mark: bytes) -> AgentRun:
+    """The run as it is recorded: the program itself is the last turn's last tool call."""
+    steps = proxy.steps()
+    if isinstance(proxy.error, AttemptFailed):
+        failed = proxy.error
+        return _fail(proxy, f"{failed.boundary}:{failed.error_class}")
+    if proxy.error is not None:
+        raise proxy.error
+    if "time" in done.result.limits and not done.overdue:
+        return _fail(proxy, f"{Boundary.WORKER}:{WALL_LIMIT}")
+    if not steps:  # the model had no part in it
+        return _fail(proxy, f"{Boundary.SANDBOX}:no model call")
+    printed, _, final = done.result.output.rpartition(mark)
+    use = ToolUse(
+        program,
+        program,
+        Message(Role.TOOL, clean_text((printed or final).decode("utf-8", "replace"))),
+        round(done.result.seconds, SECONDS_DIGITS),
+        done.result.exit_code,
+        done.result.limits,
+    )
+    steps = (*steps[:-1], replace(steps[-1], uses=(*steps[-1].uses, use)))
+    answer = final.decode("utf-8", "replace") if mark in done.result.output else ""
+    stop = StopReason.TIME_LIMIT if done.overdue else proxy.stop or StopReason.ANSWERED
+    return AgentRun(proxy.opening, steps, stop, final=answer)
+
+
+def _fail(proxy: ModelProxy, error: str) -> AgentRun:
+    return AgentRun(proxy.opening, proxy.steps(), StopReason.FAILED, error)
