@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.external_agents.wire import (
     AgentCall,
-    BadCall,
+    RefusedCall,
     Content,
     FromAgent,
     Json,
@@ -148,7 +148,7 @@ def _stop(reply: Reply) -> str:
     return _STOPS.get(reply.finish, "tool_use" if reply.message.calls else "end_turn")
 
 
-def _error(refused: BadCall) -> Json:
+def _error(refused: RefusedCall) -> Json:
     kind = _KINDS.get(refused.status, "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": refused.reason}}
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.external_agents.wire import (
     AgentCall,
-    BadCall,
+    RefusedCall,
     Content,
     FromAgent,
     Json,
@@ -71,7 +71,7 @@ _FINISHES = {"tool_call": "tool_calls", "length": "length", "refusal": "content_
 def _read(body: bytes) -> AgentCall:
     given = parse_body(ChatBody, body)
     if given.n not in (None, 1):
-        raise BadCall(400, "n: one reply is served at a time")
+        raise RefusedCall(400, "n: one reply is served at a time")
     functions = [tool.function for tool in given.tools or [] if tool.function is not None]
     return AgentCall(
         given.model,
@@ -142,7 +142,7 @@ def _usage(usage: Usage) -> Json | None:
     }
 
 
-def write_openai_error(refused: BadCall) -> Json:
+def write_openai_error(refused: RefusedCall) -> Json:
     """Return the body of a refusal, the same in both protocols of OpenAI's."""
     error = {"message": refused.reason, "type": "invalid_request_error", "code": refused.code}
     return {"error": {**error, "param": None}}

@@ -30,7 +30,7 @@ from harness.external_agents.anthropic_messages import ANTHROPIC_MESSAGES
 from harness.external_agents.chat_completions import CHAT_COMPLETIONS
 from harness.external_agents.openai_responses import OPENAI_RESPONSES
 from harness.external_agents.tool_bridge import DeadlineHandler
-from harness.external_agents.wire import AgentCall, BadCall, WireProtocol
+from harness.external_agents.wire import AgentCall, RefusedCall, WireProtocol
 from harness.model import OVERFLOW, Message, Model, ModelRequest, Reply, Role, ToolCall
 from harness.spending import Journal
 
@@ -103,7 +103,7 @@ class ModelProxy:
     ) -> tuple[Reply, AgentCall, int]:
         """Carry out one call, the body of which ``read`` returns, after those before it: so one
         body at a time is in memory, and no budget is exceeded. Returns the reply, the call and its
-        number. Raises BadCall if it is refused."""
+        number. Raises RefusedCall if it is refused."""
         with self._lock:
             call = protocol.read(read())
             self._check(call)
@@ -123,12 +123,12 @@ class ModelProxy:
 
     def _check(self, call: AgentCall) -> None:
         if not self._open or self.error is not None:
-            raise BadCall(403, "the episode is over: no more model calls")
+            raise RefusedCall(403, "the episode is over: no more model calls")
         self._limit = self._limit or self._limit_met()
         if self._limit is not None:
-            raise BadCall(403, f"the budget of this episode is used up: {self._limit}")
+            raise RefusedCall(403, f"the budget of this episode is used up: {self._limit}")
         if call.model != self.version:
-            raise BadCall(404, f"the only model here is {self.version!r}")
+            raise RefusedCall(404, f"the only model here is {self.version!r}")
 
     @property
     def stop(self) -> StopReason | None:
@@ -180,7 +180,7 @@ class ModelProxy:
         return hashlib.sha256(begin.encode()).hexdigest()[:32]
 
     def _ask(self, request: ModelRequest) -> Reply:
-        """Return the model's reply. Raises BadCall for a failure, which is the episode's unless the
+        """Return the model's reply. Raises RefusedCall for a failure, which is the episode's unless the
         agent caused it."""
         self._waits_since = self._tick()
         try:
@@ -190,10 +190,10 @@ class ModelProxy:
             if kind == OVERFLOW:
                 self._overflowed = True
                 reason = "prompt is too long: it exceeds the model's maximum context length"
-                raise BadCall(400, reason, "context_length_exceeded") from None
+                raise RefusedCall(400, reason, "context_length_exceeded") from None
             # Before its first reply a model has had no influence on what is sent to it.
             if kind in _AGENT_CAUSED and self._calls:
-                raise BadCall(400, f"the model's server refuses this request: {kind}") from None
+                raise RefusedCall(400, f"the model's server refuses this request: {kind}") from None
             raise self._give_up(failed) from None
         except Exception as error:
             raise self._give_up(error) from None
@@ -220,10 +220,10 @@ class ModelProxy:
         self._number += 1
         return reply
 
-    def _give_up(self, error: BaseException) -> BadCall:
+    def _give_up(self, error: BaseException) -> RefusedCall:
         self.error = error
         self._interrupt()
-        return BadCall(503, "the model cannot be reached: the episode is over")
+        return RefusedCall(503, "the model cannot be reached: the episode is over")
 
     def _restore(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Yield the messages. A reply that the agent sends back is replaced by the reply itself,
@@ -233,7 +233,7 @@ class ModelProxy:
             yield self._replies.get(_echo_key(message), message) if echo else message
 
     def _keep(self, messages: Iterator[Message]) -> tuple[Message, ...]:
-        """Return the messages, those that were sent before as they are kept. Raises BadCall if they
+        """Return the messages, those that were sent before as they are kept. Raises RefusedCall if they
         are too many to keep."""
         kept: list[Message] = []
         for message in messages:
@@ -241,7 +241,7 @@ class ModelProxy:
                 self._bytes += _size(message)
                 if self._bytes > MAX_RECORD_BYTES:
                     limit = f"{MAX_RECORD_BYTES >> 20} MiB"
-                    raise BadCall(413, f"all messages of an episode may have {limit} together")
+                    raise RefusedCall(413, f"all messages of an episode may have {limit} together")
             kept.append(self._messages.setdefault(message, message))
         return tuple(kept)
 
@@ -397,7 +397,7 @@ class _ProxyHandler(DeadlineHandler):
         if self._path() == "/v1/models":
             self._send(200, "application/json", _encode({"object": "list", "data": models}))
         else:
-            self._refuse(BadCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
+            self._refuse(RefusedCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
 
     def do_HEAD(self) -> None:  # noqa: N802
         self._send(200, "application/json", b"")
@@ -405,12 +405,12 @@ class _ProxyHandler(DeadlineHandler):
     def do_POST(self) -> None:  # noqa: N802
         protocol = PROTOCOLS.get(self._path())
         if protocol is None:
-            self._refuse(BadCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
+            self._refuse(RefusedCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
             return
         proxy = self.server.proxy
         try:
             reply, call, number = proxy.carry_out(protocol, self._body)
-        except BadCall as refused:
+        except RefusedCall as refused:
             self._refuse(refused, protocol)
             return
         if call.stream:
@@ -424,19 +424,19 @@ class _ProxyHandler(DeadlineHandler):
         return self.path.partition("?")[0]
 
     def _body(self) -> bytes:
-        """Return the body. Raises BadCall if it is too long, of unstated length or cut off."""
+        """Return the body. Raises RefusedCall if it is too long, of unstated length or cut off."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            raise BadCall(411, "give Content-Length")
+            raise RefusedCall(411, "give Content-Length")
         if len(length) > 12 or int(length) > MAX_BODY_BYTES:
-            raise BadCall(413, f"at most {MAX_BODY_BYTES >> 20} MiB are read")
+            raise RefusedCall(413, f"at most {MAX_BODY_BYTES >> 20} MiB are read")
         self.restart_deadline()  # it may have waited for the calls before it
         body = self.read_body(int(length))
         if body is None:
-            raise BadCall(400, "the body was cut off")
+            raise RefusedCall(400, "the body was cut off")
         return body
 
-    def _refuse(self, refused: BadCall, protocol: WireProtocol = CHAT_COMPLETIONS) -> None:
+    def _refuse(self, refused: RefusedCall, protocol: WireProtocol = CHAT_COMPLETIONS) -> None:
         self.close_connection = True  # its body may not have been read
         self._send(refused.status, "application/json", _encode(protocol.error(refused)))
 

@@ -8,7 +8,7 @@ from typing import Any
 from harness.external_agents.chat_completions import write_openai_error
 from harness.external_agents.wire import (
     AgentCall,
-    BadCall,
+    RefusedCall,
     Content,
     FromAgent,
     Json,
@@ -64,7 +64,7 @@ _ROLES = {
 def _read(body: bytes) -> AgentCall:
     given = parse_body(ResponsesBody, body)
     if given.previous_response_id is not None:
-        raise BadCall(400, "previous_response_id: send the whole conversation as `input`")
+        raise RefusedCall(400, "previous_response_id: send the whole conversation as `input`")
     messages = [Message(Role.SYSTEM, given.instructions or "")]
     if isinstance(given.input, str):
         messages.append(Message(Role.USER, given.input))
@@ -89,7 +89,7 @@ def _message(item: ResponsesItem) -> Message:
         return Message(Role.TOOL, text, images, call_id=item.call_id)
     if item.type != "message" or item.role not in _ROLES:
         kind = item.role if item.type == "message" else item.type
-        raise BadCall(400, f"input: an item of type {kind[:40]!r} is not served")
+        raise RefusedCall(400, f"input: an item of type {kind[:40]!r} is not served")
     text, images = read_content(item.content)
     return Message(_ROLES[item.role], text, images)
 

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 ToolChoice = Literal["auto", "none"]
 
 
-class BadCall(Exception):  # noqa: N818
+class RefusedCall(Exception):  # noqa: N818
     """A call that the proxy refuses: the HTTP status, and a reason for the agent. ``code`` is the
     error code that OpenAI's clients know it by, if any."""
 
@@ -52,7 +52,7 @@ class WireProtocol:
     read: Callable[[bytes], AgentCall]
     reply: Callable[[Reply, str, int], Json]
     events: Callable[[Reply, str, int], Iterator[bytes]]
-    error: Callable[[BadCall], Json]
+    error: Callable[[RefusedCall], Json]
 
 
 class FromAgent(BaseModel):
@@ -98,19 +98,19 @@ MAX_VALUES = 500_000  # lists and objects of a body: an empty one takes 60 times
 
 
 def parse_body(kind: type[B], body: bytes) -> B:
-    """Parse a body. Raises BadCall, which names the first field that is wrong."""
+    """Parse a body. Raises RefusedCall, which names the first field that is wrong."""
     if body.count(b"[") + body.count(b"{") > MAX_VALUES:
-        raise BadCall(413, f"the body has more than {MAX_VALUES:,} opening brackets")
+        raise RefusedCall(413, f"the body has more than {MAX_VALUES:,} opening brackets")
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "body"
-        raise BadCall(400, f"{place[:200]}: {first['msg'][:200]}") from None
+        raise RefusedCall(400, f"{place[:200]}: {first['msg'][:200]}") from None
 
 
 def read_content(content: Content) -> tuple[str, tuple[Image, ...]]:
-    """Return the text and the images of a content. Raises BadCall for parts of other kinds."""
+    """Return the text and the images of a content. Raises RefusedCall for parts of other kinds."""
     if not isinstance(content, list):
         return content or "", ()
     texts: list[str] = []
@@ -123,7 +123,9 @@ def read_content(content: Content) -> tuple[str, tuple[Image, ...]]:
         elif part.type in ("image_url", "input_image", "image"):
             images.append(_read_image(part))
         else:
-            raise BadCall(400, f"content of type {part.type[:40]!r} is not served: text and images")
+            raise RefusedCall(
+                400, f"content of type {part.type[:40]!r} is not served: text and images"
+            )
     return "\n".join(texts), tuple(images)
 
 
@@ -135,22 +137,24 @@ def _read_image(part: Part) -> Image:
         head, _, data = url.partition(";base64,")
         media_type = head.removeprefix("data:")
     if media_type not in MEDIA_TYPES:
-        raise BadCall(400, f"an image is given in base64, of type {', '.join(MEDIA_TYPES)}")
+        raise RefusedCall(400, f"an image is given in base64, of type {', '.join(MEDIA_TYPES)}")
     try:
         return Image(media_type, base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
-        raise BadCall(400, "an image is not valid base64") from None
+        raise RefusedCall(400, "an image is not valid base64") from None
 
 
 def join_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages, with neighbouring ones of the assistant made one, and without those of
-    the system and the assistant that are empty. Raises BadCall for a tool's result without its
+    the system and the assistant that are empty. Raises RefusedCall for a tool's result without its
     call, or if no message is left to reply to."""
     joined: list[Message] = []
     known: set[str] = set()
     for message in messages:
         if message.role is Role.TOOL and message.call_id not in known:
-            raise BadCall(400, f"a tool result for {message.call_id[:80]!r}, which was not called")
+            raise RefusedCall(
+                400, f"a tool result for {message.call_id[:80]!r}, which was not called"
+            )
         known |= {call.id for call in message.calls}
         before = joined[-1] if joined else None
         if message.role is Role.ASSISTANT and before and before.role is Role.ASSISTANT:
@@ -159,7 +163,7 @@ def join_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
         elif message.text or message.calls or message.role in (Role.USER, Role.TOOL):
             joined.append(message)
     if not joined or joined[-1].role is Role.ASSISTANT:
-        raise BadCall(400, "messages: the last one must be for the model to reply to")
+        raise RefusedCall(400, "messages: the last one must be for the model to reply to")
     return tuple(joined)
 
 
