@@ -8,11 +8,11 @@ from typing import Literal
 
 from harness.external_agents.wire import (
     AgentCall,
-    RefusedCall,
     Content,
     FromAgent,
     Json,
     Part,
+    RefusedCall,
     WireProtocol,
     call_arguments,
     join_turns,

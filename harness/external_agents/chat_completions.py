@@ -7,10 +7,10 @@ from typing import Literal
 
 from harness.external_agents.wire import (
     AgentCall,
-    RefusedCall,
     Content,
     FromAgent,
     Json,
+    RefusedCall,
     WireProtocol,
     join_turns,
     parse_body,

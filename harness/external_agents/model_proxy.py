@@ -180,8 +180,8 @@ class ModelProxy:
         return hashlib.sha256(begin.encode()).hexdigest()[:32]
 
     def _ask(self, request: ModelRequest) -> Reply:
-        """Return the model's reply. Raises RefusedCall for a failure, which is the episode's unless the
-        agent caused it."""
+        """Return the model's reply. Raises RefusedCall for a failure, which is the episode's
+        unless the agent caused it."""
         self._waits_since = self._tick()
         try:
             return self._buy(request)
@@ -233,8 +233,8 @@ class ModelProxy:
             yield self._replies.get(_echo_key(message), message) if echo else message
 
     def _keep(self, messages: Iterator[Message]) -> tuple[Message, ...]:
-        """Return the messages, those that were sent before as they are kept. Raises RefusedCall if they
-        are too many to keep."""
+        """Return the messages, those that were sent before as they are kept. Raises
+        RefusedCall if they are too many to keep."""
         kept: list[Message] = []
         for message in messages:
             if message not in self._messages:

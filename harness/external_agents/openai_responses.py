@@ -8,10 +8,10 @@ from typing import Any
 from harness.external_agents.chat_completions import write_openai_error
 from harness.external_agents.wire import (
     AgentCall,
-    RefusedCall,
     Content,
     FromAgent,
     Json,
+    RefusedCall,
     WireProtocol,
     join_turns,
     parse_body,
