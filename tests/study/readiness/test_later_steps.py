@@ -99,7 +99,7 @@ def text_of(seed: int) -> str:
     """A study file with one choice of each list."""
     choose = random.Random(seed).choice
     tasks = sorted({choose(TASKS), choose(TASKS)})
-    one, two = (task.replace("own.yml", "own/plain") for task in (tasks[0], tasks[-1]))
+    one, two = (task.replace("own.yml", "own/wide") for task in (tasks[0], tasks[-1]))
     modes = choose(MODES) if one != two else choose(MODES[:-1])
     waves = choose(WAVES).replace("MODES", modes).replace("ONE", one).replace("TWO", two)
     new = choose(NEW).format(url=URL, form=choose(FORMS), kept=choose(RETENTION))
