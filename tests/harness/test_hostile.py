@@ -764,7 +764,7 @@ def test_a_final_text_that_is_a_bomb_costs_little_and_earns_nothing(
     assert played.result.status is status
     assert played.result.score is not None
     assert played.result.score <= 0.3
-    assert played.episode.answer == text
+    assert text in (played.episode.answer or "")
 
 
 def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
