@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry.verify import verify_study
+from study.workspace.setup import init_study
 from study.workspace.study import open_study
+
+TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray]
 
@@ -42,26 +46,46 @@ def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*.age")}
 
 
-@pytest.mark.timeout(900)
-def test_a_demo_that_is_killed_resumes_and_finds_the_readers_out(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    killed = start_demo(folder)
+def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> None:
+    """Kill a running demo, with all that it started, once so many results are stored."""
     deadline = time.monotonic() + 240
-    while len(results(folder)) < 40:
-        assert killed.poll() is None, killed.communicate()
+    while len(results(folder)) < least:
+        assert demo.poll() is None, demo.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
+    os.killpg(demo.pid, signal.SIGKILL)
+    demo.wait()
     time.sleep(3)  # what the dead driver started ends on its own
+
+
+@pytest.mark.timeout(600)
+def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    assert "seeds_per_arm: 12\n" in text
+    init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 3\n"))
+    kill_with_results(start_demo(folder), folder, 12)
     before = results(folder)
 
-    out, err = start_demo(folder).communicate(timeout=700)
+    out, err = start_demo(folder).communicate(timeout=400)
+    assert out, err
+    report: dict[str, Any] = json.loads(out)
+    assert {row["model"] for row in report["models"]} == TESTED
+    after = results(folder)
+    assert len(after) == 3 * 4 * 2 * 2 * 3
+    assert {name: after[name] for name in before} == before
+    check_study(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_demo_finds_the_readers_out(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    out, err = start_demo(folder).communicate(timeout=800)
+    assert out, err
     report: dict[str, Any] = json.loads(out)
     verdicts = {row["model"]: row["verdict"] for row in report["models"]}
-    assert verdicts.keys() == {
-        f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)
-    }, err
+    assert verdicts.keys() == TESTED
     assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
     assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
     assert {(control["kind"], control["state"]) for control in report["controls"]} == {
@@ -76,10 +100,12 @@ def test_a_demo_that_is_killed_resumes_and_finds_the_readers_out(tmp_path: Path)
         "strong-2",
     }
     assert any("fixed entropy" in deviation for deviation in report["deviations"])
+    assert len(results(folder)) == 3 * 4 * 2 * 2 * 12
+    check_study(folder)
 
-    after = results(folder)
-    assert len(after) == 3 * 4 * 2 * 2 * 12
-    assert {name: after[name] for name in before} == before
+
+def check_study(folder: Path) -> None:
+    """The record of the study holds, and its last report is there."""
     study = open_study(folder)
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
