@@ -48,12 +48,15 @@ def answer_schema(
     return canonical_bytes({"$schema": draft, **schema}).decode()
 
 
+FORM_CRITERIA = ("answer_block", "answer_schema")  # names of the criteria below
+
+
 def form_criteria(task: str, schema: str, weight: float) -> tuple[Metarubric, Metarubric]:
     """The criteria of instruction following that a repair and a violation of the schema cost;
     ``weight`` is that of both together."""
     return (
         Metarubric(
-            "answer_block",
+            FORM_CRITERIA[0],
             "IF",
             weight / 2,
             "The answer ends with the JSON object that the task asks for, between a line <answer> "
@@ -61,7 +64,7 @@ def form_criteria(task: str, schema: str, weight: float) -> tuple[Metarubric, Me
             Unrepaired(ValueEquals(("task",), task)),
         ),
         Metarubric(
-            "answer_schema",
+            FORM_CRITERIA[1],
             "IF",
             weight / 2,
             "The JSON object of the answer fits the JSON Schema of the task.",

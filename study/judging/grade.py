@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from analysis.judges import cohen_kappa, krippendorff_alpha
+from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
 from harness.episodes import LENIENT
 from harness.judging import (
@@ -277,8 +278,9 @@ class _Grading:
 
 
 def _decided(grade: Grade, truth: Grade) -> Iterator[bool | None]:
-    """Yield the verdicts on what a judge decides: all that counts, unless the attempt failed."""
+    """Yield the verdicts on what a judge decides, unless the attempt failed: all that counts but
+    the form of the answer."""
     if truth.status is not GradeStatus.MISSING:
         for criterion, verdict in zip(grade.criteria, grade.verdicts, strict=True):
-            if criterion != LENIENT:
+            if criterion != LENIENT and criterion.partition("/")[0] not in FORM_CRITERIA:
                 yield verdict

@@ -254,7 +254,7 @@ def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path
         (("tasks", "make", "no_task", "--seed", SEED), "no_task"),
         (("tasks", "make", "count_circle", "--seed", SEED), "count_circles"),
         (("tasks", "make", "compute_average", "--difficulty", "hrad", "--seed", SEED), "hard"),
-        (("tasks", "make", "compute_average@9", "--seed", SEED), "known: 1"),
+        (("tasks", "make", "compute_average@9", "--seed", SEED), "known: 2"),
         (("tasks", "make", "compute_average", "--seed", "5e"), "64 hexadecimal digits"),
         (("tasks", "make", "compute_average", "--seed", "zz" * 32), "64 hexadecimal digits"),
     ],
@@ -334,7 +334,7 @@ def test_tasks_show_fits_a_screen_and_hides_nothing_from_a_script() -> None:
     full = json.loads(
         run("tasks", "show", "count_circles", "--difficulty", "hard", "--json").stdout
     )
-    assert len(full["rubric"]) == 33
+    assert len(full["rubric"]) == 34
     assert len(full["files"]) == 30
 
 

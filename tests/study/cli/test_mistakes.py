@@ -40,6 +40,8 @@ plan: {permutations: 199}
 sandbox: {kind: local}
 """
 
+WAVES = STUDY[STUDY.index("  - [new]") : STUDY.index("plan:")]  # all but the first
+
 
 @dataclass(frozen=True)
 class Mistake:
@@ -109,16 +111,16 @@ MISTAKES = {
         "new",
         "draw",
         ("study.yaml:2: tasks[0].family: ", "did you mean 'compute_average'"),
-        change=("compute_average", "compute_averages"),
+        change=("[compute_average/easy]", "[compute_averages/easy]"),
     ),
     "a model misspelt": Mistake(
         "new",
         "draw",
-        ("study.yaml:17: waves[1][0]: ", "did you mean 'new'"),
+        ("study.yaml:16: waves[1][0]: ", "did you mean 'new'"),
         change=("[new]", "[nwe]"),
     ),
     "a tab in YAML": Mistake(
-        "new", "draw", ("study.yaml:16: not valid YAML",), change=("  - [old]", "\t- [old]")
+        "new", "draw", ("study.yaml:15: not valid YAML",), change=("  - [old]", "\t- [old]")
     ),
     "a judge that there is not": Mistake("registered", "grade --judge flash", ("'flash'", "none")),
     "an episode that there is not": Mistake("swept", "show abc", ("abc", "show --list")),
@@ -129,7 +131,7 @@ MISTAKES = {
     "a store of another kind": Mistake(
         "new",
         "draw",
-        ("study.yaml:20: store: ", "'gs'", "s3://"),
+        ("study.yaml:19: store: ", "'gs'", "s3://"),
         change=("sandbox:", "store: gs://bucket/x\nsandbox:"),
     ),
     # --- steps out of order
@@ -159,13 +161,13 @@ MISTAKES = {
     "a plan with one wave": Mistake(
         "new",
         "draw",
-        ("study.yaml:16: waves[0][0]: 'old' runs in wave 0 alone", "name it in a later wave"),
-        change=("  - [new]\n  - [paid]\n", ""),
+        ("study.yaml:15: waves[0][0]: 'old' runs in wave 0 alone", "name it in a later wave"),
+        change=(WAVES, ""),
     ),
     "a model trained after its release": Mistake(
         "new",
         "draw",
-        ("study.yaml:16: models.paid.cutoff: ", "correct the date that is wrong"),
+        ("study.yaml:15: models.paid.cutoff: ", "correct the date that is wrong"),
         change=(
             "retention: none",
             "retention: none\n    released: 2026-01-01\n    cutoff: 2026-02-01",
@@ -187,7 +189,7 @@ MISTAKES = {
     "no price under a budget": Mistake(
         "new",
         "draw",
-        ("study.yaml:21: budget: prices.yaml has no price of 'paid'", "state provider, model"),
+        ("study.yaml:20: budget: prices.yaml has no price of 'paid'", "state provider, model"),
         change=BUDGET,
         damage=write_prices(
             "provider: openai, model: m-2, input: 1, output: 1, date: 2026-11-01, source: a list"
@@ -203,7 +205,7 @@ MISTAKES = {
         ),
     ),
     "no price file": Mistake(
-        "new", "draw", ("study.yaml:20: prices: prices.yaml: No such file",), change=BUDGET
+        "new", "draw", ("study.yaml:19: prices: prices.yaml: No such file",), change=BUDGET
     ),
     "no engine": Mistake(
         "drawn",
@@ -244,14 +246,14 @@ MISTAKES = {
     "tasks changed after the draw": Mistake(
         "drawn",
         "register",
-        ("study.yaml:2: tasks: here is [compute_average/hard]", "restore it"),
+        ("study.yaml:2: tasks: here is [compute_average/hard, ", "restore it"),
         code=3,
-        change=("compute_average/easy", "compute_average/hard"),
+        change=("[compute_average/easy]", "[compute_average/hard, compute_average/easy]"),
     ),
     "a plan changed after the registration": Mistake(
         "registered",
         f"{SWEEP} 0",
-        ("study.yaml:19: plan.permutations: here is 999, and registered is 199: restore it",),
+        ("study.yaml:18: plan.permutations: here is 999, and registered is 199: restore it",),
         code=3,
         change=("permutations: 199", "permutations: 999"),
     ),
