@@ -47,8 +47,8 @@ MAX_RECORD_BYTES = 64 << 20  # of all distinct messages of an episode
 MAX_CONNECTIONS = 32  # at once; each takes a thread
 MAX_EVENTS = 2000  # connections and requests of an episode, after which the socket is closed
 _POLL_SECONDS = 0.2
-# A model's server refuses these requests for what is in them, which the agent chose.
-_AGENT_CAUSED = ("bad_request", "content_filter")
+# A model's server refuses such a request for what is in it, which the agent chose.
+_AGENT_CAUSED = "bad_request"
 
 
 @dataclass(slots=True)
@@ -192,7 +192,7 @@ class ModelProxy:
                 reason = "prompt is too long: it exceeds the model's maximum context length"
                 raise RefusedCall(400, reason, "context_length_exceeded") from None
             # Before its first reply a model has had no influence on what is sent to it.
-            if kind in _AGENT_CAUSED and self._calls:
+            if kind == _AGENT_CAUSED and self._calls:
                 raise RefusedCall(400, f"the model's server refuses this request: {kind}") from None
             raise self._give_up(failed) from None
         except Exception as error:

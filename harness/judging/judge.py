@@ -92,7 +92,7 @@ MAX_CHARS = 200_000  # of an answer; a longer one is left ungraded rather than c
 _MARK = 32  # hexadecimal digits
 
 # After these failures another request may still bring a reply; all others end the attempt.
-_UNFIT = frozenset(("content_filter", "malformed", "too_large", "context_length"))
+_UNFIT = frozenset(("malformed", "too_large", "context_length"))
 
 SYSTEM = """\
 You grade an answer to a task against criteria. For each criterion, decide whether the answer \

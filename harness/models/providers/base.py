@@ -20,8 +20,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from harness.errors import AttemptFailed, Boundary
-from harness.model import ModelRequest, Reply, TextRequest, Try, clean_text
-from harness.models.providers.retry import TOO_LARGE, ProviderError, classify, pause, try_again
+from harness.model import Message, ModelRequest, Reply, Role, TextRequest, Try, Usage, clean_text
+from harness.models.providers.retry import (
+    REFUSAL,
+    TOO_LARGE,
+    ProviderError,
+    classify,
+    is_filtered,
+    pause,
+    try_again,
+)
 from harness.models.providers.transport import RECEIVED, TAPE, Received, Tape
 
 if TYPE_CHECKING:
@@ -123,7 +131,9 @@ class ProviderModel(ABC):
 
     def respond(self, request: ModelRequest) -> Reply:
         """Return one reply. A temporary failure is retried after a pause with jitter from the
-        request's seed. Raises AttemptFailed(PROVIDER, class)."""
+        request's seed. What a content filter of the provider stops is the model's refusal: what
+        was said decides it, so the loss of such attempts would not be random. Raises
+        AttemptFailed(PROVIDER, class)."""
         return self._with_retries(partial(self._exchange, request), request)
 
     def _with_retries(
@@ -221,17 +231,24 @@ class ProviderModel(ABC):
 
         field = "" if self.native_replay else self._sampling.reasoning_field
         replay = Replay(chat.system, self.native_replay, field)
-        async with asyncio.timeout(self._sampling.seconds):
-            response = await model_request(
-                chat,
-                self._marked(list(to_provider_messages(request.messages, replay)), request),
-                model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
-                model_request_parameters=ModelRequestParameters(
-                    function_tools=[tool_definition(spec) for spec in request.tools],
-                    **_shape(request.schema),
-                ),
-                instrument=False,
-            )
+        try:
+            async with asyncio.timeout(self._sampling.seconds):
+                response = await model_request(
+                    chat,
+                    self._marked(list(to_provider_messages(request.messages, replay)), request),
+                    model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
+                    model_request_parameters=ModelRequestParameters(
+                        function_tools=[tool_definition(spec) for spec in request.tools],
+                        **_shape(request.schema),
+                    ),
+                    instrument=False,
+                )
+        except Exception as error:
+            if not is_filtered(error):
+                raise
+            silent = Message(Role.ASSISTANT, "")
+            raw = self._without_key(received)
+            return Reply(silent, Usage(0, 0), self._version, REFUSAL, raw)
         reply = reply_from_response(response, self._without_key(received), self._version, replay)
         return replace(reply, fingerprint=clean_text(self._fingerprint(received.body or b"")))
 

@@ -17,7 +17,7 @@ from pydantic_ai import messages as pm
 from pydantic_ai.tools import ToolDefinition
 
 from harness.model import Message, Reply, Role, ToolCall, ToolSpec, Usage, clean_text
-from harness.models.providers.retry import ProviderError
+from harness.models.providers.retry import CONTENT_FILTER, REFUSAL, ProviderError
 
 _PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
 # Names of the reasoning's token count: OpenAI's, Google's and Anthropic's.
@@ -65,15 +65,13 @@ def tool_definition(spec: ToolSpec) -> ToolDefinition:
 def reply_from_response(
     response: pm.ModelResponse, raw: bytes, version: str, replay: Replay
 ) -> Reply:
-    """Convert a response to a reply; ``version`` is used if it does not name its own. Raises
-    ProviderError if a content filter cut it off, or if it does not say how it ended: it has no
-    reply in it, or is the first part of a stream."""
+    """Convert a response to a reply; ``version`` is used if it does not name its own. One that a
+    content filter cut off is a refusal, with the text before it. Raises ProviderError if it does
+    not say how it ended: it has no reply in it, or is the first part of a stream."""
     details = response.provider_details or {}
     if response.finish_reason is None and "finish_reason" not in details:
         raise ProviderError("malformed", "no end")
     refusal = details.get("refusal")
-    if response.finish_reason == "content_filter" and not isinstance(refusal, str):
-        raise ProviderError("content_filter")
     texts = [part.content for part in response.parts if isinstance(part, pm.TextPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, pm.ThinkingPart)]
     calls = [part for part in response.parts if isinstance(part, pm.ToolCallPart)]
@@ -92,7 +90,9 @@ def reply_from_response(
         _count(counts.cache_write_tokens),
         _count(max(counts.details.get(name, 0) for name in _REASONING)),
     )
-    finish = "refusal" if refusal else (response.finish_reason or "stop")
+    finish = response.finish_reason or "stop"
+    if refusal or finish == CONTENT_FILTER:
+        finish = REFUSAL
     if calls and finish == "stop":  # Google reports both as stop
         finish = "tool_call"
     served = clean_text(response.model_name or version)

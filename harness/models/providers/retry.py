@@ -26,7 +26,9 @@ _TOO_LONG = re.compile(
 )
 _QUOTED = 2000  # characters; a server that quotes a prompt does so behind its own words
 TOO_LONG_STATUS = frozenset((400, 413, 422))  # of a request that was understood and refused
-_FILTER_CODES = frozenset(("content_filter", "content_policy_violation"))
+CONTENT_FILTER = "content_filter"  # finish of a response that a filter of the provider cut off
+REFUSAL = "refusal"  # finish of a reply that declines the task
+_FILTER_CODES = frozenset((CONTENT_FILTER, "content_policy_violation"))
 
 
 class ProviderError(Exception):
@@ -66,6 +68,15 @@ def is_too_long(body: object) -> bool:
     return _TOO_LONG.search(str(body)[:_QUOTED]) is not None
 
 
+def is_filtered(error: Exception) -> bool:
+    """Return True if a library's error reports that a content filter stopped the request."""
+    from pydantic_ai import exceptions as pe
+
+    if isinstance(error, pe.ModelAPIError):
+        return bool({error.provider_error_code, error.provider_error_type} & _FILTER_CODES)
+    return isinstance(error, pe.ContentFilterError)
+
+
 def classify(error: Exception, received: bool) -> ProviderError:
     """Convert a library's error to a ProviderError by class. Raises the error itself if it is one
     of programming: of a wrong setting, or before anything was received."""
@@ -75,8 +86,6 @@ def classify(error: Exception, received: bool) -> ProviderError:
         status = getattr(error, "status_code", None)
         detail = f"HTTP {status}" if status is not None else ""
         return ProviderError(_kind(error), detail, error.retry_after, status)
-    if isinstance(error, pe.ContentFilterError):
-        return ProviderError("content_filter")
     if isinstance(error, pe.UserError) or not received:
         raise error
     return ProviderError("malformed", type(error).__name__)
@@ -85,8 +94,6 @@ def classify(error: Exception, received: bool) -> ProviderError:
 def _kind(error: Any) -> str:
     from pydantic_ai import exceptions as pe
 
-    if error.provider_error_code in _FILTER_CODES or error.provider_error_type in _FILTER_CODES:
-        return "content_filter"
     refused = isinstance(error, pe.ModelHTTPError) and error.status_code in TOO_LONG_STATUS
     if refused and is_too_long(error.body):
         return OVERFLOW

@@ -128,8 +128,7 @@ def test_the_tools_stay_at_the_last_question(client: Client) -> None:
 
 KINDS = {
     "rate_limit": "rate_limit", "overload": "overload", "server": "overload", "auth": "auth",
-    "invalid": "bad_request", "too_long": "context_length", "filtered": "content_filter",
-    "garbled": "malformed",
+    "invalid": "bad_request", "too_long": "context_length", "garbled": "malformed",
 }  # fmt: skip
 
 
@@ -158,6 +157,15 @@ def test_failures_are_told_apart_counted_and_kept(client: Client, kind: str) -> 
     assert [each.raw for each in kept] == [answer.data for answer in server.answers]
     if kind == "rate_limit":
         assert pauses == [7.0, 7.0]
+
+
+def test_what_a_content_filter_stops_is_the_models_refusal(client: Client) -> None:
+    """Missing, it would be a way to take back a zero."""
+    filtered = Fault("filtered", Said("partly"))
+    with serving(play(filtered)) as server, client.model(server) as model:
+        reply = ask(model)
+    assert (reply.finish, reply.message.calls, reply.retries) == ("refusal", (), 0)
+    assert reply.raw == server.answers[-1].data
 
 
 def test_a_silent_server_is_a_timeout_and_a_lost_one_a_connection(client: Client) -> None:

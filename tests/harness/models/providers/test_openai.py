@@ -190,7 +190,6 @@ def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
         (failure(529), "overload", 3),
         (failure(401, "invalid_api_key"), "auth", 1),
         (failure(403), "auth", 1),
-        (failure(400, "content_filter"), "content_filter", 1),
         (failure(400, "context_length_exceeded"), "context_length", 1),
         *(
             (Answer({"error": {"message": said}}, status), "context_length", 1)
@@ -208,7 +207,6 @@ def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
         (failure(400), "bad_request", 1),
         (failure(404, "model_not_found"), "bad_request", 1),
         (failure(422), "bad_request", 1),
-        (completion("partly", finish="content_filter"), "content_filter", 1),
         (Answer(b"{not json"), "malformed", 2),
         (Answer(b""), "malformed", 2),
         (Answer(b"\xff\xfe"), "malformed", 2),
@@ -251,6 +249,18 @@ def test_a_passing_failure_is_survived_and_counted() -> None:
     assert (reply.message.text, reply.retries) == ("x", 2)
     assert pauses[0] == 7.0
     assert 1.0 <= pauses[1] <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (failure(400, "content_filter"), ""),
+        (completion("partly", finish="content_filter"), "partly"),
+    ],
+)
+def test_a_prompt_or_reply_that_is_filtered_is_a_refusal(answer: Answer, text: str) -> None:
+    reply, _ = respond(answer)
+    assert (reply.finish, reply.message.text, reply.failed) == ("refusal", text, ())
 
 
 def test_each_class_has_its_patience() -> None:
