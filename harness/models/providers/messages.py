@@ -90,7 +90,7 @@ def reply_from_response(
         _count(counts.cache_write_tokens),
         _count(max(counts.details.get(name, 0) for name in _REASONING)),
     )
-    finish = response.finish_reason or "stop"
+    finish: str = response.finish_reason or "stop"
     if refusal or finish == CONTENT_FILTER:
         finish = REFUSAL
     if calls and finish == "stop":  # Google reports both as stop
