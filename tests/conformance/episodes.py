@@ -71,7 +71,7 @@ class FoldersInMemory:
     isolates = True
     libraries: tuple[tuple[str, str], ...] = ()
 
-    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+    def open(self, assets: Sequence[Asset], limits: Limits, model_socket: bool = False) -> Sandbox:
         """A folder with these files."""
         return FolderInMemory(assets)
 
