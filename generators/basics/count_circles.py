@@ -63,7 +63,7 @@ class Parameters(FamilyParameters):
 
 
 BY_DIFFICULTY = {
-    "easy": Parameters(files=2, most=6, limits=Limits(turns=10)),
+    "easy": Parameters(files=2, most=7, limits=Limits(turns=10)),
     "medium": Parameters(files=10, most=10, limits=Limits(turns=20)),
     "hard": Parameters(files=30, most=30, limits=Limits(turns=50, working_seconds=1800.0)),
 }

@@ -28,6 +28,7 @@ import requests
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
+from harness.agent.caps import MAX_TEXT_CHARS
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, EpisodeResult, summarise_episode
@@ -467,7 +468,6 @@ ATTACKS = {
             "no tool 'no_tool'",
             "'path' must be a string",
             "'command' must be a string",
-            "at most 1,000,000 are read",
             "not valid JSON",
             "at most 20,000 are read",
             "exactly: path",
@@ -748,7 +748,7 @@ BOMBS: dict[str, tuple[str, Status]] = {
     "overflow": (block('{"average": 1e999}'), Status.MODEL_FAILURE),
     "twice": (block('{"average": 1, "average": 2}'), Status.MODEL_FAILURE),
     "half a pair": (block('{"average": "\\ud800", "\\udfff": 1}'), Status.SCORED),
-    "many numbers": (block(json.dumps({"numbers": list(range(400_000))})), Status.SCORED),
+    "many numbers": (block(json.dumps({"numbers": list(range(400_000))})), Status.MODEL_FAILURE),
     "other types": (block('{"average": [[]], "numbers": {"a": {}}, "": null}'), Status.SCORED),
 }
 
@@ -764,7 +764,8 @@ def test_a_final_text_that_is_a_bomb_costs_little_and_earns_nothing(
     assert played.result.status is status
     assert played.result.score is not None
     assert played.result.score <= 0.3
-    assert text in (played.episode.answer or "")
+    kept = played.episode.answer or ""
+    assert text in kept or (text[:1000] in kept and len(kept) <= MAX_TEXT_CHARS)
 
 
 def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:

@@ -100,10 +100,10 @@ def test_the_rubrics_of_the_physics_tasks_have_the_published_variance(
 
 
 def test_power_goes_by_the_weights_of_the_tasks(tmp_path: Path) -> None:
-    """compute_average at difficulty easy: 10 of 12.2 parts for one value, 2 for three, 0.2 for an
-    answer at all, which needs no key."""
+    """compute_average at difficulty easy: 10 of 12.2 parts for one value, 2 for three, 0.2 for the
+    form of the answer in two, which needs no key."""
     found = _design(tmp_path / "study", ("compute_average",), "easy").components
-    squares = (10**2 + 3 * (2 / 3) ** 2 + 0.2**2) / 12.2**2
+    squares = (10**2 + 3 * (2 / 3) ** 2 + 2 * 0.1**2) / 12.2**2
     expected = [0.17 + 0.83 * squares, 0.17 + 0.83 / 4]
     assert found.sd == pytest.approx([0.5 * share**0.5 for share in expected])
     assert found.sd[0] > ARTICLE.sd[0] * 1.5

@@ -108,7 +108,7 @@ def test_the_numbers_are_those_of_the_plan() -> None:
     assert "ab12" in fields["Randomization"].answer
     assert fields["Description"].answer == "Whether it leaks."
     assert fields["Data exclusion"].answer.startswith("No model is left out.")
-    assert "count_circles@2/easy" in fields["Data collection procedures"].answer
+    assert "count_circles@1/easy" in fields["Data collection procedures"].answer
 
 
 def test_known_shortfalls_stand_in_the_rationale() -> None:

