@@ -765,7 +765,7 @@ def test_a_final_text_that_is_a_bomb_costs_little_and_earns_nothing(
     assert played.result.score is not None
     assert played.result.score <= 0.3
     kept = played.episode.answer or ""
-    assert text in kept or (text[:1000] in kept and len(kept) <= MAX_TEXT_CHARS)
+    assert text in kept or (text[:1000] in kept and len(kept) < MAX_TEXT_CHARS + 100)
 
 
 def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:

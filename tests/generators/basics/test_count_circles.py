@@ -255,8 +255,8 @@ def expected_scores(most: int) -> dict[tuple[int, int, float], float]:
 def test_at_easy_the_best_guess_stays_below_the_bound():
     earned = expected_scores(FAMILY.parameters("easy")["most"])
     constants = [score for (one, other, _), score in earned.items() if one == other]
-    assert max(constants) == pytest.approx(2 / 19, abs=1e-12)
-    assert max(earned.values()) == pytest.approx(2 / 19, abs=1e-12)
+    assert max(constants) == pytest.approx(34 / 399, abs=1e-12)
+    assert max(earned.values()) == pytest.approx(23 / 266, abs=1e-12)
     assert max(earned.values()) <= NULL_SCORE
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.model import Reply
+from harness.sandboxes.docker import WORK
 from tests.harness.script import call
 
 
@@ -433,8 +434,9 @@ def sabotage(rng: Random) -> Reply:
 
 
 PATHS = (
-    *("answer.json", "x", "d/x", "", "/", ".", "..", "../x", "/work/x", "/proc/1/mem", "/dev/zero"),
-    *("a" * 300, "d/" * 70 + "x", "x\0y", "\ud800", "x\ny", "/work/../etc/passwd", "answer.json/x"),
+    *("answer.json", "x", "d/x", "", "/", ".", "..", "../x", f"{WORK}/x", "/proc/1/mem"),
+    *("a" * 300, "d/" * 70 + "x", "x\0y", "\ud800", "x\ny", f"{WORK}/../etc/passwd"),
+    *("answer.json/x", "/dev/zero"),
 )
 
 

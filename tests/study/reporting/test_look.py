@@ -332,7 +332,7 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     html = (page / "report.html").read_text(encoding="utf-8")
     assert "Archived answers graded again" in html
     assert "Errors by arm" in html
-    assert "No gap of kind is corrected by arm: 160 criteria of known truth, 400 or more" in html
+    assert "No gap of kind is corrected by arm: 128 criteria of known truth, 400 or more" in html
     assert "p_specificity" in (page / "tables" / "judges.csv").read_text(encoding="utf-8")
     assert "before" in (page / "tables" / "judge_drift.csv").read_text(encoding="utf-8")
 
