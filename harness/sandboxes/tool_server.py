@@ -507,7 +507,7 @@ def limits_hit(before: tuple[int, int]) -> set[str]:
 
 
 def receive(count: int) -> bytes:
-    """Exactly so many bytes from the other end. Raises ClosedError."""
+    """Return exactly ``count`` bytes from the other end. Raises ClosedError."""
     parts = []
     while count:
         data = os.read(0, min(count, 1 << 20))

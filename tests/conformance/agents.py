@@ -77,8 +77,8 @@ def _numbers(asked: Asked) -> list[float]:
 
 
 def explore(turns: int, size: int = 1500) -> Callable[[Asked], Said]:
-    """A model that writes and reads files of ``size`` characters for so many turns, and looks at a
-    picture every ten."""
+    """A model that writes and reads files of ``size`` characters in each turn, and looks at a
+    picture in every tenth."""
 
     def model(asked: Asked) -> Said:
         taken = len(asked.calls)

@@ -228,7 +228,7 @@ class CacheUse:
 
 
 def use_cache(client: Client, turns: int) -> CacheUse:
-    """Run one episode of so many turns with an agent that thinks, if the client's may."""
+    """Run one episode of this number of turns with an agent that thinks, if the client's may."""
     now = itertools.count()
     brief = Brief(
         "Find x.", (Asset("plot.png", "image/png", plot()),), _SCHEMA, Limits(turns=turns + 1)

@@ -114,7 +114,7 @@ def encode(data: bytes) -> str:
 
 
 def repeat_image(path: Callable[[Json], list[Json]], times: int) -> Change:
-    """The last part of a list, which is an image, so many times."""
+    """The last part of a list, which is an image, repeated."""
 
     def change(body: Json) -> None:
         parts = path(body)

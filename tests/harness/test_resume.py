@@ -323,7 +323,7 @@ def test_what_a_call_answers_anew_is_noted_and_the_model_keeps_what_it_saw(tmp_p
     assert second.answer == f"I saw {saw.result.text.split()[0]}." + NOTHING, "so does the next"
     same = second.steps[1].uses[0]
     assert (same.diverged, same.result.text.split()[0]) == (None, "same")
-    assert all(step.reply.asked is None for step in second.steps), "it is told once"
+    assert all(step.reply.asked is None for step in second.steps), "it is stored once"
 
 
 def test_replies_go_on_from_attempt_to_attempt(tmp_path: Path) -> None:

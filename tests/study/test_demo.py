@@ -47,7 +47,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> None:
-    """Kill a running demo, with all that it started, once so many results are stored."""
+    """Kill a running demo, with all that it started, once it has stored this number of results."""
     deadline = time.monotonic() + 240
     while len(results(folder)) < least:
         assert demo.poll() is None, demo.communicate()

@@ -49,7 +49,7 @@ class ProviderError(Exception):
 
 def try_again(failed: Sequence[str], retries: int, asked: float | None = None) -> bool:
     """Return True to retry after requests that failed by these classes, in order, the last of which
-    asked for so many seconds of pause."""
+    asked for a pause of ``asked`` seconds."""
     if not failed or len(failed) > retries or (asked or 0.0) > LONGEST_PAUSE:
         return False
     kind = failed[-1]
