@@ -6,6 +6,7 @@ import hashlib
 import io
 import itertools
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from tests.conformance.server import serving
 
 ROOT = Seed(hashlib.sha256(b"conformance episodes").digest())
 TASKS = (("compute_average", "easy"), ("count_circles", "easy"))
+WAIT = 1.0  # seconds that a rate limit asks for: the least that the header can say
 SETTINGS = {"retries": 3, "backoff_seconds": 0.01, "seconds": 1.0}
 
 
@@ -102,7 +104,7 @@ def sweep(clients: Sequence[Client], count: int, share: float) -> Sweep:
     """Run ``count`` episodes, shared out among the clients, against a server that spoils ``share``
     of the requests. Each client's run one after the other, so that the same faults meet the same
     requests each time. Instances and episodes are the same for any share."""
-    schedule = Schedule(ROOT, share)
+    schedule = Schedule(ROOT, share, WAIT)
     with (
         serving(solve, schedule=schedule, records=False) as server,
         tempfile.TemporaryDirectory(prefix="dosimeter-conformance-") as folder,
@@ -151,7 +153,8 @@ def _subjects(count: int) -> Iterator[WaveInstance]:
 
 def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
     """Bring a cell to its end, as a coordinator and a worker do, without the pauses between
-    attempts. Return the result and the error classes of the attempts that failed."""
+    attempts but the one that the server asked for. Return the result and the error classes of the
+    attempts that failed."""
     book = LeaseBook([cell], frozenset(), silence_seconds=1e9)
     now = 0.0
     failed: list[str] = []
@@ -159,6 +162,8 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
         for leased in book.lease("w", 1, now):
             outcome = run_cell(leased, bench, lambda: "2026-11-21T12:00:00Z")
             failed += [] if outcome.finished else [outcome.error_class]
+            if outcome.error_class == "provider:rate_limit":
+                time.sleep(WAIT)
             book.report("w", [outcome], now)
         now += 60.0
     if book.progress().exhausted:

@@ -77,7 +77,7 @@ class Schedule:
 
     seed: Seed
     share: float
-    wait: float = 1.0  # seconds that a rate limit asks for
+    wait: float  # seconds that a rate limit asks for
     _drawn: dict[str, list[str]] = field(default_factory=dict)  # kinds, by model
     _seen: Counter[bytes] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)

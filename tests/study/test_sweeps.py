@@ -108,6 +108,7 @@ def episodes_of(study: Study) -> list[Episode]:
     ]
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_without_losing_or_repeating_an_episode(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", 20)
     killed = start_sweep(study)
@@ -182,6 +183,7 @@ def own_workers() -> list[int]:
     return [pid for pid in names if names[pid].startswith("ray::Worker") and ours(pid)]
 
 
+@pytest.mark.slow
 def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
