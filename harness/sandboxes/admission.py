@@ -1,4 +1,5 @@
-"""Admission control: limits the total memory of all sandboxes on this host.
+"""Admission control: limits the total memory of all sandboxes on this host, and gives programs in
+them cores of their own.
 
 It counts those of every process. Their folders are in memory too, so memory is all that they can
 take of the host.
@@ -79,6 +80,22 @@ class AdmissionControl:
         return self.lock_file or make_user_folder("run") / f"admission-{socket.gethostname()}.lock"
 
 
+@contextmanager
+def claim_core(cores: int) -> Iterator[int | None]:
+    """Hold one of this machine's cores, counted from 0: nobody else of this user is given it
+    meanwhile. None while all are held."""
+    folder = make_user_folder("run")
+    for core in range(cores):
+        file = _open_lock(folder / f"core-{socket.gethostname()}-{core}.lock")
+        try:
+            if _try_lock(file):
+                yield core
+                return
+        finally:
+            os.close(file)
+    yield None
+
+
 def _gb(size: int) -> str:
     return f"{size / 1e9:.2f} GB"
 
@@ -87,10 +104,7 @@ def _gb(size: int) -> str:
 def _locked(lock_file: Path, deadline: float) -> Iterator[None]:
     """Hold the lock: one thread of one process at a time. It ends with its holder. Raises
     AttemptFailed if it does not come free until then."""
-    try:
-        file = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise HarnessError(f"{lock_file}: {error.strerror}: remove it") from error
+    file = _open_lock(lock_file)
     try:
         while not _try_lock(file):
             if time.monotonic() > deadline:
@@ -104,6 +118,13 @@ def _locked(lock_file: Path, deadline: float) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _open_lock(lock_file: Path) -> int:
+    try:
+        return os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise HarnessError(f"{lock_file}: {error.strerror}: remove it") from error
 
 
 def _try_lock(file: int) -> bool:

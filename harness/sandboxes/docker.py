@@ -21,9 +21,9 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -39,7 +39,7 @@ from docker.utils import kwargs_from_env
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes import tool_server as server
-from harness.sandboxes.admission import SHARE, AdmissionControl
+from harness.sandboxes.admission import SHARE, AdmissionControl, claim_core
 from harness.sandboxes.exit_cause import ContainerExitCause, Event
 from harness.sandboxes.pool import PoolClosed, WarmPool
 from harness.sandboxes.sandbox import SOCKET_FOLDER, Sandbox, ServerConnection, fill
@@ -192,6 +192,7 @@ class DockerSandboxes:
         self._admission = AdmissionControl(memory, self._taken)
         self._first_uid = _FIRST_UID_REMAPPED if _remaps_users(info) else _FIRST_UID
         self._cores = _CORES if info.get("CpuCfsQuota") else 0.0
+        self._own_cores = int(info["NCPU"]) if runtime == "runc" else 0  # gVisor's are not real
         self._labels = {LABEL: "1", f"{LABEL}.run": run, f"{LABEL}.owner": owner_label()}
         self._labels[f"{LABEL}.provider"] = os.urandom(8).hex()
         self._source = Path(server.__file__).read_text()
@@ -260,9 +261,15 @@ class DockerSandboxes:
     ) -> Sandbox:
         destroy, folder = partial(self._destroy, container), container.socket_folder
         # An agent inside is one program for as long as its episode, most of which it waits.
-        turns = self._turns if folder is None else None
+        turn = self._turn if folder is None else nullcontext
         connection = container.connection
-        return Sandbox(container.id, connection, limits, destroy, cause, turns, folder)
+        return Sandbox(container.id, connection, limits, destroy, cause, turn, folder)
+
+    @contextmanager
+    def _turn(self) -> Iterator[int | None]:
+        """Wait for a turn to run a program, and hold a core for it if one is free."""
+        with self._turns, claim_core(self._own_cores) as core:
+            yield core
 
     def _create(self, profile: Profile) -> _Container:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""

@@ -156,10 +156,11 @@ class Sandbox:
     confined to it: absolute ones outside it, ``..`` and symbolic links that lead out are refused.
     Losing the sandbox itself raises AttemptFailed(SANDBOX, …).
 
-    ``turns`` is entered while a program runs, which limits how many of the sandboxes that share it
-    run programs at once. ``destroy`` is called once at the end, with True if the server does not
-    answer any more. ``exit_cause`` is asked if the server was lost. ``socket_folder`` is a folder
-    of this host that the sandbox has as ``SOCKET_FOLDER``, if it was opened with one.
+    ``turn`` is entered while a program runs: it limits how many of the sandboxes that share it run
+    programs at once, and gives the number of the core that the program has to itself, or None.
+    ``destroy`` is called once at the end, with True if the server does not answer any more.
+    ``exit_cause`` is asked if the server was lost. ``socket_folder`` is a folder of this host that
+    the sandbox has as ``SOCKET_FOLDER``, if it was opened with one.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class Sandbox:
         limits: Limits,
         destroy: Callable[[bool], None],
         exit_cause: ContainerExitCause | None = None,
-        turns: AbstractContextManager[Any] | None = None,
+        turn: Callable[[], AbstractContextManager[int | None]] = nullcontext,
         socket_folder: Path | None = None,
     ) -> None:
         self.id = id  # name of the container or folder, for the record
@@ -178,7 +179,7 @@ class Sandbox:
         self._limits = limits
         self._destroy = destroy
         self._exit_cause = exit_cause
-        self._turns = nullcontext() if turns is None else turns
+        self._turn = turn
         self._closed = False
         self._spent: tuple[str, ...] | None = None  # limits hit by the programs that ended it
 
@@ -193,10 +194,12 @@ class Sandbox:
                 KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
             )
         cap = self._limits.output_bytes
-        request = {"op": "run", "argv": list(argv), "seconds": seconds}
+        request: dict[str, Any] = {"op": "run", "argv": list(argv), "seconds": seconds}
         request |= {"cap": cap, "flood": FLOOD_BYTES}
         try:
-            with self._turns:
+            with self._turn() as core:
+                if core is not None:
+                    request["core"] = core
                 if self._exit_cause is not None:
                     self._exit_cause.begin()
                 header, body = self._connection.ask(request, stdin, seconds, cap)

@@ -16,7 +16,8 @@ Options:
 
 Operations (header → answer header):
   ping   {}                                → {}
-  run    {argv, seconds, cap, flood}, body = stdin → {exit, total, seconds, limits}, body = output
+  run    {argv, seconds, cap, flood, core?}, body = stdin → {exit, total, seconds, limits}, body =
+         output. ``core`` counts the cores that the container may use: the program has this one.
   read   {path, max}                       → {}, body = the file's bytes
   write  {path}, body = the file's bytes   → {}
   stop   {}                                (no answer; it ends a program as its time limit does)
@@ -51,6 +52,9 @@ PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER = 4, 8, 36
 CAPABILITIES = 1 << 5 | 1 << 6 | 1 << 7  # KILL, SETGID, SETUID
 CAPABILITY_VERSION = 0x20080522
 LOWEST_PRIORITY = 19
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+# Number of sched_setaffinity; the container's own filter stops the calls of other architectures.
+SET_AFFINITY = {"x86_64": 203, "aarch64": 122}
 NO_CORE = 1  # bytes: 0 would still start the handler of a host that pipes its core dumps
 CONTAINED = os.getpid() == 1  # alone in its pid namespace: what runs there is its own
 
@@ -335,10 +339,37 @@ def take_identity(server: int, agent: int) -> None:
         os.setresuid(-1, agent, -1)
 
 
+def move_to(core: int | None) -> None:
+    """Run this process, and what it starts, on one of the container's cores, or on all: beside a
+    container whose programs are spread over two cores, a neighbour has two thirds of one."""
+    if core is None:
+        os.sched_setaffinity(0, CORES)
+    else:
+        os.sched_setaffinity(0, {sorted(CORES)[core % len(CORES)]})
+
+
+def keep_affinity() -> None:
+    """Refuse sched_setaffinity to this process and what it starts, for good."""
+    place = ctypes.addressof(AFFINITY_FILTER)
+    program = struct.pack("@HP", len(AFFINITY_FILTER) // 8, place)
+    if LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0):
+        raise OSError("seccomp")
+
+
+def refuse_affinity() -> bytes:
+    """The program of classic BPF that refuses sched_setaffinity with EPERM and allows the rest."""
+    load, equal, back = 0x20, 0x15, 0x06  # what it loads, at 0, is the number of the call
+    allow, refuse = 0x7FFF0000, 0x00050000 | errno.EPERM
+    number = SET_AFFINITY.get(os.uname().machine, 0xFFFFFFFF)
+    lines = (load, 0, 0, 0), (equal, 0, 1, number), (back, 0, 0, refuse), (back, 0, 0, allow)
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
 def prepare_child() -> None:
-    """Between fork and exec: another user than the server, the last to get the processor, the first
-    to go when memory runs out, and readable by itself."""
+    """Between fork and exec: another user than the server, bound to the server's core, the last to
+    get the processor, the first to go when memory runs out, and readable by itself."""
     if AGENT is not None:
+        keep_affinity()
         os.setresgid(AGENT, AGENT, AGENT)
         os.setresuid(AGENT, AGENT, AGENT)
         os.nice(LOWEST_PRIORITY)
@@ -368,6 +399,7 @@ class Watch:
         self.begun = time.monotonic()
         self.deadline = self.begun + header["seconds"]
         self.flood = header["flood"]
+        self.core = header.get("core")
         self.before = count_kills()
         self.output = Output(header["cap"])
         self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -377,6 +409,7 @@ class Watch:
     def launch(self, argv: list[str], stdin: bytes) -> subprocess.Popen[bytes] | int:
         """The running program, or the exit code of one that cannot be run, with a reason."""
         source = given(stdin)
+        move_to(self.core)
         try:
             return subprocess.Popen(
                 argv,
@@ -610,6 +643,8 @@ IGNORED = [
 ]
 LIBC = ctypes.CDLL(None)
 REPLIES = 1
+AFFINITY_FILTER = ctypes.create_string_buffer(refuse_affinity())
+CORES = os.sched_getaffinity(0)
 AGENT: int | None = None  # uid of the programs, if another than this process's
 SIZED: list[str] = []
 HELD: tuple[int, int] | None = None  # bytes and tasks that the programs may have, if held here

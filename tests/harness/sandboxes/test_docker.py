@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import socket
 import subprocess
@@ -529,3 +530,30 @@ def test_an_image_that_is_not_there_is_told_with_the_remedy() -> None:
 def test_an_unknown_runtime_is_told_with_the_remedy() -> None:
     with pytest.raises(HarnessError, match=r"no runtime 'quantum', only .*runc.*daemon.json"):
         DockerSandboxes(ensure_image().tag, runtime="quantum")
+
+
+WHERE = """
+import os, time
+cores = os.sched_getaffinity(0)
+try:
+    os.sched_setaffinity(0, range(os.cpu_count()))
+except PermissionError:
+    pass
+time.sleep(%s)
+print(sorted(cores | os.sched_getaffinity(0)))
+"""
+
+
+def test_programs_that_run_at_once_have_cores_of_their_own(provider: DockerSandboxes) -> None:
+    cores = int(provider._client.info()["NCPU"])
+    with ThreadPoolExecutor(cores + 1) as threads:
+        boxes = [provider.open([], LIMITS) for _ in range(cores + 1)]
+        try:
+            done = list(threads.map(lambda box: run(box, WHERE % 3), boxes))
+        finally:
+            for box in boxes:
+                box.close()
+    assert not [each.output for each in done if each.exit_code]
+    used = sorted(json.loads(each.output) for each in done)
+    alone, shared = [[core] for core in range(cores)], [list(range(cores))]
+    assert used == sorted(alone + shared)
