@@ -1,9 +1,8 @@
-from .grading import DETERMINISTIC, grade_episode, make_grade, read_answer
+from .grading import grade_episode, make_grade, read_answer
 from .result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row, rows_of, summarise_episode
 from .rollout import AttemptRequest, model_seed, run_attempt
 
 __all__ = [
-    "DETERMINISTIC",
     "LENIENT",
     "RESULT_CODEC",
     "AttemptRequest",

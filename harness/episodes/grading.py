@@ -17,8 +17,7 @@ from generators.grading import (
 from generators.task import Brief, TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
-
-DETERMINISTIC = "deterministic"
+from registry.result_row import GRADER
 
 Verdicts = tuple[bool | None, ...]
 
@@ -36,12 +35,12 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     rubric = instance.rubric
     if episode.stop is StopReason.FAILED:
         undecided = (None,) * len(rubric.criteria)
-        return make_grade(episode, DETERMINISTIC, rubric, GradeStatus.MISSING, undecided)
+        return make_grade(episode, GRADER, rubric, GradeStatus.MISSING, undecided)
     answer = read_answer(instance.brief, episode)
     verdicts = check_answer(rubric, answer)
     if answer is None:
-        return make_grade(episode, DETERMINISTIC, rubric, GradeStatus.NO_ANSWER, verdicts)
-    grade = make_grade(episode, DETERMINISTIC, rubric, GradeStatus.GRADED, verdicts)
+        return make_grade(episode, GRADER, rubric, GradeStatus.NO_ANSWER, verdicts)
+    grade = make_grade(episode, GRADER, rubric, GradeStatus.GRADED, verdicts)
     schema = instance.brief.answer_schema
     violations = answer.violations(schema) if schema else ()
     return replace(grade, repairs=answer.repairs, violations=violations)

@@ -1,5 +1,5 @@
 from .leases import Progress, WaveInstance, schedule_cells
-from .run_cell import RunContext, close_cell, instance_of, open_budget, read_result
+from .run_cell import RunContext, close_cell, instance_of, open_budget
 from .worker_process import prepare_ray
 
 __all__ = [
@@ -10,6 +10,5 @@ __all__ = [
     "instance_of",
     "open_budget",
     "prepare_ray",
-    "read_result",
     "schedule_cells",
 ]

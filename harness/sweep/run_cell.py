@@ -17,7 +17,6 @@ from harness.episode import Cell, Episode, Mode, StopReason
 from harness.episodes import (
     RESULT_CODEC,
     AttemptRequest,
-    EpisodeResult,
     grade_episode,
     run_attempt,
     summarise_episode,
@@ -222,11 +221,6 @@ def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) 
     if not attempts:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
     _write_result(cell, instance_of(cell, catalog), attempts, store, context)
-
-
-def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
-    """Read and decrypt a stored result. Raises RegistryError, BrokenPromise."""
-    return RESULT_CODEC.read(store, key, identities)
 
 
 def _run_attempt(

@@ -21,6 +21,7 @@ from analysis.judges import (
     measure_judge,
 )
 from analysis.stats import Rate
+from harness.episodes import RESULT_CODEC
 from harness.judging import (
     Judge,
     Sheet,
@@ -33,7 +34,6 @@ from harness.judging import (
 )
 from harness.spending import CallKind, ReplyStore
 from harness.storage import result_key
-from harness.sweep import read_result
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError, WorkOwedError
@@ -239,7 +239,7 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
             grade = read_grade(study.store, digest, cell.episode, identities)
             if grade is None or cell.model not in families:
                 continue
-            exact = read_result(study.store, result_key(cell.episode), identities).grade
+            exact = RESULT_CODEC.read(study.store, result_key(cell.episode), identities).grade
             # Excess of the judge's met marks over the truth, among criteria decided by both.
             shifts = [
                 verdict - truth

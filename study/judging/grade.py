@@ -11,7 +11,7 @@ from functools import partial
 from analysis.judges import cohen_kappa, krippendorff_alpha
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
-from harness.episodes import LENIENT
+from harness.episodes import LENIENT, RESULT_CODEC
 from harness.judging import (
     Judge,
     build_judge,
@@ -24,7 +24,7 @@ from harness.judging import (
 )
 from harness.spending import Account, Budget, CallKind, Charge, ReplyStore
 from harness.storage import result_key
-from harness.sweep import instance_of, read_result
+from harness.sweep import instance_of
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
 from study.errors import StudyError
 from study.judging.records import (
@@ -224,7 +224,7 @@ class _Grading:
             self.study.store,
             [c.episode for cells in self.waves.values() for c in cells],
         )
-        truths = [read_result(store, result_key(e), self.identities).grade for e in episodes]
+        truths = [RESULT_CODEC.read(store, result_key(e), self.identities).grade for e in episodes]
         exact = [verdict for truth in truths for verdict in truth.verdicts]
         columns: list[list[bool | None]] = []
         outcomes: list[JudgeOutcome] = []

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 from analysis.judges import JudgeRates, read_rates
 from analysis.plan import Regrading
 from harness.episode import Cell, Episode, Grade
-from harness.episodes import LENIENT, EpisodeResult, judged_row
+from harness.episodes import LENIENT, RESULT_CODEC, EpisodeResult, judged_row
 from harness.judging import read_grade
 from harness.storage import EPISODE_CODEC, attempt_key, check_key, hex_of, result_key
-from harness.sweep import read_result
 from registry.canonical import canonical_bytes, digest_bytes, digest_value
 from registry.errors import BrokenPromise
 from registry.ledger import (
@@ -197,7 +196,7 @@ def finished_waves(study: Study, wave: int | None = None) -> dict[int, tuple[Cel
 
 def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:
     """Return the attempt that counts of an episode that has a result. Raises RegistryError."""
-    result = read_result(study.store, result_key(episode), identities)
+    result = RESULT_CODEC.read(study.store, result_key(episode), identities)
     key = attempt_key(episode, result.attempt)
     return EPISODE_CODEC.read(study.store, key, identities)
 
@@ -320,7 +319,7 @@ def _read_regrading(study: Study, record: Regraded) -> Regrading:
     digest, identities = record_digest(record.judge), study.identities()
     pairs: list[tuple[ResultRow, ResultRow]] = []
     for cell in archived_cells(study, record.share):
-        result = read_result(study.store, result_key(cell.episode), identities)
+        result = RESULT_CODEC.read(study.store, result_key(cell.episode), identities)
         grades = [
             read_grade(study.store, digest, cell.episode, identities, look)
             for look in (None, record.wave)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from generators.yaml_lines import Place, YamlDocument
-from harness.build_model import JUDGES
-from harness.episodes import DETERMINISTIC
 from harness.spending import OWN_PROVIDERS
 from registry.errors import StoreError
+from registry.result_row import GRADER
 from registry.stores import check_scheme
 from study.errors import StudyFileError
 from study.protocol.plan_section import (
@@ -44,7 +43,7 @@ from study.protocol.yaml import explain_fault, fault_at
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-GRADERS = (DETERMINISTIC, "lenient")  # columns that every study may have
+GRADERS = (GRADER, "lenient")  # columns that every study may have
 _FORMS = {
     NAME: "a name has lower-case letters, digits, . _ and -, at most 63",
     URL: "an address is http(s)://HOST[:PORT]/PATH, without a user or password: keys come from the "
@@ -78,7 +77,11 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
 def refuse_agents(document: YamlDocument) -> Faults:
     """Yield agents as judges, before their keys are checked against those of one."""
     judges = document.value.get("judges")
-    for name, section in judges.items() if isinstance(judges, dict) else []:
+    if not isinstance(judges, dict):
+        return
+    from harness.build_model import JUDGES
+
+    for name, section in judges.items():
         given = section if isinstance(section, dict) else {}
         if given.get("provider") == "agent_server":
             yield ("judges", name, "provider"), "a judge is a plain model, and no agent server"

@@ -20,7 +20,9 @@ Faults = Iterator[tuple[Place, str]]  # places in a file, and what is wrong ther
 class Section(BaseModel):
     """A mapping of study.yaml, each key of which is known."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 class JudgeRuleSection(Section):

@@ -14,10 +14,8 @@ from analysis.errors import AnalysisError
 from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
 from generators.task import Family
-from generators.templates import template_family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
-from harness.judging import pin_judge
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
@@ -263,6 +261,7 @@ def _protocol_of(
     single_turn: tuple[tuple[str, ...], ...],
 ) -> Protocol:
     buyers = (*parsed.models.items(), *parsed.judges.items())
+    judges = tuple(_pin(name, section) for name, section in parsed.judges.items())
     values = vars(parsed) | {
         "tasks": tuple(tasks.strata),
         "templates": tuple(tasks.templates.items()),
@@ -271,7 +270,7 @@ def _protocol_of(
         "tranches": tranches,
         "single_turn": single_turn,
         "models": tuple(_pin(name, section) for name, section in parsed.models.items()),
-        "judges": tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
+        "judges": _pin_judges(judges) if judges else (),
         "facts": _facts(parsed.models),
         "judge_facts": _facts(parsed.judges),
         "families": tuple((name, section.family) for name, section in buyers if section.family),
@@ -283,6 +282,13 @@ def _protocol_of(
         ),
     }
     return Protocol(name=values.pop("study"), **values)
+
+
+def _pin_judges(pins: tuple[ModelPin, ...]) -> tuple[JudgePin, ...]:
+    # Imported here: judging costs every command of a study without judges a tenth of a second.
+    from harness.judging import pin_judge
+
+    return tuple(map(pin_judge, pins))
 
 
 # Documented of a model, and no part of its pin, since no request depends on it.
@@ -352,6 +358,9 @@ class _Tasks:
 
     def templated(self, index: int, section: TaskSection) -> list[Task]:
         """A stratum for each of a template file's questions."""
+        # Imported here: templates cost every command of a study without them a fifth of a second.
+        from generators.templates import template_family
+
         for key in ("family", "version", "difficulty"):
             if getattr(section, key) is not None:
                 message = f"a template has no `{key}`: it names `questions`, if any"

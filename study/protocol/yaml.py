@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
-from generators.templates.library import NAMES, library_text
 from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, key_of, parse_yaml
 from study.errors import StudyError, StudyFileError
 
@@ -143,6 +141,10 @@ def read_bounded(path: Path, limit: int, kind: str) -> bytes:
 def read_template(folder: Path, name: str) -> tuple[str, str]:
     """Return the name and text of a template file: of a path from the folder, else of a name in the
     library. Raises StudyError if there is neither, or for a file that is too large or no text."""
+    # Imported here, as in protocol.py: most studies have no templates.
+    from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
+    from generators.templates.library import NAMES, library_text
+
     path = folder / name
     if not path.is_file() and name in NAMES:
         return f"{name}.yml", library_text(name)

@@ -12,10 +12,9 @@ from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.episode import Cell, Episode
-from harness.episodes import EpisodeResult
+from harness.episodes import RESULT_CODEC, EpisodeResult
 from harness.model import ToolUse
 from harness.storage import ATTEMPTS, EPISODE_CODEC, attempt_key, hex_of, result_key
-from harness.sweep import read_result
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import RunManifest, record_digest
 from registry.sealing import DrawnInstance
@@ -152,7 +151,9 @@ def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
 def find_result(study: Study, episode: str) -> EpisodeResult | None:
     """Return the result of an episode, if it has one."""
     key = result_key(episode)
-    return read_result(study.store, key, study.identities()) if study.store.exists(key) else None
+    return (
+        RESULT_CODEC.read(study.store, key, study.identities()) if study.store.exists(key) else None
+    )
 
 
 def locate(study: Study, episode: Episode) -> tuple[RunManifest, DrawnInstance]:

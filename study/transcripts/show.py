@@ -20,7 +20,6 @@ from harness.storage import EPISODE_CODEC, hex_of
 from registry.canonical import digest_bytes
 from registry.ledger import RunManifest
 from registry.sealing import DrawnInstance
-from study.judging import grades_of
 from study.transcripts.find import (
     Listed,
     attempts_of,
@@ -78,6 +77,8 @@ def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool)
     )
     if not grade:
         return transcript
+    from study.judging import grades_of
+
     instance = instance_of(study, entry)
     asks = {c.id: c.text for c in instance.rubric.criteria} if instance is not None else {}
     judged = grades_of(study, name, study.identities())

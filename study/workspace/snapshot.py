@@ -13,9 +13,9 @@ from typing import Any
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.episodes import EpisodeResult
+from harness.episodes import RESULT_CODEC, EpisodeResult
 from harness.storage import ATTEMPTS, RESULTS, result_key
-from harness.sweep import WaveInstance, read_result, schedule_cells
+from harness.sweep import WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
 from registry.sealing import DrawnInstance
@@ -137,7 +137,7 @@ class WaveSnapshot:
         keys = sorted(result_key(cell.episode) for cell in self.finished_cells)
         logger.info("wave %d: reading %d results", self.number, len(keys))
         identities = self.study.identities()
-        results = (read_result(self.study.store, key, identities) for key in keys)
+        results = (RESULT_CODEC.read(self.study.store, key, identities) for key in keys)
         return {result.episode: result for result in results}
 
 

@@ -19,14 +19,14 @@ from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskSpec
 from harness.build_model import build_model
 from harness.episode import Cell, StopReason
-from harness.episodes.result import EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
 from harness.sweep.leases import LeaseBook, WaveInstance, schedule_cells
-from harness.sweep.run_cell import RunContext, Workbench, close_cell, read_result, run_cell
+from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
@@ -169,7 +169,7 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
     if book.progress().exhausted:
         close_cell(cell, bench.store, bench.context, bench.catalog)
     key = (bench.context.run_identity,)
-    return read_result(bench.store, result_key(cell.episode), key), tuple(failed)
+    return RESULT_CODEC.read(bench.store, result_key(cell.episode), key), tuple(failed)
 
 
 # Failures that pass: a sweep's three attempts make them missing only if each runs out of retries.

@@ -22,13 +22,13 @@ import pytest
 from generators.catalog import INSTALLED
 from generators.task import Asset, Limits
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.result import EpisodeResult, row_of
+from harness.episodes.result import RESULT_CODEC, EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxProvider
 from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import EPISODE_CODEC, attempt_key, attempt_replies, reply_key, result_key
 from harness.sweep.leases import LeaseBook, Progress
-from harness.sweep.run_cell import Workbench, close_cell, read_result, run_cell
+from harness.sweep.run_cell import Workbench, close_cell, run_cell
 from registry.result_row import Arm, Status
 from registry.sealing import decrypt, new_identity
 from registry.stores.folder import FolderStore
@@ -74,7 +74,7 @@ def opened(served: Served, folder: Path) -> Iterator[Workbench]:
 def results(folder: Path) -> dict[str, EpisodeResult]:
     """What is in the store, but for durations, which no two runs share."""
     store = FolderStore(folder)
-    found = {key: read_result(store, key, (STUDY,)) for key in store.list("results/")}
+    found = {key: RESULT_CODEC.read(store, key, (STUDY,)) for key in store.list("results/")}
     return {key: replace(result, seconds=0.0) for key, result in found.items()}
 
 

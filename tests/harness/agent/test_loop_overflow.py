@@ -14,14 +14,14 @@ import pytest
 from generators.seed import Seed
 from generators.task import Brief, Limits, TaskSpec
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.result import EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import OVERFLOW, Model, Omission
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
 from harness.storage import EPISODE_CODEC
-from harness.sweep.run_cell import read_result, run_cell
+from harness.sweep.run_cell import run_cell
 from registry.result_row import Status
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
@@ -224,4 +224,4 @@ def test_a_context_that_is_used_up_is_the_models_failure(tmp_path: Path) -> None
 def only(folder: Path) -> EpisodeResult:
     store = FolderStore(folder)
     (key,) = store.list("results/")
-    return read_result(store, key, (STUDY,))
+    return RESULT_CODEC.read(store, key, (STUDY,))

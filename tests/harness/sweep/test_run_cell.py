@@ -11,12 +11,12 @@ import pytest
 from generators.basics.compute_average import FAMILY
 from generators.seed import Seed
 from harness.episode import Cell
-from harness.episodes.result import EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.errors import HarnessError
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.local import LocalSandboxes
 from harness.storage import attempt_key
-from harness.sweep.run_cell import RunContext, Workbench, close_cell, read_result, run_cell
+from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
 from registry.errors import BrokenPromise
 from registry.ledger.records import ModelPin
 from registry.result_row import Status
@@ -79,7 +79,7 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     assert work.store.exists(attempt_key(EPISODE, 1)), "a failed attempt is data"
     close_cell(CELL, work.store, work.context, work.catalog)
     key = next(iter(work.store.list("results/")))
-    result: EpisodeResult = read_result(work.store, key, (IDENTITY,))
+    result: EpisodeResult = RESULT_CODEC.read(work.store, key, (IDENTITY,))
     assert result.status is Status.MISSING
 
 

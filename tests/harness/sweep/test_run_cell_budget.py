@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.episodes.result import RESULT_CODEC
 from harness.model import Usage
 from harness.spending.budget import PricedModel, SpendingLimits, attempt_bound
 from harness.spending.prices import Price
 from harness.sweep.leases import LeaseBook, Progress
-from harness.sweep.run_cell import Workbench, count_spend, open_budget, read_result, run_cell
+from harness.sweep.run_cell import Workbench, count_spend, open_budget, run_cell
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
@@ -117,7 +118,7 @@ def test_leasing_stops_before_a_limit_is_passed(tmp_path: Path, named: str, brok
     assert 2 <= progress.finished < CELLS
     assert progress.finished + progress.held == CELLS
     store = FolderStore(tmp_path)
-    results = [read_result(store, key, (STUDY,)) for key in store.list("results/")]
+    results = [RESULT_CODEC.read(store, key, (STUDY,)) for key in store.list("results/")]
     # The final message is no answer, so it is followed by a reminder.
     assert {(result.turns, result.tool_calls) for result in results} == {(TURNS + 2, TURNS)}
     dearest = max(result.cost_usd or 0 for result in results)

@@ -6,6 +6,8 @@ import io
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -221,6 +223,21 @@ class TestTheTranscript:
         assert f"[image image/png, {len(PICTURE)} bytes, {digest_bytes(PICTURE)}]" in text
         assert "attempt    2 of 2; attempt 1 counts" in text
         assert "of attempt 1, which counts" in text
+
+
+def test_an_episode_is_shown_without_loading_what_other_commands_need(finished: Study) -> None:
+    program = (
+        "import sys; from study.cli.main import main\n"
+        "main(sys.argv[1:], standalone_mode=False)\n"
+        "heavy = ('numpy', 'scipy', 'pandas', 'ray', 'asyncio', 'generators.templates.family',"
+        "'harness.build_model', 'harness.judging.judge', 'study.judging.records')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    arguments = ["show", hex_of(some_episode(finished)), "--study", str(finished.folder)]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines()[-1] == "[]"
 
 
 class TestFindingAnEpisode:
