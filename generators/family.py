@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
+from generators.attackers import Attacker, NoisySolver
 from generators.errors import unknown
 from generators.grading import FitsSchema, Metarubric, Rubric, Unrepaired, ValueEquals
 from generators.seed import Seed, SeedStreams, Streams
@@ -139,6 +143,7 @@ class FamilyOfParts(Generic[P]):
     make_nulls: Callable[[P], Mapping[str, dict[str, Any]]]
     given: tuple[str, ...] = ()
     solver_file: str = "solver.py"
+    attackers_module: str = "attackers"
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """The parameters at a difficulty. Raises GeneratorError for an unknown one."""
@@ -154,7 +159,7 @@ class FamilyOfParts(Generic[P]):
             TaskSpec(self.name, self.version, difficulty, described),
             seed,
             Brief(
-                self.prompt.format(parameters=parameters),
+                self.prompt.format(parameters=parameters) + _list_files(drawn.files),
                 tuple(drawn.files.assets),
                 self.answer_schema,
                 parameters.limits,
@@ -171,10 +176,27 @@ class FamilyOfParts(Generic[P]):
         """The source of the program that solves an instance."""
         return read_part(self.package, self.solver_file)
 
+    def attackers(self) -> tuple[Attacker, ...]:
+        """The shortcuts that must not pay."""
+        return tuple(getattr(self._attackers_module(), "ATTACKERS", ()))
+
+    def noisy_solvers(self) -> tuple[NoisySolver, ...]:
+        """Solvers of falling skill, the most able first."""
+        return tuple(getattr(self._attackers_module(), "NOISY", ()))
+
+    def _attackers_module(self) -> ModuleType | None:
+        name = f"{self.package}.{self.attackers_module}"
+        return import_module(name) if find_spec(name) else None
+
     def _parameters(self, difficulty: str) -> P:
         if difficulty not in self.by_difficulty:
             raise unknown("difficulty", difficulty, self.by_difficulty)
         return self.by_difficulty[difficulty]
+
+
+def _list_files(files: InputFiles) -> str:
+    """The names of the files, as the end of a prompt."""
+    return "\n\nThe input files: " + ", ".join(asset.path for asset in files.assets) + "."
 
 
 def read_part(package: str, file: str) -> str:

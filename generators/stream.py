@@ -7,6 +7,7 @@ Only raw 64-bit words are taken from PCG64; every distribution is made here
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
@@ -22,6 +23,7 @@ T = TypeVar("T")
 _WORDS = 1 << 64
 _MASK, _TWO = _WORDS - 1, (1 << 128) - 1
 _MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64's step
+_INVERTED = 64.0  # largest mean of one inversion
 # The largest of all words would round to 1, which has no normal quantile.
 _BELOW_ONE = 1.0 - 2.0**-53
 _STANDARD_NORMAL = NormalDist()
@@ -112,6 +114,53 @@ class Stream:
         while (word := self.word()) >= limit:
             pass
         return low + word % size
+
+    def exponential(self, mean: float = 1.0) -> float:
+        """One exponential draw, by the inverse of the cumulative distribution."""
+        return -mean * math.log1p(-self.uniform())
+
+    def poisson(self, mean: float) -> int:
+        """One Poisson draw, by inversion; a large mean is drawn in parts, which add up. Raises
+        ValueError for a mean below 0."""
+        if mean < 0:
+            raise ValueError(f"the mean of a Poisson draw is {mean}, not 0 or more")
+        parts = max(1, math.ceil(mean / _INVERTED))
+        part = mean / parts
+
+        def following(count: int) -> float:
+            return part / (count + 1)
+
+        return sum(self._inverted(math.exp(-part), following) for _ in range(parts))
+
+    def binomial(self, trials: int, probability: float) -> int:
+        """One binomial draw, by inversion; many trials are drawn in parts, which add up. Raises
+        ValueError for trials below 0 or a probability outside 0…1."""
+        if trials < 0 or not 0 <= probability <= 1:
+            raise ValueError(f"no binomial draw of {trials} trials at probability {probability}")
+        if probability > 0.5:
+            return trials - self.binomial(trials, 1 - probability)
+        if probability == 0:
+            return 0
+        odds, most = probability / (1 - probability), max(1, int(_INVERTED / probability))
+        drawn = 0
+        for begun in range(0, trials, most):
+            part = min(most, trials - begun)
+
+            def following(count: int, part: int = part) -> float:
+                return odds * (part - count) / (count + 1)
+
+            drawn += self._inverted((1 - probability) ** part, following)
+        return drawn
+
+    def _inverted(self, at_zero: float, following: Callable[[int], float]) -> int:
+        """The count at which the cumulative probability passes a uniform draw: that of 0 is given,
+        and ``following`` gives the ratio of the probability of count + 1 to that of count."""
+        left, probability, count = self.uniform(), at_zero, 0
+        while left > probability > 0:
+            left -= probability
+            probability *= following(count)
+            count += 1
+        return count
 
     def choice(self, items: Sequence[T]) -> T:
         """One of the items, each equally likely."""

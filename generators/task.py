@@ -12,12 +12,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import rfc8785
 
 from generators.seed import Seed
+from generators.title import headline, marker_of, title_of
 
 if TYPE_CHECKING:
     from generators.grading import Rubric
@@ -165,12 +166,17 @@ class TaskInstance:
     brief: Brief
     truth: GroundTruth
     rubric: Rubric
+    title: str
+    marker: str  # one of generators.title.MARKERS
 
 
 def make_instance(
     spec: TaskSpec, seed: Seed, brief: Brief, truth: GroundTruth, rubric: Rubric
 ) -> TaskInstance:
-    """Bind the parts under an id: the digest of them all and of a nonce from the seed."""
+    """Bind the parts under an id: the digest of them all and of a nonce from the seed. The prompt
+    gets a first line with the instance's title and marker."""
+    title, marker = title_of(seed), marker_of(seed)
+    brief = replace(brief, prompt=f"{headline(title, marker)}\n\n{brief.prompt}")
     identity = {
         "family": spec.family,
         "version": spec.version,
@@ -181,7 +187,7 @@ def make_instance(
         "rubric": rubric.as_json(),
         "nonce": seed.child("instance-id").hex,
     }
-    return TaskInstance(_digest(identity), spec, brief, truth, rubric)
+    return TaskInstance(_digest(identity), spec, brief, truth, rubric, title, marker)
 
 
 class Family(Protocol):

@@ -47,6 +47,9 @@ def _comparable(one: Validation, other: Validation) -> Iterator[tuple[str, MeanS
     first, second = dict(one.nulls), dict(other.nulls)
     for name in first.keys() & second.keys():
         yield f"the null answer {name!r}", first[name], second[name]
+    able, also = dict(one.noisy), dict(other.noisy)
+    for name in able.keys() & also.keys():
+        yield f"the noisy solver {name!r}", able[name], also[name]
     if one.perturbed is not None and other.perturbed is not None:
         name = f"the key with {PERTURBED_RATE:.0%} of its numbers wrong"
         yield name, one.perturbed, other.perturbed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from generators.validation.scores import PERTURBED_RATE, MeanScore, PassRate
@@ -18,13 +19,23 @@ RISE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
+class Attack:
+    """The mean score of a shortcut over ``null_seeds`` seeds, and the most that it may be."""
+
+    name: str
+    score: MeanScore
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
 class Validation:
     """Measurements of a family at a difficulty over some seeds.
 
     ``key`` and ``solver`` are the lowest scores of any of ``seeds`` seeds. ``nulls`` holds,
     for each null answer, the mean over ``null_seeds`` seeds of its score outside
     instructions-following: the expected score of a guess, since on few seeds it may be luck.
-    ``perturbed`` is that mean for the key with PERTURBED_RATE of its numbers wrong. ``prints`` are
+    ``noisy`` holds that mean of the family's noisy solvers, the most able first, and
+    ``perturbed`` that mean for the key with PERTURBED_RATE of its numbers wrong. ``prints`` are
     the identifying values of the instances of the seeds.
     """
 
@@ -38,6 +49,8 @@ class Validation:
     nulls: tuple[tuple[str, MeanScore], ...]
     same_elsewhere: bool
     distinct: bool
+    attacks: tuple[Attack, ...] = ()
+    noisy: tuple[tuple[str, MeanScore], ...] = ()
     perturbed: MeanScore | None = None
     criteria: tuple[PassRate, ...] = ()  # of the solver, by metarubric
     leaks: tuple[str, ...] = ()
@@ -57,6 +70,15 @@ class Validation:
         """The null answer that scores best, and its score."""
         name, score = max(self.nulls, key=lambda null: null[1].mean)
         return name, score.mean
+
+    @property
+    def best_attack(self) -> tuple[str, float]:
+        """The attacker that comes nearest to its bound or is most above it, and its score; none
+        if no attacker was run."""
+        nearest = max(
+            self.attacks, key=lambda attack: attack.score.mean / attack.bound, default=None
+        )
+        return ("none", 0.0) if nearest is None else (nearest.name, nearest.score.mean)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -79,6 +101,15 @@ class Validation:
         for name, score in self.nulls:
             if score.mean > NULL_SCORE:
                 yield f"the null answer {name!r} scores {score.mean:.3f}, above {NULL_SCORE}"
+        for attack in self.attacks:
+            if attack.score.mean > attack.bound:
+                yield (
+                    f"the attacker {attack.name!r} scores {attack.score.mean:.3f}, above "
+                    f"{attack.bound}"
+                )
+        for (able, high), (name, low) in pairwise(self.noisy):
+            if low.mean > high.mean:
+                yield f"{name} scores {low.mean:.3f}, above {able}, who should be more able"
         if not self.same_elsewhere:
             yield "another process makes other bytes of the same seeds"
         if not self.distinct:
@@ -99,6 +130,7 @@ class Validation:
     def as_record(self) -> dict[str, str | int | float | bool]:
         """One flat row, for a table or for JSON; of the null answers the best."""
         guess, earned = self.best_guess
+        attacker, attacked = self.best_attack
         return {
             "task": f"{self.family}@{self.version}",
             "difficulty": self.difficulty,
@@ -107,6 +139,8 @@ class Validation:
             "solver": self.solver,
             "guess": round(earned, 4),
             "best_guess": guess,
+            "attack": round(attacked, 4),
+            "best_attack": attacker,
             "same_elsewhere": self.same_elsewhere,
             "distinct": self.distinct,
             "problems": "; ".join(self.problems),
@@ -117,6 +151,11 @@ class Validation:
         return self.as_record() | {
             "null_seeds": self.null_seeds,
             "nulls": [{"name": name, **asdict(score)} for name, score in self.nulls],
+            "attacks": [
+                {"name": attack.name, **asdict(attack.score), "bound": attack.bound}
+                for attack in self.attacks
+            ],
+            "noisy_solvers": [{"name": name, **asdict(score)} for name, score in self.noisy],
             "noisy": None
             if self.perturbed is None
             else {"rate": PERTURBED_RATE, **asdict(self.perturbed)},

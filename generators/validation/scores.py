@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from generators.attackers import Access, Attackable, seen_files
 from generators.errors import GeneratorError
 from generators.grading import (
     DIMENSIONS,
@@ -27,6 +28,9 @@ from generators.task import Family, TaskInstance
 
 BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
 PERTURBED_RATE = 0.1  # of the numbers of its answer, the perturbed key has wrong
+
+IN_PICTURES = ", image extraction"
+SIZES = "file sizes, nearest"  # name of the attacker that every family has
 
 _SOLVER_SECONDS = 120
 _NORMAL_95 = 1.959963984540054
@@ -144,6 +148,80 @@ def guess_scores(family: Family, instance: TaskInstance) -> dict[str, float]:
         name: score_answer(instance, Answer(block), BEYOND_INSTRUCTIONS)
         for name, block in family.nulls(instance).items()
     }
+
+
+def attack_scores(family: Family, instance: TaskInstance) -> dict[str, float]:
+    """For each attacker, its score outside instructions-following; for one that sees no picture of
+    an instance with some, its score in image extraction too."""
+    scores: dict[str, float] = {}
+    pictured = any(asset.media_type.startswith("image/") for asset in instance.brief.assets)
+    for attacker in family.attackers() if isinstance(family, Attackable) else ():
+        seen = seen_files(instance.brief.assets, attacker.access)
+        answer = Answer(dict(attacker.attack(seen)))
+        scores[attacker.name] = score_answer(instance, answer, BEYOND_INSTRUCTIONS)
+        if pictured and attacker.access is Access.TABLES:
+            verdicts = check_answer(instance.rubric, answer)
+            extracted = score_verdicts(instance.rubric, verdicts, ("IM",))
+            if extracted is not None:
+                scores[f"{attacker.name}{IN_PICTURES}"] = extracted
+    return scores
+
+
+def noisy_scores(family: Family, instance: TaskInstance, seed: Seed) -> dict[str, float]:
+    """For each of the family's noisy solvers, its score outside instructions-following."""
+    solvers = family.noisy_solvers() if isinstance(family, Attackable) else ()
+    files = {asset.path: asset.data for asset in instance.brief.assets}
+    return {
+        solver.name: score_answer(
+            instance,
+            Answer(dict(solver.solve(files, seed.child(f"noise {solver.name}").rng()))),
+            BEYOND_INSTRUCTIONS,
+        )
+        for solver in solvers
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGuesser:
+    """An attacker of every family: it has the keys of other instances of the stratum, and answers
+    with that of the instance whose files are nearest in size."""
+
+    family: Family
+    known: list[tuple[tuple[int, ...], TaskInstance]] = field(default_factory=list)
+
+    def add(self, instance: TaskInstance) -> None:
+        """Learn an instance; its files are not kept."""
+        brief = replace(instance.brief, assets=())
+        self.known.append((_sizes(instance), replace(instance, brief=brief)))
+
+    def scores(self) -> list[dict[str, float]]:
+        """For each instance, the score outside instructions-following of the answer that the
+        others suggest."""
+        return [
+            {
+                SIZES: score_answer(
+                    instance,
+                    Answer(self.family.key(self._nearest(index, sizes).truth)),
+                    BEYOND_INSTRUCTIONS,
+                )
+            }
+            for index, (sizes, instance) in enumerate(self.known)
+            if len(self.known) > 1
+        ]
+
+    def _nearest(self, index: int, sizes: tuple[int, ...]) -> TaskInstance:
+        others = (known for at, known in enumerate(self.known) if at != index)
+        return min(others, key=lambda known: _distance(known[0], sizes))[1]
+
+
+def _sizes(instance: TaskInstance) -> tuple[int, ...]:
+    return tuple(len(asset.data) for asset in instance.brief.assets)
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int]:
+    """First by the number of files, then by the sum of the differences in bytes."""
+    differences = sum(abs(a - b) for a, b in zip(one, other, strict=False))
+    return abs(len(one) - len(other)), differences
 
 
 def mean_scores(scored: Iterable[dict[str, float]]) -> dict[str, MeanScore]:

@@ -23,6 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from generators.attackers import BOUNDS, WITHOUT_PICTURES, Access, Attackable
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading import Rubric, is_static
@@ -34,14 +35,18 @@ from generators.validation.overlap import (
     shared_among,
     shared_between,
 )
-from generators.validation.result import Survey, Validation
+from generators.validation.result import Attack, Survey, Validation
 from generators.validation.scores import (
+    SIZES,
     MeanScore,
+    SizeGuesser,
+    attack_scores,
     decided_criteria,
     guess_scores,
     key_misfits,
     key_score,
     mean_scores,
+    noisy_scores,
     pass_rates,
     perturbed_score,
     score_answer,
@@ -123,11 +128,17 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
     unsteady_metarubrics: set[str] = set()
     perturbed: list[float] = []
     guesses: list[dict[str, float]] = []
+    attacks: list[dict[str, float]] = []
+    noisy: list[dict[str, float]] = []
+    sizes = SizeGuesser(family)
     prints: list[frozenset[str]] = []
     solved: list[_Solved] = []
     for index, seed in enumerate(drawn):
         instance = family.generate(difficulty, seed)
         guesses.append(guess_scores(family, instance))
+        attacks.append(attack_scores(family, instance))
+        noisy.append(noisy_scores(family, instance, seed))
+        sizes.add(instance)
         perturbed.append(perturbed_score(family, instance, seed))
         prints.append(fingerprints(instance))
         first = first or instance.rubric
@@ -146,6 +157,8 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         key=min(one.key for one in solved),
         solver=min(one.solver for one in solved),
         nulls=tuple(mean_scores(guesses).items()),
+        attacks=_bounded(family, mean_scores([*attacks, *sizes.scores()])),
+        noisy=tuple(mean_scores(noisy).items()),
         same_elsewhere=digests == digests_elsewhere(family, difficulty, drawn[:seeds]),
         distinct=not shared_among(prints),
         perturbed=MeanScore.of(perturbed),
@@ -156,6 +169,16 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         redraws=tuple(one.redraws for one in solved),
         misfits=tuple(sorted({line for one in solved for line in one.misfits})),
         prints=frozenset().union(*prints[:seeds]),
+    )
+
+
+def _bounded(family: Family, means: dict[str, MeanScore]) -> tuple[Attack, ...]:
+    """The attackers' means, each with its bound."""
+    shipped = family.attackers() if isinstance(family, Attackable) else ()
+    bounds = {attacker.name: BOUNDS[attacker.access] for attacker in shipped}
+    bounds[SIZES] = BOUNDS[Access.METADATA]
+    return tuple(
+        Attack(name, mean, bounds.get(name, WITHOUT_PICTURES)) for name, mean in means.items()
     )
 
 

@@ -77,16 +77,31 @@ def render_page(survey: Survey) -> str:
 
 
 def _table(strata: Sequence[Validation]) -> str:
-    heads = ("key", "solver", "best guess", "", "noisy", "redrawn", "same bytes", "distinct")
+    heads = (
+        "key",
+        "solver",
+        "best guess",
+        "",
+        "best attack",
+        "",
+        "noisy",
+        "redrawn",
+        "same bytes",
+        "distinct",
+    )
     head = "".join(f"<th>{name}</th>" for name in heads)
     rows = []
     for stratum in strata:
         guess, earned = stratum.best_guess
+        attacker, attacked = stratum.best_attack
+        bounded = all(attack.score.mean <= attack.bound for attack in stratum.attacks)
         cells = (
             _mark(f"{stratum.key:.3f}", stratum.key == 1),
             _mark(f"{stratum.solver:.3f}", stratum.solver >= SOLVER_SCORE),
             _mark(f"{earned:.3f}", earned <= NULL_SCORE),
             f'<span class="soft">{escape(guess)}</span>',
+            _mark(f"{attacked:.3f}", bounded),
+            f'<span class="soft">{escape(attacker)}</span>',
             "–" if stratum.perturbed is None else f"{stratum.perturbed.mean:.3f}",
             _redraws(stratum.redraws),
             _mark("yes" if stratum.same_elsewhere else "no", stratum.same_elsewhere),
@@ -114,8 +129,9 @@ def _family_section(name: str, levels: Sequence[Validation]) -> str:
         f"<h2>{escape(name)}</h2>\n"
         "<p>Criteria that the reference solver meets, with the Wilson interval at 95 %</p>"
         f"{_solver_plot(levels)}"
-        "<p>What answers earn that open no file, and the key with "
-        f"{PERTURBED_RATE:.0%} of its numbers wrong (mean and twice its standard error)</p>"
+        "<p>What answers earn that open no file, the attackers, the key with "
+        f"{PERTURBED_RATE:.0%} of its numbers wrong, and the noisy solvers (mean and twice its "
+        "standard error)</p>"
         f"{_guess_plot(levels)}"
     )
 
@@ -137,8 +153,12 @@ def _guess_plot(levels: Sequence[Validation]) -> str:
     for level, (_, by_name) in zip(levels, scores, strict=True):
         if level.perturbed is not None:
             by_name[_NOISY] = level.perturbed
+        by_name |= {attack.name: attack.score for attack in level.attacks} | dict(level.noisy)
     best = (sorted(level.nulls, key=lambda null: -null[1].mean)[:_MOST_GUESSES] for level in levels)
     names = dict.fromkeys(name for nulls in best for name, _ in nulls) | {_NOISY: None}
+    for level in levels:
+        names |= dict.fromkeys(attack.name for attack in level.attacks)
+        names |= dict.fromkeys(name for name, _ in level.noisy)
     dots = []
     for name in names:
         for difficulty, by_name in scores:

@@ -1,4 +1,4 @@
-"""The quick canonical JSON is the reference implementation's, byte for byte."""
+"""Canonical JSON is the reference implementation's, byte for byte; an instance says which it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 import rfc8785
 
+from generators.basics.compute_average import FAMILY
 from generators.task import canonical_bytes
+from generators.title import MARKERS
+from generators.validation.validate import public_seeds
 
 _EDGES = (
     *(0.0, -0.0, 1.0, -1.0, 0.1, 1e-4, 9.999e-5, 1e-7, 1e15, 999999999999999.9, 1e16, 1e21, 5e-324),
@@ -74,3 +77,13 @@ def test_what_json_cannot_carry_is_refused_as_there(value: Any) -> None:
 def test_keys_are_ordered_as_utf_16() -> None:
     value = {"\ufb33": 1, "😀": 2, "z": 3}
     assert canonical_bytes(value) == rfc8785.dumps(value) == '{"z":3,"😀":2,"\ufb33":1}'.encode()
+
+
+def test_a_prompt_begins_with_the_title_and_marker_of_its_instance():
+    made = [FAMILY.generate("easy", seed) for seed in public_seeds(40)]
+    assert all(one.marker in MARKERS for one in made)
+    assert len({one.marker for one in made}) > 4
+    assert len({one.title for one in made}) == 40
+    for one in made:
+        assert one.brief.prompt.startswith(f"{one.title} ({one.marker} series)\n\n")
+        assert all(asset.path in one.brief.prompt for asset in one.brief.assets)

@@ -63,6 +63,7 @@ def test_a_broken_family_is_told_all_that_is_wrong():
         "the solver meets 0 of 6 criteria of found_numbers: less than 0.9",
         "the solver meets 0 of 2 criteria of computed_average: less than 0.9",
         "the null answer 'oracle' scores 1.000",
+        "the attacker 'file sizes",
         "another process makes other bytes of the same seeds",
         "two seeds share an id",
         "says asks other things of other instances: give it the table of the truth that it is "
