@@ -106,6 +106,8 @@ def test_the_record_is_one_flat_row_with_the_best_guess():
         "solver": 0.5,
         "guess": 0.1,
         "best_guess": "prior",
+        "attack": 0.0,
+        "best_attack": "none",
         "same_elsewhere": True,
         "distinct": True,
         "problems": "the solver scores 0.500, below 0.98",
