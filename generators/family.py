@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
@@ -12,7 +13,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from generators.attackers import Attacker, NoisySolver
-from generators.errors import unknown
+from generators.errors import GeneratorError, unknown
 from generators.grading import FitsSchema, Metarubric, Rubric, Unrepaired, ValueEquals
 from generators.seed import Seed, SeedStreams, Streams
 from generators.task import (
@@ -110,11 +111,33 @@ class InputFiles:
         self.assets.append(Asset(path, media_type, data))
         self.digests.append((path, self.assets[-1].digest))
 
-    def add_picture(self, path: str, png: bytes, pixels: Any) -> None:
-        """Append a PNG file. The buffer ``pixels`` holds its decoded pixels."""
-        self.add_text(path, "image/png", png)
+    def add_picture(self, path: str, png: bytes, pixels: Any, size: int | None = None) -> None:
+        """Append a PNG file, padded to ``size`` bytes: pictures of one size show nothing of what
+        they hold in a list of files. The buffer ``pixels`` holds its decoded pixels.
+
+        Raises GeneratorError for a picture that is too large for the size."""
+        self.add_text(path, "image/png", png if size is None else pad_png(png, size))
         digest = hashlib.sha256(pixels).hexdigest()
         self.digests.append((f"{path}#pixels", f"sha256:{digest}"))
+
+
+_PADDING = b"paDd"  # a private chunk that readers of PNG pass over (PNG, 3rd edition, 5.4)
+_CHUNK_BYTES = 12  # of a chunk without data: its length, type and check sum
+
+
+def pad_png(png: bytes, size: int) -> bytes:
+    """The PNG file at exactly ``size`` bytes, with a chunk of zeros before its last chunk.
+
+    Raises GeneratorError if the file and an empty chunk take more."""
+    zeros = size - len(png) - _CHUNK_BYTES
+    if zeros < 0:
+        raise GeneratorError(
+            f"a picture of {len(png)} bytes cannot be padded to {size}; the size must be "
+            f"{len(png) + _CHUNK_BYTES} or more"
+        )
+    chunk = _PADDING + bytes(zeros)
+    padding = zeros.to_bytes(4, "big") + chunk + zlib.crc32(chunk).to_bytes(4, "big")
+    return png[:-_CHUNK_BYTES] + padding + png[-_CHUNK_BYTES:]
 
 
 @dataclass(frozen=True, slots=True)
