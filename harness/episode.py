@@ -106,6 +106,7 @@ class Grade:
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
     key_fraction: float | None = None  # of the criteria that need the key: the share passed
+    gate_free: float | None = None  # credit for headline values whatever the gates before them
     repairs: tuple[str, ...] = ()  # without which the answer could not be read
     violations: tuple[str, ...] = ()  # what in it does not fit the schema: the path and the rule
 

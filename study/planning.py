@@ -33,7 +33,7 @@ from analysis.planning import (
 )
 from analysis.stats import Floats
 from generators.catalog import Catalog
-from generators.grading import is_static
+from generators.grading import headline_criteria, is_static
 from registry.ledger import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
@@ -288,20 +288,24 @@ def _components(
 
 
 def _sds(outcomes: Sequence[str]) -> tuple[float, ...]:
-    by_weight, by_count = ARTICLE.sd
-    return tuple(by_count if "fraction" in outcome else by_weight for outcome in outcomes)
+    by_weight, by_count, of_headlines = ARTICLE.sd
+    known = {"score": by_weight, "gate-free": of_headlines}
+    return tuple(known.get(outcome, by_count) for outcome in outcomes)
 
 
 @cache
 def weigh_task(task: Task, catalog: Catalog, outcomes: tuple[str, ...]) -> Floats:
     """Return the weights (outcomes, criteria) that an example of a task gives its criteria in each
     outcome, with sum 1. Raises StudyError if nothing of it is graded exactly."""
-    criteria = [c for c in example_of(task, catalog).rubric.criteria if c.check is not None]
+    rubric = example_of(task, catalog).rubric
+    criteria = [c for c in rubric.criteria if c.check is not None]
+    headline = {criterion.id for criterion in headline_criteria(rubric)}
     sizes = Counter(criterion.metarubric for criterion in criteria)
     counted = np.array([float(criterion.weight > 0) for criterion in criteria])
     by_weight = np.array([c.weight / sizes[c.metarubric] for c in criteria])
     needed = counted * [not is_static(criterion) for criterion in criteria]
-    by_outcome = {"key-fraction": needed, "fraction": counted}
+    gate_free = by_weight * [criterion.id in headline for criterion in criteria]
+    by_outcome = {"key-fraction": needed, "fraction": counted, "gate-free": gate_free}
     rows = np.array([by_outcome.get(outcome, by_weight) for outcome in outcomes])
     total = rows.sum(axis=1, keepdims=True)
     if not (total > 0).all():

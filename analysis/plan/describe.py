@@ -75,7 +75,7 @@ def _test_words(plan: Plan) -> str:
         if len(plan.outcomes) == 1
         else (
             "; the same permutation serves all outcomes, each gap is divided by its permutation "
-            "standard deviation, and the larger one is the statistic (max-T)"
+            "standard deviation, and the largest one is the statistic (max-T)"
         )
     )
     return (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
-OUTCOMES = ("score", "key-fraction")
+OUTCOMES = ("score", "key-fraction", "gate-free")
 OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "score": "weighted score",

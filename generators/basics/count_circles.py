@@ -245,6 +245,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             f"(± {AVERAGE_TOLERANCE}), and gets at least half of the counts right.",
             number_near("average", AVERAGE_TOLERANCE, gate),
             "result",
+            headline=True,
         ),
         Metarubric(
             "average_consistent",

@@ -13,6 +13,7 @@ from .checks import (
     Unrepaired,
     ValueEquals,
     passes,
+    ungated,
 )
 from .item_lists import (
     PAIRS,
@@ -35,6 +36,8 @@ from .rubric import (
     Rubric,
     check_answer,
     fill_rubric,
+    headline_credit,
+    headline_criteria,
     is_static,
     key_fraction,
     number_between,
@@ -75,6 +78,8 @@ __all__ = [
     "ValueEquals",
     "check_answer",
     "fill_rubric",
+    "headline_credit",
+    "headline_criteria",
     "is_static",
     "key_fraction",
     "number_between",
@@ -84,4 +89,5 @@ __all__ = [
     "passes",
     "score_parts",
     "score_verdicts",
+    "ungated",
 ]

@@ -160,6 +160,11 @@ class Gated:
         return self.gate.passes(answer) and self.check.passes(answer)
 
 
+def ungated(check: Check) -> Check:
+    """The check without the gates around it."""
+    return ungated(check.check) if isinstance(check, Gated) else check
+
+
 @dataclass(frozen=True, slots=True)
 class Unrepaired:
     """The check passes, and the answer could be read without any of the REPAIRS."""

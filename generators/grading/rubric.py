@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.grading.answer import Answer
-from generators.grading.checks import Check, Gated, NumberWithin, check_as_json, passes
+from generators.grading.checks import Check, Gated, NumberWithin, check_as_json, passes, ungated
 from generators.task import Scalar, TruthTable
 
 # Scientific reasoning, data handling, image data extraction, instructions following.
@@ -33,6 +33,7 @@ class Criterion:
     weight: float  # of the whole metarubric
     source: str  # "<table>/<row>", or "" for a static one
     check: Check | None
+    headline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Metarubric:
     text: str  # a str.format template over the columns of the source row
     check: Check | RowCheck | None  # None: only a judge can decide
     source: str | None = None
+    headline: bool = False  # a value that a reader of the release would remember: headline_credit
 
 
 def number_between(path: str, low: str, high: str, gate: Check) -> RowCheck:
@@ -96,6 +98,7 @@ def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthT
                     weight=meta.weight,
                     source="" if meta.source is None else f"{meta.source}/{index}",
                     check=meta.check(row) if callable(meta.check) else meta.check,
+                    headline=meta.headline,
                 )
             )
     return Rubric(tuple(criteria))
@@ -166,3 +169,19 @@ def key_fraction(rubric: Rubric, verdicts: tuple[bool | None, ...]) -> float | N
         if verdict is not None and criterion.weight and not is_static(criterion)
     ]
     return sum(decided) / len(decided) if decided else None
+
+
+def headline_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
+    """The criteria of headline values; where a rubric marks none, those that need the answer key
+    and have a weight."""
+    decided = [criterion for criterion in rubric.criteria if criterion.check is not None]
+    marked = tuple(criterion for criterion in decided if criterion.headline)
+    return marked or tuple(c for c in decided if c.weight and not is_static(c))
+
+
+def headline_credit(rubric: Rubric, answer: Answer | None) -> float | None:
+    """Score over the headline criteria without the gates before them, so that a value that was
+    remembered shows whatever the readings (spec/episodes.md, section 4); None without any."""
+    criteria = headline_criteria(rubric)
+    verdicts = tuple(c.check and passes(ungated(c.check), answer) for c in criteria)
+    return score_verdicts(Rubric(criteria), verdicts)

@@ -9,6 +9,7 @@ from generators.grading import (
     Answer,
     Rubric,
     check_answer,
+    headline_credit,
     key_fraction,
     parse_answer,
     score_parts,
@@ -38,9 +39,13 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
         return make_grade(episode, GRADER, rubric, GradeStatus.MISSING, undecided)
     answer = read_answer(instance.brief, episode)
     verdicts = check_answer(rubric, answer)
+    status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
+    grade = replace(
+        make_grade(episode, GRADER, rubric, status, verdicts),
+        gate_free=headline_credit(rubric, answer),
+    )
     if answer is None:
-        return make_grade(episode, GRADER, rubric, GradeStatus.NO_ANSWER, verdicts)
-    grade = make_grade(episode, GRADER, rubric, GradeStatus.GRADED, verdicts)
+        return grade
     schema = instance.brief.answer_schema
     violations = answer.violations(schema) if schema else ()
     return replace(grade, repairs=answer.repairs, violations=violations)

@@ -61,6 +61,7 @@ def summarise_episode(
         attempts=attempts,
         repairs=",".join(grade.repairs),
         **_graded_columns(grade),
+        gate_free=grade.gate_free,
         **_episode_columns(episode, price),
     )
 
@@ -80,13 +81,15 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
     right = verdicts[LENIENT]
     score, passed = (None, None) if right is None else (float(right), int(right))
     parts: dict[str, Any] = dict.fromkeys(name for name in _SHARED if name.startswith("score_"))
-    parts |= {"score": score, "passed": passed, "key_fraction": score}
+    parts |= {"score": score, "passed": passed, "key_fraction": score, "gate_free": score}
     return row, replace(row, grader="lenient", **parts)
 
 
 def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
-    """The row of the same episode as another grader scored it."""
-    return replace(row_of(result, arm), **_graded_columns(grade))
+    """The row of the same episode as another grader scored it. The credit for headline values is
+    that of the exact checks: a judge is asked about them only behind their gates."""
+    exact = None if grade.status is GradeStatus.MISSING else result.gate_free
+    return replace(row_of(result, arm), **_graded_columns(grade), gate_free=exact)
 
 
 def _graded_columns(grade: Grade) -> dict[str, Any]:

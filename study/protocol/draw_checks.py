@@ -22,7 +22,6 @@ _STATE = "write `retention: none`, or kept, training or unknown, which burn the 
 def draw_faults(protocol: Protocol, today: date) -> Faults:
     """Yield what a later step would refuse, or what must be stated before anything is drawn."""
     return chain(
-        _outcome_faults(protocol),
         _look_faults(protocol),
         _control_faults(protocol),
         _date_faults(protocol, today),
@@ -86,16 +85,6 @@ def missing_controls(protocol: Protocol, wave: int) -> Iterator[tuple[str, str]]
     for name in rules.spiked:
         if name not in models:
             yield f"spiked control {name!r}", "all verdicts will be withheld"
-
-
-def _outcome_faults(protocol: Protocol) -> Faults:
-    """Yield outcomes that the exact grades of this version do not have."""
-    if "gate-free" in (protocol.plan.outcomes or ()):
-        yield (
-            ("plan", "outcomes"),
-            "episodes have no 'gate-free' credit yet, only tables from elsewhere may: register "
-            "score, key-fraction or fraction",
-        )
 
 
 def _look_faults(protocol: Protocol) -> Faults:

@@ -138,10 +138,15 @@ def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:
 
 def _carried_outcomes(table: ResultTable) -> tuple[tuple[str, ...], list[str]]:
     """Return the outcomes that rows from elsewhere have, with a note if they are not the preset's:
-    tables may count criteria without marking those that need the answer key."""
+    tables may count criteria without marking those that need the answer key or no gate."""
     scored = table.where(table["status"] == Status.SCORED)
     if not np.isnan(scored["key_fraction"]).any():
-        return OUTCOMES, []
+        if not np.isnan(scored["gate_free"]).any():
+            return OUTCOMES, []
+        return ("score", "key-fraction"), [
+            "The rows have no credit for headline values whatever the gates (gate_free): a leak of "
+            "these values alone may not show."
+        ]
     if not np.isnan(scored["passed"]).any():
         return ("score", "fraction"), [
             "The rows do not mark the criteria that need the answer key (key_fraction): the second "

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.grading import Answer, check_answer, score_parts, score_verdicts
+from generators.grading import (
+    Answer,
+    check_answer,
+    headline_credit,
+    score_parts,
+    score_verdicts,
+)
 from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.templates.scoring import Scored
@@ -68,5 +74,9 @@ def _texts(instance: TaskInstance) -> Iterator[Answer]:
 
 def _grade(instance: TaskInstance, answer: Answer | None) -> list[object]:
     verdicts = check_answer(instance.rubric, answer)
-    scores = (score_verdicts(instance.rubric, verdicts), *score_parts(instance.rubric, verdicts))
+    scores = (
+        score_verdicts(instance.rubric, verdicts),
+        *score_parts(instance.rubric, verdicts),
+        headline_credit(instance.rubric, answer),
+    )
     return [list(verdicts), *(None if score is None else round(score, 9) for score in scores)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from generators.grading.answer import Answer
@@ -12,6 +14,7 @@ from generators.grading.rubric import (
     Rubric,
     check_answer,
     fill_rubric,
+    headline_credit,
     score_parts,
 )
 from generators.grading.rubric import score_verdicts as score
@@ -117,3 +120,15 @@ def test_a_cell_keeps_its_type():
         "columns": ["event", "mass", "name"],
         "rows": [[841, 91.25, "0042"]],
     }
+
+
+def test_headline_values_are_marked_or_all_that_needs_the_key():
+    answer = Answer({"a": 1, "b": 9})
+    assert headline_credit(RUBRIC, answer) == 0.25
+    assert headline_credit(RUBRIC, None) == 0.0
+    first, *rest = (c for c in RUBRIC.criteria if c.metarubric == "counts")
+    marked = Rubric((replace(first, headline=True), *rest))
+    assert headline_credit(marked, answer) == 1.0
+    assert headline_credit(marked, Answer({"b": 2})) == 0.0
+    judged = Rubric(tuple(c for c in RUBRIC.criteria if c.check is None))
+    assert headline_credit(judged, answer) is None

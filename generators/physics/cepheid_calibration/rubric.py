@@ -123,7 +123,7 @@ def _fit(read: ShareOf) -> tuple[Metarubric, ...]:
             f"to {{{name}_max:.5f}}"
         )
         check = number_between(name, f"{name}_min", f"{name}_max", read)
-        return Metarubric(key, "SR", weight, f"{text}{_AND_READ}.", check, "results")
+        return Metarubric(key, "SR", weight, f"{text}{_AND_READ}.", check, "results", True)
 
     return (
         Metarubric(

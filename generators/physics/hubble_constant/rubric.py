@@ -155,6 +155,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             f"{{H0_min:.3f}} to {{H0_max:.3f}}; and {_MEASURED}.",
             number_between("H0", "H0_min", "H0_max", measured),
             "results",
+            headline=True,
         ),
         Metarubric(
             "h_stdev_estimation",
@@ -165,6 +166,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             f"{_MEASURED}.",
             number_between("sigma_H0", "sigma_min", "sigma_max", measured),
             "results",
+            headline=True,
         ),
     )
 

@@ -144,6 +144,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             f"{{{name}_high:.6f}} GeV (the reference fit finds {{{name}:.4f}}), {gated}.",
             number_between(f"{name}_GeV", f"{name}_low", f"{name}_high", read),
             "new_particle_properties",
+            headline=True,
         )
 
     return (

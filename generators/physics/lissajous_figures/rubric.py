@@ -182,6 +182,7 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
             f"machines that it lists are faulty, {read}",
             listed,
             "faulty_machines",
+            headline=True,
         ),
         Metarubric(
             "not_faulty_machines",

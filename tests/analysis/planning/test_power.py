@@ -108,7 +108,8 @@ def test_a_leak_raises_an_outcome_by_what_it_lacks_of_full_marks() -> None:
     nearer = [replace(r, passed=500 + r.passed // 2) for r in rows if r.passed is not None]
     found = estimate_components(make_table(nearer), ("score", "fraction"), ("x", "y"))
     assert found.components.raised == pytest.approx((1.0, 0.5), abs=0.02)
-    plan, effort = basic_plan(FOUR, 16), SimulationSize(400, 399)
+    plan = basic_plan(FOUR, 16, outcomes=("score", "fraction"))
+    effort = SimulationSize(400, 399)
     sharp = replace(ARTICLE, sd=(0.267, 0.15))
     powers, errors = [], []
     for raised in (1.0, 0.8, 0.4):

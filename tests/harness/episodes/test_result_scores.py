@@ -11,7 +11,7 @@ import pytest
 
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
-from generators.grading.checks import Check, NumberWithin
+from generators.grading.checks import Check, Gated, NumberWithin, ShareOf
 from generators.grading.rubric import Criterion, Rubric
 from generators.seed import Seed
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec
@@ -57,6 +57,8 @@ INSTANCE = TaskInstance(
     brief=Brief("Do it.", (Asset("a.txt", b"", "text/plain"),), "{}", Limits()),
     truth=GroundTruth(()),
     rubric=RUBRIC,
+    title="Alder Abbey, run 0000000000",
+    marker="amber",
 )
 CELL = Cell("sha256:e", SPEC, INSTANCE.id, Seed(bytes(32)), "m", 0)
 
@@ -92,7 +94,7 @@ def test_one_wrong_fit_and_one_wrong_count() -> None:
     # fit and counts need the key, (5 · 0.75 + 3 · 0.5) / 8; form is the same in every instance
     assert (found.score_key, found.score_static) == (pytest.approx(0.65625), 1.0)
     assert found.key_fraction == pytest.approx(4 / 6)  # 3 + 1 of the 4 + 2 that need the key
-    assert found.gate_free is None
+    assert found.gate_free == pytest.approx(0.65625)  # no value is marked: all that needs the key
 
 
 def test_everything_right_and_everything_wrong() -> None:
@@ -111,7 +113,8 @@ def test_what_the_model_failed_at_scores_zero_in_every_column(stop: StopReason) 
     assert found.status is Status.MODEL_FAILURE
     assert (found.score, found.passed, found.total) == (0.0, 0, 7)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (0, 0, None, 0)
-    assert (found.score_key, found.score_static, found.key_fraction) == (0, 0, 0)
+    assert (found.score_key, found.score_static) == (0, 0)
+    assert (found.key_fraction, found.gate_free) == (0, 0)
 
 
 def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
@@ -120,7 +123,8 @@ def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
     assert found.status is Status.MISSING
     assert (found.score, found.passed, found.total) == (None, None, None)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (None,) * 4
-    assert (found.score_key, found.score_static, found.key_fraction) == (None,) * 3
+    assert (found.score_key, found.score_static) == (None, None)
+    assert (found.key_fraction, found.gate_free) == (None, None)
 
 
 def test_a_seeds_mean_counts_failures_of_the_model_and_leaves_out_the_others() -> None:
@@ -158,6 +162,23 @@ class _Says:
 def _forget(call: str) -> MemoryJournal:
     """A journal that nobody keeps."""
     return MemoryJournal()
+
+
+def test_a_value_behind_a_gate_counts_whatever_the_readings() -> None:
+    """Of readings all wrong, the score gives a headline value nothing and gate-free credit all."""
+    readings = Gated(within("f"), ShareOf(tuple(map(within, "abcd"))))
+    headline = Criterion("h/0", "h", "It states f.", "SR", 10.0, "h/0", readings, headline=True)
+    instance = replace(INSTANCE, rubric=Rubric((*RUBRIC.criteria[:4], headline)))
+
+    def graded(answer: str) -> tuple[float | None, float | None]:
+        grade = grade_episode(instance, episode(answer))
+        return grade.score, grade.gate_free
+
+    wrong = dict.fromkeys("abcd", 99.0)
+    assert graded(handed_in(**wrong)) == (0.0, 1.0)
+    assert graded(handed_in(**wrong, f=9.0)) == (0.0, 0.0)
+    assert graded(handed_in()) == (1.0, 1.0)
+    assert graded("No.") == (0.0, 0.0)
 
 
 def test_a_judges_column_is_scored_in_the_same_way() -> None:

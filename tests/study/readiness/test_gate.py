@@ -204,11 +204,6 @@ REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         "21: recipients",
         "add age1",
     ),
-    "an outcome that no episode is graded for": (
-        (("target_gap: 0.4", "outcomes: [score, gate-free]"),),
-        "18: plan.outcomes",
-        "register score, key-fraction or fraction",
-    ),
     "a control without a date": (
         (
             ("old-4: {provider: scripted, agent: honest, error_rate: 0.1, ", "old-4: {"),

@@ -98,7 +98,7 @@ def test_a_leak_behind_gates_is_found_by_the_outcome_without_them(
     assert "outcome 'gate-free' needs gate_free in every scored row" in message
     assert len(message.strip().splitlines()) == 1
     code, out, _ = run(str(gated), "--json")
-    assert json.loads(out)["plan"]["outcomes"] == ["score", "key-fraction"]
+    assert json.loads(out)["plan"]["outcomes"] == ["score", "key-fraction", "gate-free"]
 
 
 def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> None:
