@@ -33,8 +33,8 @@ def _made(family: Family) -> Loader:
 # that it follows.
 _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
     {
-        "compute_average@2": partial(_load, "generators.basics.compute_average"),
-        "count_circles@2": partial(_load, "generators.basics.count_circles"),
+        "compute_average@3": partial(_load, "generators.basics.compute_average"),
+        "count_circles@3": partial(_load, "generators.basics.count_circles"),
         "cepheid_calibration@2": partial(_load, "generators.physics.cepheid_calibration"),
         "hubble_constant@2": partial(_load, "generators.physics.hubble_constant"),
         "invariant_mass_reconstruction@2": partial(
@@ -85,7 +85,7 @@ class Catalog:
     def family(self, name: str, version: str | None = None) -> Family:
         """The family of this name at a version; by default at the newest.
 
-        The name may carry the version: ``count_circles@2``. Raises GeneratorError for an unknown
+        The name may carry the version: ``count_circles@3``. Raises GeneratorError for an unknown
         name or version, and names the nearest known one.
         """
         if version is None and "@" in name:

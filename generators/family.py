@@ -156,7 +156,7 @@ class FamilyOfParts(Generic[P]):
     name: str
     version: str
     summary: str
-    package: str  # that holds the solver
+    package: str  # that holds the modules ``solver`` and ``attackers``
     by_difficulty: Mapping[str, P]
     draw: Callable[[P, Streams], Drawn]
     prompt: str  # a str.format template over ``parameters``
@@ -165,8 +165,6 @@ class FamilyOfParts(Generic[P]):
     key: Callable[[GroundTruth], dict[str, Any]]  # the answer block that scores full marks
     make_nulls: Callable[[P], Mapping[str, dict[str, Any]]]
     given: tuple[str, ...] = ()
-    solver_file: str = "solver.py"
-    attackers_module: str = "attackers"
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """The parameters at a difficulty. Raises GeneratorError for an unknown one."""
@@ -197,7 +195,7 @@ class FamilyOfParts(Generic[P]):
 
     def solver(self) -> str:
         """The source of the program that solves an instance."""
-        return read_part(self.package, self.solver_file)
+        return read_part(self.package, "solver.py")
 
     def attackers(self) -> tuple[Attacker, ...]:
         """The shortcuts that must not pay."""
@@ -208,7 +206,7 @@ class FamilyOfParts(Generic[P]):
         return tuple(getattr(self._attackers_module(), "NOISY", ()))
 
     def _attackers_module(self) -> ModuleType | None:
-        name = f"{self.package}.{self.attackers_module}"
+        name = f"{self.package}.attackers"
         return import_module(name) if find_spec(name) else None
 
     def _parameters(self, difficulty: str) -> P:

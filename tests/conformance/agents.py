@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from generators.basics.count_circles_solver import count_discs
+from generators.basics.compute_average import solver as average_solver
+from generators.basics.count_circles import make_answer
+from generators.basics.count_circles.solver import count_discs
 from tests.conformance.conversation import Asked, Call, Fault, Said
 from tests.conformance.transport import Answer
 
@@ -52,25 +53,21 @@ def solve(asked: Asked) -> Said:
 
 def _answer(asked: Asked) -> str:
     if asked.pictures:
-        counts = {f"{n}.png": _count(p.data) for n, p in enumerate(asked.pictures, 1)}
-        found: dict[str, object] = {"counts": counts, "average": sum(counts.values()) / len(counts)}
-        task = "count_circles"
+        found = make_answer([_count(picture.data) for picture in asked.pictures])
     else:
-        numbers = _numbers(asked)
-        found = {"numbers": numbers, "average": math.fsum(numbers) / (len(numbers) or 1)}
-        task = "compute_average"
-    return f"I found this.\n<answer>\n{json.dumps({'task': task, **found})}\n</answer>"
+        found = average_solver.answer(_blocks(asked))
+    return f"I found this.\n<answer>\n{json.dumps(found)}\n</answer>"
 
 
 @lru_cache(64)
 def _count(picture: bytes) -> int:
-    return count_discs(io.BytesIO(picture))  # type: ignore[arg-type]  # Pillow reads both
+    return count_discs(io.BytesIO(picture))
 
 
-def _numbers(asked: Asked) -> list[float]:
+def _blocks(asked: Asked) -> list[list[float]]:
     for text in asked.results:
         try:
-            return [float(line) for line in text.partition("\n\n[")[0].split()]
+            return average_solver.read_blocks(text.partition("\n\n[")[0])
         except ValueError:
             continue
     return []

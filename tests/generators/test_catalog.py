@@ -17,14 +17,14 @@ def test_it_lists_each_family_under_its_own_name():
     assert INSTALLED.entries() == tuple(
         f"{each.name}@{each.version}" for each in INSTALLED.families()
     )
-    assert {"compute_average@2", "count_circles@2"} <= set(INSTALLED.entries())
+    assert {"compute_average@3", "count_circles@3"} <= set(INSTALLED.entries())
 
 
 def test_a_family_is_found_by_name_by_version_and_by_both():
     found = INSTALLED.family("count_circles")
-    assert INSTALLED.family("count_circles", "2") is found
-    assert INSTALLED.family("count_circles@2") is found
-    assert (found.name, found.version) == ("count_circles", "2")
+    assert INSTALLED.family("count_circles", "3") is found
+    assert INSTALLED.family("count_circles@3") is found
+    assert (found.name, found.version) == ("count_circles", "3")
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_a_family_is_found_by_name_by_version_and_by_both():
         ("Compute_Average", None, "did you mean 'compute_average'?"),
         ("xyzzy", None, "unknown task 'xyzzy'; known: compute_average, count_circles"),
         ("", None, "unknown task ''; known: compute_average, count_circles"),
-        ("count_circles", "9", "unknown version of count_circles '9'; known: 2"),
-        ("count_circles@9", None, "unknown version of count_circles '9'; known: 2"),
-        ("count_circles@", None, "unknown version of count_circles ''; known: 2"),
+        ("count_circles", "9", "unknown version of count_circles '9'; known: 3"),
+        ("count_circles@9", None, "unknown version of count_circles '9'; known: 3"),
+        ("count_circles@", None, "unknown version of count_circles ''; known: 3"),
     ],
 )
 def test_what_it_does_not_know_it_names_with_the_nearest(name, version, said):

@@ -97,7 +97,7 @@ def test_a_broken_family_is_refused_by_the_name_of_its_package(install, entry, v
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("count_circles@2", "has the name of a built-in family"),
+        ("count_circles@3", "has the name of a built-in family"),
         ("count_circles@7", "has the name of a built-in family"),
         ("own_sums", "is not of the form name@version"),
         ("Own Sums@1", "is not of the form name@version"),
@@ -109,7 +109,7 @@ def test_an_entry_that_may_not_be_is_refused_unloaded(install, entry, said):
         INSTALLED.entries()
     assert said in str(refused.value)
     assert "plug_greedy" not in sys.modules
-    assert INSTALLED.family("count_circles@2").package == "generators.basics"
+    assert INSTALLED.family("count_circles@3").package == "generators.basics.count_circles"
 
 
 def test_two_packages_with_one_family_are_both_named(install):

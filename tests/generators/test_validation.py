@@ -262,8 +262,8 @@ def test_what_two_difficulties_share_is_named_by_both(monkeypatch):
     found = survey([as_average(Borrowing)], 2)
     assert not found.holds
     one, other = found.across
-    assert one.startswith("compute_average@2/easy and compute_average@2/medium share ")
-    assert other.startswith("compute_average@2/medium and compute_average@2/hard share ")
+    assert one.startswith("compute_average@3/easy and compute_average@3/medium share ")
+    assert other.startswith("compute_average@3/medium and compute_average@3/hard share ")
 
 
 def test_a_survey_says_what_it_is_at_and_what_it_held_to():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -12,10 +13,11 @@ from scipy import stats
 from generators.basics.compute_average import (
     BY_DIFFICULTY,
     FAMILY,
+    NAME,
     UNIT,
     Parameters,
     draw_sample,
-    is_degenerate,
+    is_tie,
     make_rubric,
     make_truth,
     write_number,
@@ -36,11 +38,19 @@ def streams(seed=None) -> SeedStreams:
     return SeedStreams(seed or public_seeds(1)[0], "compute_average", "1", "test")
 
 
-def lines_of(instance) -> list[str]:
+def blocks_of(instance) -> list[list[str]]:
     data = instance.brief.assets[0].data
     assert data.endswith(b"\n")
     assert b"\r" not in data
-    return data.decode("ascii")[:-1].split("\n")
+    return [block.split("\n") for block in data.decode("ascii")[:-1].split("\n\n")]
+
+
+def lines_of(instance) -> list[str]:
+    return [*itertools.chain(*blocks_of(instance))]
+
+
+def parameters(sizes, negatives=0) -> Parameters:
+    return Parameters(sizes, 0, negatives, 0, limits=Limits())
 
 
 class Forced:
@@ -68,15 +78,21 @@ class Constant(Stream):
 # --- the file
 
 
-@pytest.mark.parametrize(("difficulty", "count"), [("easy", 3), ("medium", 20), ("hard", 200)])
-def test_each_line_is_one_number_with_six_decimals(difficulty, count):
+@pytest.mark.parametrize(("difficulty", "exponents"), [("easy", 0), ("medium", 1), ("hard", 5)])
+def test_each_line_is_one_number_with_six_decimals(difficulty, exponents):
     for seed in public_seeds(10):
-        lines = lines_of(FAMILY.generate(difficulty, seed))
+        blocks = blocks_of(FAMILY.generate(difficulty, seed))
+        lines = [*itertools.chain(*blocks)]
         odd = [line for line in lines if not FIXED.fullmatch(line)]
-        assert len(lines) == count
-        assert len(odd) == (1 if difficulty == "hard" else 0)
+        assert sorted(map(len, blocks)) == sorted(BY_DIFFICULTY[difficulty].sizes)
+        assert len(odd) == exponents
         assert all(EXPONENT.fullmatch(line) for line in odd)
         assert not any(float(line) == 0 and line.startswith("-") for line in lines)
+
+
+def test_the_order_of_sizes_is_not_fixed():
+    orders = {tuple(map(len, blocks_of(FAMILY.generate("hard", seed)))) for seed in public_seeds(5)}
+    assert len(orders) == 5
 
 
 def test_the_exponent_form_parses_to_the_same_float():
@@ -105,48 +121,57 @@ def test_numbers_are_uniform():
 
 
 def test_one_more_number_leaves_the_others_as_they_were():
-    three = draw_sample(Parameters(3, 0, 0, 0, limits=Limits()), streams())
-    four = draw_sample(Parameters(4, 0, 0, 0, limits=Limits()), streams())
+    three = draw_sample(parameters((3, 3)), streams())
+    four = draw_sample(parameters((3, 4)), streams())
     assert three.redraws == four.redraws == 0
-    assert set(three.units) < set(four.units)
+    assert numbers_of(three) < numbers_of(four)
+
+
+def numbers_of(sample) -> set[int]:
+    return set(itertools.chain(*sample.blocks))
 
 
 # --- guards
 
 
 @pytest.mark.parametrize(
-    ("units", "degenerate"),
+    ("units", "tie"),
     [
-        ((999_999, 999_999), True),  # mean just within 1
-        ((-999_999, -999_999), True),
-        ((0, 0, 0), True),
         ((1_000_000,), False),
         ((-1_000_000,), False),
         ((2_005_000,), True),  # a tie of two-decimal rounding
-        ((2_005_100,), True),  # 10⁻⁴ from it
-        ((2_005_101,), False),
-        ((2_004_899,), False),
+        ((2_005_010,), True),  # 10⁻⁵ from it
+        ((2_005_011,), False),
+        ((2_004_989,), False),
         ((-2_005_000,), True),
-        ((-2_005_101,), False),
-        ((2_005_000, 2_005_201), False),  # mean 100.5 units away
-        ((2_005_000, 2_005_200), True),
+        ((-2_005_011,), False),
+        ((2_005_000, 2_005_021), False),  # mean 10.5 units away
+        ((2_005_000, 2_005_020), True),
     ],
 )
-def test_degenerate_means_are_told_exactly(units, degenerate):
-    assert is_degenerate(units) is degenerate
+def test_ties_are_found_exactly(units, tie):
+    assert is_tie(units) is tie
 
 
-def test_a_degenerate_set_is_drawn_again():
+def test_degenerate_numbers_are_drawn_again():
+    """All numbers of the first attempt are nearly zero."""
     sample = draw_sample(BY_DIFFICULTY["easy"], Forced(1_000_000_000 - 1, {0}))
     assert sample.redraws >= 1
-    assert not is_degenerate(sample.units)
+    units = [*itertools.chain(*sample.blocks)]
+    assert abs(sum(units)) >= len(units) * UNIT
+    assert not any(map(is_tie, (units, *sample.blocks)))
+
+
+def test_a_block_with_a_tie_is_drawn_again():
+    """Numbers that all end in half a hundredth."""
+    tied = Forced(1_600_005_000, {0})
+    assert draw_sample(parameters((3, 3)), tied).redraws >= 1
 
 
 def test_a_set_without_a_negative_number_is_drawn_again():
     positive = Forced(1_600_000_000, {0})
-    free = Parameters(3, 0, 0, 0, limits=Limits())
-    assert draw_sample(free, positive).redraws == 0
-    assert draw_sample(Parameters(3, 0, 1, 0, limits=Limits()), positive).redraws >= 1
+    assert draw_sample(parameters((3, 3)), positive).redraws == 0
+    assert draw_sample(parameters((3, 3), negatives=1), positive).redraws >= 1
 
 
 def test_a_set_that_stays_degenerate_fails_loudly():
@@ -158,35 +183,49 @@ def test_two_decimals_are_always_enough():
     for difficulty in BY_DIFFICULTY:
         for seed in public_seeds(20):
             instance = FAMILY.generate(difficulty, seed)
-            exact = sum(map(Decimal, lines_of(instance))) / len(lines_of(instance))
-            rounded = exact.quantize(Decimal("0.01"), ROUND_HALF_EVEN)
-            key = FAMILY.key(instance.truth) | {"average": float(rounded)}
+            blocks = blocks_of(instance)
+            key = FAMILY.key(instance.truth) | {
+                "block_averages": {str(at): rounded(block) for at, block in enumerate(blocks, 1)},
+                "average": rounded([*itertools.chain(*blocks)]),
+            }
             assert score_verdicts(
                 instance.rubric, check_answer(instance.rubric, Answer(key))
             ) == pytest.approx(1.0)
 
 
+def rounded(lines) -> float:
+    exact = sum(map(Decimal, lines)) / len(lines)
+    return float(exact.quantize(Decimal("0.01"), ROUND_HALF_EVEN))
+
+
 # --- marks
 
-LINES = ("1.500000", "-2.250000", "1.500000", "1.0e+1")
+BLOCKS = (("1.500000", "-2.250000", "1.500000"), ("1.0e+1",))
+AVERAGES = {"1": 0.25, "2": 10.0}
+
+
+def verdicts_on(numbers, averages, average):
+    """The verdicts on the four numbers, on the two blocks, and on the average."""
+    block = {"numbers": numbers, "block_averages": averages, "average": average}
+    verdicts = check_answer(make_rubric(make_truth(BLOCKS)), Answer({"task": NAME, **block}))
+    return list(verdicts[2:6]), list(verdicts[6:8]), verdicts[8]
 
 
 def marks(numbers, average):
     """The verdicts on the four numbers, and on the average."""
-    truth = make_truth(LINES)
-    answer = Answer({"task": "compute_average", "numbers": numbers, "average": average})
-    verdicts = check_answer(make_rubric(truth), answer)
-    return list(verdicts[2:6]), verdicts[6]
+    listed, _, averaged = verdicts_on(numbers, AVERAGES, average)
+    return listed, averaged
 
 
 def test_the_truth_is_that_of_the_written_numbers():
-    truth = make_truth(LINES)
+    truth = make_truth(BLOCKS)
     assert truth.table("numbers").rows == (
-        ("1.500000", 1.5, 1),
-        ("-2.250000", -2.25, 1),
-        ("1.500000", 1.5, 2),
-        ("1.0e+1", 10.0, 1),
+        (1, "1.500000", 1.5, 1),
+        (1, "-2.250000", -2.25, 1),
+        (1, "1.500000", 1.5, 2),
+        (2, "1.0e+1", 10.0, 1),
     )
+    assert truth.table("blocks").rows == ((1, 0.25), (2, 10.0))
     assert truth.table("final_result").rows == ((2.6875,),)
 
 
@@ -209,6 +248,15 @@ def test_an_average_without_half_of_its_numbers_is_a_guess():
     assert marks([10, -2.25], 2.69)[1] is True
 
 
+def test_a_block_is_averaged_by_its_number():
+    whole = [10, 1.5, 1.5, -2.25]
+    assert verdicts_on(whole, AVERAGES, 2.69)[1] == [True, True]
+    assert verdicts_on(whole, {"1": 0.254, "2": 10.006}, 2.69)[1] == [True, False]
+    assert verdicts_on(whole, {"1": 10.0, "2": 0.25}, 2.69)[1] == [False, False]
+    assert verdicts_on(whole, [0.25, 10.0], 2.69)[1] == [False, False]
+    assert verdicts_on([10], AVERAGES, 2.69)[1] == [False, False]
+
+
 def test_a_list_of_everything_finds_nothing():
     everything = [each / 4 for each in range(-4000, 4001)]
     assert marks(everything, 2.69) == ([False] * 4, False)
@@ -223,4 +271,4 @@ def test_each_copy_is_asked_for_in_words():
         for each in rubric.criteria
         if each.metarubric == "found_numbers"
     )
-    assert asked == {"1": 197, "2": 3}
+    assert asked == {"1": 194, "2": 6}

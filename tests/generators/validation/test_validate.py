@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
@@ -31,8 +32,8 @@ class Broken(FamilyOfParts):
         return {"oracle": FAMILY.key(instance.truth)}
 
     def solver(self):
-        answer = '{"task": "compute_average", "numbers": [], "average": 1}'
-        return f'open("answer.json", "w").write({answer!r})'
+        answer = {"task": "compute_average", "numbers": [], "block_averages": {}, "average": 1}
+        return f'open("answer.json", "w").write({json.dumps(answer)!r})'
 
 
 def short_key(truth):
@@ -58,9 +59,10 @@ def test_a_broken_family_is_told_all_that_is_wrong():
     found = validate(as_average(Broken, key=short_key), "easy", 2)
     assert not found.holds
     assert [line.split(",")[0] for line in found.problems] == [
-        "the key scores 0.945",
-        "the solver scores 0.016",
-        "the solver meets 0 of 6 criteria of found_numbers: less than 0.9",
+        "the key scores 0.979",
+        "the solver scores 0.015",
+        "the solver meets 0 of 36 criteria of found_numbers: less than 0.9",
+        "the solver meets 0 of 12 criteria of block_averages: less than 0.9",
         "the solver meets 0 of 2 criteria of computed_average: less than 0.9",
         "the null answer 'oracle' scores 1.000",
         "the attacker 'file sizes",
@@ -140,7 +142,7 @@ def test_public_seeds_are_the_same_however_many_are_asked_for():
 def test_common_values_do_not_count_as_shared():
     """A mean of thirty small integers may recur; a number of six decimals may not."""
     one, other = (FAMILY.generate("easy", seed) for seed in public_seeds(2))
-    table = dataclasses.replace(other.truth.tables[1][1], rows=((463 / 30,),))
+    table = dataclasses.replace(other.truth.table("final_result"), rows=((463 / 30,),))
     tame = dataclasses.replace(one.truth, tables=(("final_result", table),))
     assert repr(463 / 30) not in fingerprints(dataclasses.replace(one, truth=tame))
     borrowed = dataclasses.replace(

@@ -64,7 +64,7 @@ def test_the_key_scores_full_marks_from_text_or_file(task: Family) -> None:
 def test_a_complete_file_counts_before_part_of_an_answer_in_the_text() -> None:
     instance = instance_of("compute_average")
     key = INSTALLED.family("compute_average").key(instance.truth)
-    wrong = {"task": "compute_average", "numbers": [], "average": 0}
+    wrong = {"task": "compute_average", "numbers": [], "block_averages": {}, "average": 0}
     file = json.dumps(key).encode()
     assert grade_episode(instance, episode_of(instance, block({"numbers": []}), file)).score == 1.0
     score = grade_episode(instance, episode_of(instance, block(wrong), file)).score
@@ -81,7 +81,7 @@ def test_a_grade_names_repairs_and_violations_beside_the_criteria_that_they_cost
     grade = grade_episode(instance, episode_of(instance, loose))
     assert grade.repairs == ("tag_missing", "trailing_comma")
     assert lost(grade) == {"answer_block/0"}
-    assert grade.score == pytest.approx(1 - 0.1 / 12.2)
+    assert grade.score == pytest.approx(1 - 0.1 / 13.2)
     grade = grade_episode(instance, episode_of(instance, block(key | {"average": "3"})))
     assert grade.violations == ('$.average: does not meet type: "number"',)
     assert lost(grade) == {"answer_schema/0", "computed_average/0"}

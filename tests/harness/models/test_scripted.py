@@ -134,11 +134,11 @@ def test_the_stated_error_rate_is_the_one_observed() -> None:
 
 
 def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
-    """Right counts of circles over 300 instances, without a sandbox: what it would print is
-    known. 600 readings at 0.3: four standard deviations are 0.075."""
+    """Right counts of circles over 100 instances, without a sandbox: what it would print is
+    known. 800 readings at 0.3: four standard deviations are 0.065."""
     agent, task = HonestAgent("honest", 0.3), INSTALLED.family("count_circles")
     passed = total = 0
-    for number in range(300):
+    for number in range(100):
         instance, seed = instance_of("count_circles", "rate", number)
         printed = f"answer: {json.dumps(task.key(instance.truth))}"
         messages = (
@@ -151,8 +151,8 @@ def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
         truth = instance.truth.table("images").records()
         passed += sum(block["counts"][row["filename"]] == row["n_circles"] for row in truth)
         total += len(truth)
-    assert total == 600
-    assert abs(passed / total - 0.7) < 0.075
+    assert total == 800
+    assert abs(passed / total - 0.7) < 0.065
 
 
 def test_identifiers_and_names_of_files_are_misread_too() -> None:

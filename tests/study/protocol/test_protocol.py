@@ -57,7 +57,7 @@ def test_tasks_may_be_written_short(tmp_path: Path) -> None:
     short = GOOD.replace(
         "  - {family: count_circles, difficulty: easy}\n"
         "  - {family: compute_average, difficulty: hard}\n",
-        "  - count_circles/easy\n  - compute_average@2/hard\n",
+        "  - count_circles/easy\n  - compute_average@3/hard\n",
     )
     assert read_protocol(study(tmp_path, short)) == read_protocol(study(tmp_path, GOOD))
 

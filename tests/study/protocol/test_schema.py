@@ -26,7 +26,7 @@ GOOD = f"""\
 study: pilot
 tasks:
   - {{family: count_circles, difficulty: easy}}
-  - compute_average@2/hard
+  - compute_average@3/hard
   - mine.yml
 seeds_per_arm: 8
 reserve: {{tranches: 2, seeds_per_arm: 4}}
@@ -102,7 +102,7 @@ def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
         ("family: count_circles, ", ""),
         ("family: count_circles", "template: mine.yml"),
         ("family: count_circles", "questions: [101], family: count_circles"),
-        ("compute_average@2/hard", "compute_average"),
+        ("compute_average@3/hard", "compute_average"),
         ("tranches: 2,", "tranches: 0,"),
         ("  honest:", "  Honest:"),
         ("agent: honest", "agent: honset"),

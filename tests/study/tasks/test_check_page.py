@@ -72,7 +72,7 @@ def test_problems_are_named_on_page_and_screen(
     assert "values of &lt;a.b&gt;" in page
     print_survey(bad, as_json=False)
     shown = capsys.readouterr().out
-    assert "out of bounds compute_average@2/easy: the solver scores 0.500, below 0.98" in shown
+    assert "out of bounds compute_average@3/easy: the solver scores 0.500, below 0.98" in shown
     assert "share 3 ids" in shown
 
 

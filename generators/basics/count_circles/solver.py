@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import median
+from typing import IO
 
 # The one plug-in that is needed; Image.open would load five before it looked at the file.
 from PIL.PngImagePlugin import PngImageFile
@@ -16,14 +18,17 @@ _DARK = bytes(1 if grey < 128 else 0 for grey in range(256))
 _RUN = re.compile(b"\x01+")
 
 
-def count_discs(path: Path) -> int:
-    """The number of 8-connected groups of dark pixels."""
-    with PngImageFile(path) as image:
-        width, height = image.size
-        dark = image.convert("L").tobytes().translate(_DARK)
+def count_discs(picture: Path | IO[bytes]) -> int:
+    """The number of discs in a picture."""
+    with PngImageFile(picture) as image:
+        return count_groups(image.convert("L").tobytes().translate(_DARK), image.width)
+
+
+def count_groups(dark: bytes, width: int) -> int:
+    """The number of 8-connected groups of pixels that are 1, in rows of this width."""
     groups: list[int] = []  # of each run of dark pixels in a row: a run of the same group
     above: list[tuple[int, int, int]] = []  # first pixel, one past the last, number of the run
-    for top in range(0, width * height, width):
+    for top in range(0, len(dark), width):
         here = []
         for run in _RUN.finditer(dark[top : top + width]):
             start, end, number = run.start(), run.end(), len(groups)
@@ -47,8 +52,15 @@ def root(groups: list[int], number: int) -> int:
 def solve(folder: Path) -> dict[str, object]:
     """The answer block for the pictures in the folder."""
     counts = {path.name: count_discs(path) for path in sorted(folder.glob("*.png"))}
-    average = sum(counts.values()) / len(counts)
-    return {"task": "count_circles", "counts": counts, "average": average}
+    listed = list(counts.values())
+    return {
+        "task": "count_circles",
+        "counts": counts,
+        "average": sum(listed) / len(listed),
+        "median": median(listed),
+        "spread": max(listed) - min(listed),
+        "different": len(set(listed)),
+    }
 
 
 if __name__ == "__main__":

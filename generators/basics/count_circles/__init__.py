@@ -1,4 +1,4 @@
-"""Count the black discs of each picture, and average the counts (spec/physics.md, section 6;
+"""Count the black discs of each picture, and describe the counts (spec/physics.md, section 6;
 docs/decisions/0002).
 
 Every pixel follows from sums, products and square roots, which IEEE 754 rounds correctly on
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from generators.family import (
@@ -51,21 +52,23 @@ RADIUS = 12
 MARGIN = 24  # of a centre from the edge
 GAP = 30  # between centres, at least
 
+QUARTERS = 4  # parts of the range of counts, from each of which as many images draw theirs
+PICTURE_BYTES = 12_288  # of each file: pictures of one size show no count in a list of files
 AVERAGE_TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """Number of images, and largest number of discs in an image."""
+    """Number of images, and largest number of discs in an image: both multiples of QUARTERS."""
 
     files: int
     most: int
 
 
 BY_DIFFICULTY = {
-    "easy": Parameters(files=2, most=7, limits=Limits(turns=10)),
-    "medium": Parameters(files=10, most=10, limits=Limits(turns=20)),
-    "hard": Parameters(files=30, most=30, limits=Limits(turns=50, working_seconds=1800.0)),
+    "easy": Parameters(files=8, most=8, limits=Limits(turns=20)),
+    "medium": Parameters(files=16, most=16, limits=Limits(turns=30)),
+    "hard": Parameters(files=32, most=32, limits=Limits(turns=50, working_seconds=1800.0)),
 }
 
 
@@ -90,9 +93,9 @@ class Sample:
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     """Raises GuardExhausted if a draw stays degenerate."""
-    counts, redraws = redraw(lambda attempt: _counts(parameters, streams, attempt), "counts")
+    redraws = 0
     images = []
-    for index, count in enumerate(counts):
+    for index, count in enumerate(draw_counts(parameters, streams)):
         centres, attempt = redraw(
             partial(_centres, count, streams, index), f"centres of image {index + 1}"
         )
@@ -101,13 +104,15 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     return Sample(tuple(images), redraws)
 
 
-def _counts(parameters: Parameters, streams: Streams, attempt: int) -> tuple[int, ...] | None:
-    """Uniform on 1…most; None if all are equal, since one guess would then meet them all."""
-    counts = tuple(
-        streams.at("count", index, attempt).integer(1, parameters.most)
-        for index in range(parameters.files)
+def draw_counts(parameters: Parameters, streams: Streams) -> tuple[int, ...]:
+    """Each count is uniform on 1…most; as many images have theirs from each quarter of that
+    range, so that no instance is easier than another by its number of discs."""
+    quarters = streams.at("quarters").shuffle(range(parameters.files))
+    part = parameters.most // QUARTERS
+    return tuple(
+        quarter % QUARTERS * part + streams.at("count", index).integer(1, part)
+        for index, quarter in enumerate(quarters)
     )
-    return counts if len(set(counts)) > 1 else None
 
 
 def _centres(count: int, streams: Streams, index: int, attempt: int) -> Centres | None:
@@ -164,15 +169,25 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def make_truth(counts: Sequence[int]) -> GroundTruth:
-    """Tables ``images`` (filename, n_circles) and ``result`` (average)."""
+    """Tables ``images`` (filename, n_circles) and ``result`` (what ``describe`` returns)."""
     images = tuple(zip(file_names(len(counts)), counts, strict=True))
     return GroundTruth(
         tables=(
             ("images", TruthTable(("filename", "n_circles"), images)),
-            ("result", TruthTable.of_row(average=sum(counts) / len(counts))),
+            ("result", TruthTable.of_row(**describe(counts))),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE),),
     )
+
+
+def describe(counts: Sequence[int]) -> dict[str, int | float]:
+    """Average, median, largest minus smallest, and how many different counts there are."""
+    return {
+        "average": sum(counts) / len(counts),
+        "median": float(median(counts)),
+        "spread": max(counts) - min(counts),
+        "different": len(set(counts)),
+    }
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
@@ -181,7 +196,7 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
     return {
         "task": NAME,
         "counts": {str(row["filename"]): row["n_circles"] for row in images},
-        "average": truth.table("result").column("average")[0],
+        **truth.table("result").records()[0],
     }
 
 
@@ -190,12 +205,14 @@ Your work folder holds {parameters.files} pictures, `1.png` to `{parameters.file
 shows at least one black disc on a white ground. All discs have the same size; no two of them \
 touch or overlap, and none is cut off by the edge.
 
-Count the discs in each picture, then work out the average number of discs per picture.
+Count the discs in each picture, then describe the counts: their average, their median, the \
+largest minus the smallest, and how many different counts there are.
 
 Report your findings in two sections:
 
 CIRCLE COUNTS: one line for each picture, with its file name and its count.
-AVERAGE: the average of the counts, to at least two decimals.
+DESCRIPTION: the average and the median of the counts, to at least two decimals; the largest \
+minus the smallest; and the number of different counts.
 
 End with one JSON object between two lines of their own, as shown here, with every picture \
 under `counts`:
@@ -203,14 +220,24 @@ under `counts`:
 <answer>
 {{"task": "count_circles", "counts": {{"1.png": <integer>, …, \
 "{parameters.files}.png": <integer>}}, \
-"average": <number>}}
+"average": <number>, "median": <number>, "spread": <integer>, "different": <integer>}}
 </answer>
 
 You may instead write the same object to the file `answer.json` in the work folder.
 """
 
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
-ANSWER_SCHEMA = answer_schema(NAME, {"counts": _COUNTS, "average": NUMBER})
+_WHOLE = {"type": "integer"}
+ANSWER_SCHEMA = answer_schema(
+    NAME,
+    {
+        "counts": _COUNTS,
+        "average": NUMBER,
+        "median": NUMBER,
+        "spread": _WHOLE,
+        "different": _WHOLE,
+    },
+)
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
@@ -227,12 +254,16 @@ def _count_is_right(row: Row) -> ValueEquals:
 
 def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
     own_mean = MeanAgrees(("average",), ("counts",), files, AVERAGE_TOLERANCE)
+
+    def whole(name: str) -> Callable[[Row], Gated]:
+        return lambda row: Gated(ValueEquals((name,), int(row[name])), gate)
+
     return (
         *form_criteria(NAME, ANSWER_SCHEMA, 0.3),
         Metarubric(
             "count_circles",
             "IM",
-            8.0,
+            12.0,
             "The answer states that {filename} shows {n_circles} disc(s).",
             _count_is_right,
             "images",
@@ -240,9 +271,9 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
         Metarubric(
             "average_circles",
             "SR",
-            10.0,
+            2.0,
             "The answer states that the average number of discs per picture is {average:.2f} "
-            f"(± {AVERAGE_TOLERANCE}), and gets at least half of the counts right.",
+            f"(± {AVERAGE_TOLERANCE}).",
             number_near("average", AVERAGE_TOLERANCE, gate),
             "result",
             headline=True,
@@ -251,32 +282,56 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             "average_consistent",
             "SR",
             1.0,
-            f"The stated average is that of the answer's own counts (± {AVERAGE_TOLERANCE}), and "
-            "at least half of the counts are right.",
+            f"The stated average is that of the answer's own counts (± {AVERAGE_TOLERANCE}).",
             Gated(own_mean, gate),
+        ),
+        Metarubric(
+            "median_circles",
+            "SR",
+            2.0,
+            "The answer states that the median number of discs per picture is {median:.1f} "
+            f"(± {AVERAGE_TOLERANCE}).",
+            number_near("median", AVERAGE_TOLERANCE, gate),
+            "result",
+        ),
+        Metarubric(
+            "spread_of_circles",
+            "SR",
+            1.0,
+            "The answer states that the largest count is {spread} more than the smallest.",
+            whole("spread"),
+            "result",
+        ),
+        Metarubric(
+            "different_counts",
+            "SR",
+            1.0,
+            "The answer states that there are {different} different counts.",
+            whole("different"),
+            "result",
         ),
     )
 
 
 def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
     """By name: nothing, all counts at once, the middle of the range, each constant, and
-    counts that run through the range (the best fixed guess at easy)."""
+    counts that run through the range."""
     names = file_names(parameters.files)
     counts = list(range(1, parameters.most + 1))
     nulls = {
         "empty": {},
         "everything": {"task": NAME, "counts": dict.fromkeys(names, counts), "average": counts},
-        "prior": _answer([(1 + parameters.most) // 2] * len(names), (1 + parameters.most) / 2),
-        "ramp": _answer([counts[index % len(counts)] for index in range(len(names))]),
+        "prior": make_answer([(1 + parameters.most) // 2] * len(names)),
+        "ramp": make_answer([counts[index % len(counts)] for index in range(len(names))]),
     }
-    constants = {f"constant-{count}": _answer([count] * len(names)) for count in counts}
+    constants = {f"constant-{count}": make_answer([count] * len(names)) for count in counts}
     return nulls | constants
 
 
-def _answer(counts: list[int], average: float | None = None) -> dict[str, Any]:
+def make_answer(counts: Sequence[int]) -> dict[str, Any]:
+    """The answer block for these counts of the pictures, in order."""
     named = dict(zip(file_names(len(counts)), counts, strict=True))
-    mean = sum(counts) / len(counts)
-    return {"task": NAME, "counts": named, "average": mean if average is None else average}
+    return {"task": NAME, "counts": named, **describe(counts)}
 
 
 def draw(parameters: Parameters, streams: Streams) -> Drawn:
@@ -285,17 +340,16 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
     files = InputFiles()
     for name, centres in zip(file_names(parameters.files), sample.images, strict=True):
         pixels = draw_image(centres)
-        files.add_picture(name, encode_png(pixels), pixels)
+        files.add_picture(name, encode_png(pixels), pixels, PICTURE_BYTES)
     counts = [len(centres) for centres in sample.images]
     return Drawn(files, make_truth(counts), {"redraws": sample.redraws})
 
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's _count_circles
     name=NAME,
-    version="2",
-    summary="count the discs in each of several pictures, and average the counts",
-    package="generators.basics",
-    solver_file="count_circles_solver.py",
+    version="3",
+    summary="count the discs in each of several pictures, and describe the counts",
+    package=__name__,
     by_difficulty=BY_DIFFICULTY,
     draw=draw,
     prompt=PROMPT,
