@@ -94,18 +94,20 @@ class GradeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """One grader's verdict on each criterion of one episode."""
+    """One grader's verdict on each part of the criteria of one episode. ``facts`` are those that
+    do not regard the gates, of which ``verdicts`` do."""
 
     episode: str
     grader: str
     status: GradeStatus
-    criteria: tuple[str, ...]
+    parts: tuple[str, ...]
+    facts: tuple[bool | None, ...]
     verdicts: tuple[bool | None, ...]
     score: float | None
     dimension_scores: tuple[tuple[str, float | None], ...] = ()
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
-    key_fraction: float | None = None  # of the criteria that need the key: the share passed
+    key_fraction: float | None = None  # of the criteria that need the key: the mean share met
     gate_free: float | None = None  # credit for headline values whatever the gates before them
     repairs: tuple[str, ...] = ()  # without which the answer could not be read
     violations: tuple[str, ...] = ()  # what in it does not fit the schema: the path and the rule

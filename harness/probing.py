@@ -122,9 +122,9 @@ def score_probe(instance: TaskInstance, reply: str, catalog: Catalog) -> float:
         answer = _text_answer(instance.brief, answer)
     differing = _differing(instance.spec, catalog)
     verdicts = tuple(
-        verdict if criterion.metarubric in differing else None
-        for criterion, verdict in zip(
-            instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+        verdict if part.metarubric in differing else None
+        for part, verdict in zip(
+            instance.rubric.parts, check_answer(instance.rubric, answer), strict=True
         )
     )
     return score_verdicts(instance.rubric, verdicts) or 0.0
@@ -183,9 +183,9 @@ def _differing(spec: TaskSpec, catalog: Catalog) -> frozenset[str]:
 
 def _checks(rubric: Rubric) -> Mapping[str, list[Check]]:
     checks: dict[str, list[Check]] = {}
-    for criterion in rubric.criteria:
-        if criterion.check is not None and criterion.weight > 0:
-            checks.setdefault(criterion.metarubric, []).append(criterion.check)
+    for part in rubric.parts:
+        if part.check is not None and part.weight > 0:
+            checks.setdefault(part.metarubric, []).append(part.check)
     return checks
 
 

@@ -37,7 +37,7 @@ class EpisodeColumns:
     grader: str  # "deterministic", or a judge's name
     status: Status
     score: float | None  # weighted, 0…1
-    passed: int | None  # criteria
+    passed: int | None  # parts of criteria
     total: int | None
     score_sr: float | None
     score_dh: float | None
@@ -57,7 +57,7 @@ class EpisodeColumns:
     mode: str = "agentic"  # or "single_turn": one message, one reply, no tools
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
-    key_fraction: float | None = None  # of the criteria that need the key: the share passed
+    key_fraction: float | None = None  # of the criteria that need the key: the mean share met
     repairs: str = ""  # comma-joined, without which the answer could not be read; "" if none
     gate_free: float | None = None  # credit for headline values whatever the gates before them
     reasoning_tokens: int | None = None  # of the output; None where the provider reports none

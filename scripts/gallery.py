@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.grading import Criterion
+from generators.grading import Part, criteria_of
 from generators.task import DIFFICULTIES, Asset, Family, TaskInstance
 from study.tasks import EXAMPLE_SEED
 
@@ -110,7 +110,7 @@ def _show_example(page: _Page, instance: TaskInstance, key: Mapping[str, Any]) -
     page.add("````text", brief.prompt.rstrip(), "````", "</details>")
     page.add("Answer:")
     page.add("```json", json.dumps(_cut(key), ensure_ascii=False), "```")
-    page.add(*_rubric_table(instance.rubric.criteria))
+    page.add(*_rubric_table(instance.rubric.parts))
 
 
 def _show_files(page: _Page, stem: str, assets: Sequence[Asset]) -> None:
@@ -142,17 +142,18 @@ def choose_files(assets: Sequence[Asset]) -> tuple[Asset, ...]:
     return tuple(asset for asset in assets if asset in chosen)
 
 
-def _rubric_table(criteria: Sequence[Criterion]) -> Iterator[str]:
-    """A row for each metarubric, with the first of its criteria."""
-    yield "| metarubric | | weight | criteria | the first |"
-    yield "|---|---|---:|---:|---|"
-    groups: dict[str, list[Criterion]] = {}
-    for each in criteria:
-        groups.setdefault(each.metarubric, []).append(each)
+def _rubric_table(parts: Sequence[Part]) -> Iterator[str]:
+    """A row for each metarubric, with the first of its parts."""
+    yield "| metarubric | | weight | criteria | parts | the first |"
+    yield "|---|---|---:|---:|---:|---|"
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.metarubric, []).append(part)
     for name, members in groups.items():
         first = members[0]
         asks = " ".join(first.text.replace("|", "\\|").split())
-        yield f"| {name} | {first.dimension} | {first.weight:g} | {len(members)} | {asks} |"
+        counts = f"{len(criteria_of(members))} | {len(members)}"
+        yield f"| {name} | {first.dimension} | {first.weight:g} | {counts} | {asks} |"
 
 
 def _first_lines(data: bytes) -> Iterator[str]:

@@ -33,7 +33,7 @@ from analysis.planning import (
 )
 from analysis.stats import Floats
 from generators.catalog import Catalog
-from generators.grading import headline_criteria, is_static
+from generators.grading import headline_parts, is_static
 from registry.ledger import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
@@ -295,19 +295,20 @@ def _sds(outcomes: Sequence[str]) -> tuple[float, ...]:
 
 @cache
 def weigh_task(task: Task, catalog: Catalog, outcomes: tuple[str, ...]) -> Floats:
-    """Return the weights (outcomes, criteria) that an example of a task gives its criteria in each
-    outcome, with sum 1. Raises StudyError if nothing of it is graded exactly."""
+    """Return the weights (outcomes, parts) that an example of a task gives the parts of its
+    criteria in each outcome, with sum 1. Raises StudyError if nothing of it is graded exactly."""
     rubric = example_of(task, catalog).rubric
-    criteria = [c for c in rubric.criteria if c.check is not None]
-    headline = {criterion.id for criterion in headline_criteria(rubric)}
-    sizes = Counter(criterion.metarubric for criterion in criteria)
-    counted = np.array([float(criterion.weight > 0) for criterion in criteria])
-    by_weight = np.array([c.weight / sizes[c.metarubric] for c in criteria])
-    needed = counted * [not is_static(criterion) for criterion in criteria]
-    gate_free = by_weight * [criterion.id in headline for criterion in criteria]
+    parts = [part for part in rubric.parts if part.check is not None]
+    rows = Counter(part.metarubric for part in parts)
+    counted = np.array([float(part.weight > 0) for part in parts])
+    by_weight = np.array([part.weight / rows[part.metarubric] for part in parts])
+    sizes = Counter(part.criterion for part in parts)
+    needed = counted * [(not is_static(part)) / sizes[part.criterion] for part in parts]
+    headline = frozenset(part.id for part in headline_parts(rubric))
+    gate_free = by_weight * [part.id in headline for part in parts]
     by_outcome = {"key-fraction": needed, "fraction": counted, "gate-free": gate_free}
-    rows = np.array([by_outcome.get(outcome, by_weight) for outcome in outcomes])
-    total = rows.sum(axis=1, keepdims=True)
+    weights = np.array([by_outcome.get(outcome, by_weight) for outcome in outcomes])
+    total = weights.sum(axis=1, keepdims=True)
     if not (total > 0).all():
         raise StudyError(f"{task.stratum}: no criterion of its rubric counts in every outcome")
-    return np.asarray(rows / total)
+    return np.asarray(weights / total)

@@ -21,7 +21,7 @@ OUTCOMES = ("score", "key-fraction", "gate-free")
 OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "score": "weighted score",
-        "key-fraction": "fraction passed of the criteria that need the answer key",
+        "key-fraction": "mean share met of the criteria that need the answer key",
         "fraction": "fraction of criteria passed",
         "gate-free": "credit for headline values whatever the gates",
     }

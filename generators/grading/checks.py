@@ -165,6 +165,11 @@ def ungated(check: Check) -> Check:
     return ungated(check.check) if isinstance(check, Gated) else check
 
 
+def gates_of(check: Check | None) -> tuple[Check, ...]:
+    """The gates around a check."""
+    return (check.gate, *gates_of(check.check)) if isinstance(check, Gated) else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Unrepaired:
     """The check passes, and the answer could be read without any of the REPAIRS."""
@@ -259,7 +264,7 @@ def check_as_json(check: Check) -> dict[str, Any]:
     """The check as plain JSON, its kind named, for releases and digests."""
 
     def hides(value: Any, name: str) -> bool:
-        # Hundreds of criteria share one list of values: they refer to the column that has it.
+        # Hundreds of parts share one list of values: they refer to the column that has it.
         source = getattr(value, "source", None)
         hidden = ("values", "ids", "schema") if source else ("source",)
         return source is not None and name in hidden

@@ -95,7 +95,7 @@ class Validation:
         for rate in self.criteria:
             if rate.interval[1] < CRITERION_RATE:
                 yield (
-                    f"the solver meets {rate.passed} of {rate.total} criteria of "
+                    f"the solver meets {rate.passed} of {rate.total} parts of "
                     f"{rate.metarubric}: less than {CRITERION_RATE}"
                 )
         for name, score in self.nulls:

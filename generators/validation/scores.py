@@ -38,7 +38,7 @@ _NORMAL_95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class PassRate:
-    """Criteria of one metarubric that the reference solver met, and all that were decided."""
+    """Parts of one metarubric that the reference solver met, and all that were decided."""
 
     metarubric: str
     dimension: str
@@ -53,7 +53,7 @@ class PassRate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson, 95 %, as though the criteria of one instance were independent."""
+        """Wilson, 95 %, as though the parts of one instance were independent."""
         return wilson_interval(self.passed, self.total)
 
 
@@ -247,17 +247,16 @@ def score_answer(
 def decided_criteria(
     instance: TaskInstance, answer: Answer | None
 ) -> Iterator[tuple[tuple[str, str, float], bool]]:
-    """The verdict on each criterion that can be decided, after its metarubric, dimension and
-    weight."""
-    for criterion, verdict in zip(
-        instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+    """The verdict on each part that can be decided, after its metarubric, dimension and weight."""
+    for part, verdict in zip(
+        instance.rubric.parts, check_answer(instance.rubric, answer), strict=True
     ):
         if verdict is not None:
-            yield (criterion.metarubric, criterion.dimension, criterion.weight), verdict
+            yield (part.metarubric, part.dimension, part.weight), verdict
 
 
 def pass_rates(decided: Iterable[tuple[tuple[str, str, float], bool]]) -> tuple[PassRate, ...]:
-    """For each metarubric, the criteria met and decided, over all instances."""
+    """For each metarubric, the parts met and decided, over all instances."""
     verdicts: dict[tuple[str, str, float], list[bool]] = {}
     for metarubric, verdict in decided:
         verdicts.setdefault(metarubric, []).append(verdict)

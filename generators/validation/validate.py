@@ -196,10 +196,10 @@ def _solve(family: Family, instance: TaskInstance) -> _Solved:
 
 
 def unsteady(one: Rubric, other: Rubric) -> frozenset[str]:
-    """The metarubrics of static criteria that two instances of a stratum do not share: they need
+    """The metarubrics of static parts that two instances of a stratum do not share: they need
     a source in the truth, or a gate."""
     first, second = (
-        {item.id: (item.text, item.check) for item in rubric.criteria if is_static(item)}
+        {item.id: (item.text, item.check) for item in rubric.parts if is_static(item)}
         for rubric in (one, other)
     )
     return frozenset(
@@ -210,10 +210,10 @@ def unsteady(one: Rubric, other: Rubric) -> frozenset[str]:
 
 
 def artefacts(instance: TaskInstance) -> Iterator[str]:
-    """Traces of the program in the text of criteria, each after its metarubric."""
-    for criterion in instance.rubric.criteria:
-        if match := ARTEFACTS.search(criterion.text):
-            yield f"{criterion.metarubric}: {match.group(0)!r}"
+    """Traces of the program in the text of parts, each after its metarubric."""
+    for part in instance.rubric.parts:
+        if match := ARTEFACTS.search(part.text):
+            yield f"{part.metarubric}: {match.group(0)!r}"
 
 
 def public_seeds(count: int) -> tuple[Seed, ...]:

@@ -8,7 +8,9 @@ from generators.grading import (
     DIMENSIONS,
     Answer,
     Rubric,
-    check_answer,
+    Verdicts,
+    apply_gates,
+    check_facts,
     headline_credit,
     key_fraction,
     parse_answer,
@@ -19,8 +21,6 @@ from generators.task import Brief, TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
 from registry.result_row import GRADER
-
-Verdicts = tuple[bool | None, ...]
 
 
 def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
@@ -35,17 +35,13 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
         raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
     rubric = instance.rubric
     if episode.stop is StopReason.FAILED:
-        undecided = (None,) * len(rubric.criteria)
+        undecided = (None,) * len(rubric.parts)
         return make_grade(episode, GRADER, rubric, GradeStatus.MISSING, undecided)
     answer = read_answer(instance.brief, episode)
-    verdicts = check_answer(rubric, answer)
-    status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
-    grade = replace(
-        make_grade(episode, GRADER, rubric, status, verdicts),
-        gate_free=headline_credit(rubric, answer),
-    )
+    facts = check_facts(rubric, answer)
     if answer is None:
-        return grade
+        return make_grade(episode, GRADER, rubric, GradeStatus.NO_ANSWER, facts)
+    grade = make_grade(episode, GRADER, rubric, GradeStatus.GRADED, facts, answer)
     schema = instance.brief.answer_schema
     violations = answer.violations(schema) if schema else ()
     return replace(grade, repairs=answer.repairs, violations=violations)
@@ -61,16 +57,24 @@ def read_answer(brief: Brief, episode: Episode) -> Answer | None:
 
 
 def make_grade(
-    episode: Episode, grader: str, rubric: Rubric, status: GradeStatus, verdicts: Verdicts
+    episode: Episode,
+    grader: str,
+    rubric: Rubric,
+    status: GradeStatus,
+    facts: Verdicts,
+    answer: Answer | None = None,
 ) -> Grade:
-    """Return the grade that follows from a grader's verdicts; 0 if there is no answer."""
+    """Return the grade that follows from a grader's verdicts on the facts, and from the block that
+    decides the gates before them; 0 if there is no answer."""
+    verdicts = apply_gates(rubric, facts, answer)
     score = 0.0 if status is GradeStatus.NO_ANSWER else score_verdicts(rubric, verdicts)
     key, static = score_parts(rubric, verdicts)
     return Grade(
         episode=episode.id,
         grader=grader,
         status=status,
-        criteria=tuple(criterion.id for criterion in rubric.criteria),
+        parts=tuple(part.id for part in rubric.parts),
+        facts=facts,
         verdicts=verdicts,
         score=score,
         dimension_scores=tuple(
@@ -79,4 +83,5 @@ def make_grade(
         score_key=key,
         score_static=static,
         key_fraction=key_fraction(rubric, verdicts),
+        gate_free=headline_credit(rubric, facts),
     )

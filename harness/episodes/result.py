@@ -11,7 +11,7 @@ from harness.spending import Price, total_cost
 from harness.storage import Codec
 from registry.result_row import Arm, EpisodeColumns, ResultRow, Status
 
-LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
+LENIENT = "lenient/0"  # the part of that column; it has no weight in the score
 
 _STATUS = {
     GradeStatus.GRADED: Status.SCORED,
@@ -61,7 +61,6 @@ def summarise_episode(
         attempts=attempts,
         repairs=",".join(grade.repairs),
         **_graded_columns(grade),
-        gate_free=grade.gate_free,
         **_episode_columns(episode, price),
     )
 
@@ -75,7 +74,7 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
     """The result's row; and a second one, by the grader ``lenient``, where the task has a column
     that forgives how an answer is packed."""
     row = row_of(result, arm)
-    verdicts = dict(zip(result.grade.criteria, result.grade.verdicts, strict=True))
+    verdicts = dict(zip(result.grade.parts, result.grade.verdicts, strict=True))
     if LENIENT not in verdicts:
         return (row,)
     right = verdicts[LENIENT]
@@ -86,17 +85,15 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
 
 
 def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
-    """The row of the same episode as another grader scored it. The credit for headline values is
-    that of the exact checks: a judge is asked about them only behind their gates."""
-    exact = None if grade.status is GradeStatus.MISSING else result.gate_free
-    return replace(row_of(result, arm), **_graded_columns(grade), gate_free=exact)
+    """The row of the same episode as another grader scored it."""
+    return replace(row_of(result, arm), **_graded_columns(grade))
 
 
 def _graded_columns(grade: Grade) -> dict[str, Any]:
     decided = [
         verdict
-        for criterion, verdict in zip(grade.criteria, grade.verdicts, strict=True)
-        if verdict is not None and criterion != LENIENT
+        for part, verdict in zip(grade.parts, grade.verdicts, strict=True)
+        if verdict is not None and part != LENIENT
     ]
     missing = grade.status is GradeStatus.MISSING
     dimensions = dict(grade.dimension_scores)
@@ -110,6 +107,7 @@ def _graded_columns(grade: Grade) -> dict[str, Any]:
         "score_key": grade.score_key,
         "score_static": grade.score_static,
         "key_fraction": grade.key_fraction,
+        "gate_free": grade.gate_free,
     }
 
 

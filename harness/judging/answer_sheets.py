@@ -17,7 +17,7 @@ from operator import getitem
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.grading import Answer, Criterion, Rubric, check_answer, parse_answer, passes
+from generators.grading import Answer, Part, Rubric, check_facts, parse_answer, passes
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import TaskInstance
@@ -29,9 +29,9 @@ from harness.judging.judge import CHUNK, is_judged, questions_of
 
 def templated_check(rubric: Rubric) -> Scored | None:
     """Return the strict check of a templated question that a judge decides, if it is one."""
-    for criterion in rubric.criteria:
-        if isinstance(criterion.check, Scored) and is_judged(criterion):
-            return criterion.check
+    for part in rubric.parts:
+        if isinstance(part.check, Scored) and is_judged(part):
+            return part.check
     return None
 
 
@@ -62,14 +62,14 @@ _INJECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One answer, some criteria of its task, and the truth of each."""
+    """One answer, some parts of its task's criteria, and the truth of each."""
 
     id: str
     stratum: str
     style: str
     task: str  # the prompt
     answer: str
-    criteria: tuple[Criterion, ...]
+    parts: tuple[Part, ...]
     truths: tuple[bool, ...]
 
 
@@ -82,7 +82,7 @@ def make_sheets(
     per_sheet = min(CHUNK, max(1, -(-criteria // (len(strata) * len(STYLES)))))
     sheets: list[Sheet] = []
     number = 0
-    while sum(len(sheet.criteria) for sheet in sheets) < criteria:
+    while sum(len(sheet.parts) for sheet in sheets) < criteria:
         for stratum in strata:
             sheets += _of_instance(catalog, *stratum, number, per_sheet)
         if not sheets:
@@ -112,8 +112,8 @@ def _of_instance(
         answer = write(instance, copy.deepcopy(key), draws)
         if answer is None:
             continue
-        verdicts = check_answer(instance.rubric, parse_answer(answer))
-        chosen = _choose(instance.rubric.criteria, verdicts, most, draws)
+        verdicts = check_facts(instance.rubric, parse_answer(answer))
+        chosen = _choose(instance.rubric.parts, verdicts, most, draws)
         if chosen:
             stratum = instance.spec.stratum
             yield Sheet(
@@ -122,7 +122,7 @@ def _of_instance(
                 style,
                 instance.brief.prompt,
                 answer,
-                tuple(criterion for criterion, _ in chosen),
+                tuple(part for part, _ in chosen),
                 tuple(truth for _, truth in chosen),
             )
 
@@ -169,19 +169,19 @@ def _submit(check: Scored, prose: str, content: str) -> str:
 
 
 def _choose(
-    criteria: Sequence[Criterion], verdicts: Sequence[bool | None], most: int, draws: Stream
-) -> list[tuple[Criterion, bool]]:
-    """Up to ``most`` criteria in the rubric's order, half of them met as far as possible."""
+    parts: Sequence[Part], verdicts: Sequence[bool | None], most: int, draws: Stream
+) -> list[tuple[Part, bool]]:
+    """Up to ``most`` parts in the rubric's order, half of them met as far as possible."""
     known = [
         (number, verdict)
-        for number, (criterion, verdict) in enumerate(zip(criteria, verdicts, strict=True))
-        if verdict is not None and is_judged(criterion)
+        for number, (part, verdict) in enumerate(zip(parts, verdicts, strict=True))
+        if verdict is not None and is_judged(part)
     ]
     met = draws.shuffle([number for number, verdict in known if verdict])
     unmet = draws.shuffle([number for number, verdict in known if not verdict])
     of_met = min(len(met), max(most - most // 2, most - len(unmet)))
     wanted = {*met[:of_met], *unmet[: most - of_met]}
-    return [(criteria[number], verdict) for number, verdict in known if number in wanted]
+    return [(parts[number], verdict) for number, verdict in known if number in wanted]
 
 
 def _correct(instance: TaskInstance, key: Block, draws: Stream) -> str:
@@ -272,7 +272,7 @@ def _hand_in(prose: str, block: Block) -> str:
 
 
 def _verdicts(instance: TaskInstance, block: Block) -> tuple[bool | None, ...]:
-    return check_answer(instance.rubric, parse_answer(_hand_in("", block)))
+    return check_facts(instance.rubric, parse_answer(_hand_in("", block)))
 
 
 def _lines(block: Block) -> list[str]:

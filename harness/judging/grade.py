@@ -68,7 +68,8 @@ def judge_episode(
 ) -> Grade:
     """Return a judge's grade of an episode; at a later ``look``'s wave once more, by calls of its
     own. No call is made about an attempt that the infrastructure failed, which has no grade, or
-    about an empty answer, which meets no criterion.
+    about an empty answer, which meets no criterion. The judge decides facts; the gates before them
+    are applied to its verdicts here.
 
     Raises AttemptFailed if the provider fails, HarnessError for another instance's episode.
     """
@@ -76,16 +77,17 @@ def judge_episode(
         raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
     rubric, name = instance.rubric, judge.pin.name
     if episode.stop is StopReason.FAILED:
-        undecided = (None,) * len(rubric.criteria)
+        undecided = (None,) * len(rubric.parts)
         return make_grade(episode, name, rubric, GradeStatus.MISSING, undecided)
     answer = submitted(instance.brief, episode)
     if not answer.strip():
-        unmet = tuple(False if is_judged(criterion) else None for criterion in rubric.criteria)
+        unmet = tuple(False if is_judged(part) else None for part in rubric.parts)
         return make_grade(episode, name, rubric, GradeStatus.NO_ANSWER, unmet)
     submission = submission_of(instance, episode, look)
     decided = iter(judge_criteria(judge, submission, questions_of(rubric), journals))
-    verdicts = tuple(next(decided) if is_judged(each) else None for each in rubric.criteria)
-    grade = make_grade(episode, name, rubric, GradeStatus.GRADED, verdicts)
+    facts = tuple(next(decided) if is_judged(part) else None for part in rubric.parts)
+    block = read_answer(instance.brief, episode)
+    grade = make_grade(episode, name, rubric, GradeStatus.GRADED, facts, block)
     return replace(grade, status=GradeStatus.MISSING) if grade.score is None else grade
 
 

@@ -1,4 +1,5 @@
-"""An LLM judge: a plain model that decides some criteria of one answer at a time.
+"""An LLM judge: a plain model that decides some facts about one answer at a time: each is a part
+of a criterion, stated with its truth. Gates are not asked of it.
 
 The answer is untrusted. It stands between two lines that carry a mark drawn for this call alone,
 so that nothing in it can close the block, and the prompt states that it is data. A reply counts
@@ -18,7 +19,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from generators.grading import Criterion, FitsSchema, Rubric, Unrepaired, parse_block
+from generators.grading import (
+    FitsSchema,
+    Part,
+    Rubric,
+    Unrepaired,
+    Verdicts,
+    criteria_of,
+    parse_block,
+)
 from generators.seed import Seed
 from generators.templates.scoring import Scored
 from harness.errors import AttemptFailed
@@ -36,33 +45,29 @@ TEXT = "{where} states that the answer is {right}, and no other. " + _PACKED
 JSON = "{where} gives as its result JSON of the same value as {right}. " + _PACKED
 
 
-def questions_of(rubric: Rubric) -> tuple[Criterion, ...]:
-    """Return the criteria that a judge decides, in the words of its prompt."""
-    return tuple(
-        replace(criterion, text=text)
-        for criterion in rubric.criteria
-        if (text := _question_of(criterion))
-    )
+def questions_of(rubric: Rubric) -> tuple[Part, ...]:
+    """Return the parts that a judge decides, in the words of its prompt."""
+    return tuple(replace(part, text=text) for part in rubric.parts if (text := _question_of(part)))
 
 
-def is_judged(criterion: Criterion) -> bool:
-    """True if a judge decides this criterion: it has weight, and an answer's text settles it."""
-    return bool(_question_of(criterion))
+def is_judged(part: Part) -> bool:
+    """True if a judge decides this part: it has weight, and an answer's text settles it."""
+    return bool(_question_of(part))
 
 
-def _question_of(criterion: Criterion) -> str:
-    """The criterion's text for a judge; "" if no judge decides it: one without weight belongs to
+def _question_of(part: Part) -> str:
+    """The part's text for a judge; "" if no judge decides it: one without weight belongs to
     another column, and an answer's text does not show whether files exist or are unchanged, whether
     it was repaired, or the schema.
 
     The text of a templated question does not state what is right. A judge reads what the answer,
     or the file that it was to write, must state, whatever the wrapping.
     """
-    if criterion.weight <= 0 or isinstance(criterion.check, Unrepaired | FitsSchema):
+    if part.weight <= 0 or isinstance(part.check, Unrepaired | FitsSchema):
         return ""
-    if not isinstance(criterion.check, Scored):
-        return criterion.text
-    check = criterion.check
+    if not isinstance(part.check, Scored):
+        return part.text
+    check = part.check
     if len(check.expected) > MAX_EXPECTED:
         return ""
     where = f"The file {check.file!r}" if check.file else "The answer"
@@ -84,7 +89,7 @@ def _on_one_line(text: str) -> str:
         return json.dumps(text, ensure_ascii=False)
 
 
-CHUNK = 20  # criteria a call
+CHUNK = 20  # parts a call, or more if one criterion has more
 TRIES = 3  # requests for one call, until a reply has the requested form
 _FRAME = 256  # tokens that a server may put around the messages of a call
 MAX_CHARS = 200_000  # of an answer; a longer one is left ungraded rather than cut
@@ -186,29 +191,36 @@ class Submission:
 
 
 def judge_criteria(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], journals: Journals
-) -> tuple[bool | None, ...]:
-    """Return the verdict on each criterion, None if the judge gave none that can be read.
+    judge: Judge, submission: Submission, parts: Sequence[Part], journals: Journals
+) -> Verdicts:
+    """Return the verdict on each part, None if the judge gave none that can be read.
 
     Each reply is stored before it is read, and none is requested twice. Raises AttemptFailed if the
     provider fails, StoreError if a reply cannot be stored.
     """
     if len(submission.answer) > MAX_CHARS:
-        return (None,) * len(criteria)
+        return (None,) * len(parts)
     return tuple(
         verdict
-        for chunk in chunks_of(criteria)
+        for chunk in chunks_of(parts)
         for verdict in _judge_chunk(judge, submission, chunk, journals)
     )
 
 
-def chunks_of(criteria: Sequence[Criterion]) -> Iterator[Sequence[Criterion]]:
-    """Yield the criteria of each call."""
-    return (criteria[at : at + CHUNK] for at in range(0, len(criteria), CHUNK))
+def chunks_of(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
+    """Yield the parts of each call: whole criteria, as many as there is room for."""
+    chunk: list[Part] = []
+    for criterion in criteria_of(parts):
+        if chunk and len(chunk) + len(criterion) > CHUNK:
+            yield chunk
+            chunk = []
+        chunk.extend(criterion)
+    if chunk:
+        yield chunk
 
 
 def judging_bound(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], price: Price
+    judge: Judge, submission: Submission, parts: Sequence[Part], price: Price
 ) -> Decimal | None:
     """Return the most that verdicts on these criteria can cost, in USD: each call repeated as often
     as allowed, one token for each byte that is sent, the longest reply. None if the judge's
@@ -219,14 +231,14 @@ def judging_bound(
     if len(submission.answer) > MAX_CHARS:
         return Decimal()
     total = Decimal()
-    for chunk, text in zip(chunks_of(criteria), call_texts(submission, criteria), strict=True):
+    for chunk, text in zip(chunks_of(parts), call_texts(submission, parts), strict=True):
         schema = json.dumps(reply_schema(len(chunk))) if judge.structured else ""
         tokens = len((text + schema).encode()) + _FRAME
         total += TRIES * price.highest(tokens, int(longest))
     return total
 
 
-def call_digest(judge: Judge, submission: Submission, criteria: Sequence[Criterion]) -> str:
+def call_digest(judge: Judge, submission: Submission, parts: Sequence[Part]) -> str:
     """Return the digest of a call's content, which names its replies: judge, prompt, answer and
     criteria."""
     return digest_value(
@@ -234,22 +246,22 @@ def call_digest(judge: Judge, submission: Submission, criteria: Sequence[Criteri
             "judge": judge.digest,
             "task": submission.task,
             "answer": submission.answer,
-            "criteria": [criterion.text for criterion in criteria],
+            "criteria": [part.text for part in parts],
             "salt": submission.salt,
         }
     )
 
 
 def _judge_chunk(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], journals: Journals
-) -> tuple[bool | None, ...]:
-    call = call_digest(judge, submission, criteria)
+    judge: Judge, submission: Submission, parts: Sequence[Part], journals: Journals
+) -> Verdicts:
+    call = call_digest(judge, submission, parts)
     journal = journals(call)
     for number in range(TRIES):
         reply = journal.load(number)
         if reply is None:
             request = replace(
-                make_request(judge, submission, criteria, call, number),
+                make_request(judge, submission, parts, call, number),
                 keep=partial(journal.keep_failed, number),
             )
             try:
@@ -258,41 +270,41 @@ def _judge_chunk(
                 if failed.error_class not in _UNFIT:
                     raise
                 continue
-        verdicts = read_verdicts(reply.message, len(criteria))
+        verdicts = read_verdicts(reply.message, len(parts))
         if verdicts is not None:
             return verdicts
-    return (None,) * len(criteria)
+    return (None,) * len(parts)
 
 
 def make_request(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], call: str, number: int
+    judge: Judge, submission: Submission, parts: Sequence[Part], call: str, number: int
 ) -> ModelRequest:
     """Return the request of a call, counted from 0. Its mark is drawn after the answer was given,
     and occurs nowhere in it."""
     while (mark := judge.draw()) in submission.answer:
         pass
-    prompt = _prompt(submission, criteria, mark, number)
+    prompt = _prompt(submission, parts, mark, number)
     messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, prompt))
     seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", number)
-    schema = json.dumps(reply_schema(len(criteria))) if judge.structured else ""
+    schema = json.dumps(reply_schema(len(parts))) if judge.structured else ""
     return ModelRequest(messages, (), seed, schema=schema)
 
 
-def call_texts(submission: Submission, criteria: Sequence[Criterion]) -> Iterator[str]:
+def call_texts(submission: Submission, parts: Sequence[Part]) -> Iterator[str]:
     """Yield all the text of each call at its longest, to estimate its cost."""
-    for chunk in chunks_of(criteria):
+    for chunk in chunks_of(parts):
         yield SYSTEM + _prompt(submission, chunk, "0" * _MARK, 1)
 
 
-def _prompt(submission: Submission, criteria: Sequence[Criterion], mark: str, number: int) -> str:
-    listed = "\n".join(f"c{number}. {each.text}" for number, each in enumerate(criteria, 1))
-    parts = [
+def _prompt(submission: Submission, parts: Sequence[Part], mark: str, number: int) -> str:
+    listed = "\n".join(f"c{number}. {each.text}" for number, each in enumerate(parts, 1))
+    prompt = [
         _TASK.format(task=submission.task),
         _ANSWER.format(mark=mark, answer=submission.answer),
         _CRITERIA.format(criteria=listed),
         *([_AGAIN] if number else []),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(prompt)
 
 
 class _Verdict(BaseModel):
@@ -302,7 +314,7 @@ class _Verdict(BaseModel):
     evidence: str = ""
 
 
-class _Verdicts(BaseModel):
+class _Reply(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     verdicts: list[_Verdict]
 
@@ -312,7 +324,7 @@ def read_verdicts(message: Message, count: int) -> tuple[bool, ...] | None:
     JSON object (in a code fence or not) that has each id exactly once with true or false."""
     try:
         block = None if message.calls else parse_block(message.text)
-        listed = _Verdicts.model_validate(block).verdicts
+        listed = _Reply.model_validate(block).verdicts
     except ValidationError:
         return None
     verdicts = {verdict.id: verdict.met for verdict in listed}

@@ -197,7 +197,7 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
             yield from (piece.data for piece in pieces(asset.data))
             yield _escaped(asset.data.decode("utf-8", "replace"))
     texts = [instance.id, instance.brief.prompt, instance.brief.answer_schema]
-    texts += [criterion.text for criterion in instance.rubric.criteria]
+    texts += [part.text for part in instance.rubric.parts]
     for text in texts:
         yield text.encode()
         yield _escaped(text)
@@ -285,9 +285,9 @@ def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:
     for line in [instance.brief.prompt, *instance.brief.prompt.splitlines()]:
         yield "prompt", _folded(line.encode())
         yield "prompt", _folded(_escaped(line))
-    for criterion in instance.rubric.criteria:
-        yield "rubric", _folded(criterion.text.encode())
-        yield "rubric", _folded(_escaped(criterion.text))
+    for part in instance.rubric.parts:
+        yield "rubric", _folded(part.text.encode())
+        yield "rubric", _folded(_escaped(part.text))
     for name, table in instance.truth.tables:
         yield from (("truth table", text) for text in _table_texts(name, table))
     yield from (("answer key", _folded(text)) for text in _json_spellings(dict(secret.key)))

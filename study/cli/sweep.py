@@ -265,7 +265,7 @@ def _judge_row(call: RenderedJudge) -> dict[str, Any]:
     return {
         "judge": call.judge,
         "stratum": call.stratum,
-        "criteria": call.criteria,
+        "parts": call.parts,
         "calls": call.calls,
         "tokens of the first": call.tokens,
         "of all": call.every,

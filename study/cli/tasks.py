@@ -78,21 +78,22 @@ def _print_task(view: TaskView) -> None:
         stdout().print(f"and {len(view.files) - _MOST_FILES} more", style="dim")
     print_line(f"single-turn form: {view.single_turn}\n")
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for criterion in view.rubric:
-        groups.setdefault(criterion["criterion"].split("/")[0], []).append(criterion)
-    rows = [_metarubric_row(name, criteria) for name, criteria in groups.items()]
+    for part in view.rubric:
+        groups.setdefault(part["part"].split("/")[0], []).append(part)
+    rows = [_metarubric_row(name, parts) for name, parts in groups.items()]
     print_records(rows, title="Rubric of the example")
-    stdout().print("--json prints every criterion", style="dim")
+    stdout().print("--json prints every part", style="dim")
 
 
-def _metarubric_row(name: str, criteria: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the row of a metarubric, with the first of its criteria: there may be hundreds."""
-    first = criteria[0]
+def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row of a metarubric, with the first of its parts: there may be hundreds."""
+    first = parts[0]
     return {
         "metarubric": name,
         "dimension": first["dimension"],
         "weight": first["weight"],
-        "criteria": len(criteria),
+        "criteria": len({part["criterion"] for part in parts}),
+        "parts": len(parts),
         "the first asks": first["asks"],
     }
 

@@ -21,6 +21,7 @@ from analysis.judges import (
     measure_judge,
 )
 from analysis.stats import Rate
+from generators.grading import Verdicts
 from harness.episodes import RESULT_CODEC
 from harness.judging import (
     Judge,
@@ -53,7 +54,6 @@ from study.workspace import Study, Watch
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/2"
 LEAST = 400  # criteria that a plan requires (spec/statistics.md, C3)
-Verdicts = tuple[bool | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ def _grade_sheets(
     verdicts: dict[str, Verdicts] = {}
 
     def grade(sheet: Sheet) -> CallResult:
-        submission, criteria = Submission(sheet.task, sheet.answer), sheet.criteria
-        bound = judging_bound(judge, submission, criteria, price) if price else None
+        submission, parts = Submission(sheet.task, sheet.answer), sheet.parts
+        bound = judging_bound(judge, submission, parts, price) if price else None
 
         def decide(replies: ReplyStore) -> None:
-            verdicts[sheet.id] = judge_criteria(judge, submission, criteria, replies.judge_call)
+            verdicts[sheet.id] = judge_criteria(judge, submission, parts, replies.judge_call)
 
         return caller.pay(sheet.id, bound, decide)
 
@@ -166,9 +166,7 @@ def _measured(
 
 
 def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
-    return [
-        [sheet.id, criterion.id, criterion.text] for sheet in sheets for criterion in sheet.criteria
-    ]
+    return [[sheet.id, part.id, part.text] for sheet in sheets for part in sheet.parts]
 
 
 def _sheets_digest(sheets: Sequence[Sheet]) -> str:
@@ -194,8 +192,8 @@ def _compared(
 
 def _judged(sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]) -> Iterator[Judged]:
     for sheet, decided in zip(sheets, verdicts, strict=True):
-        for criterion, truth, verdict in zip(sheet.criteria, sheet.truths, decided, strict=True):
-            yield Judged(sheet.id, sheet.stratum, criterion.dimension, sheet.style, truth, verdict)
+        for part, truth, verdict in zip(sheet.parts, sheet.truths, decided, strict=True):
+            yield Judged(sheet.id, sheet.stratum, part.dimension, sheet.style, truth, verdict)
 
 
 def _rate(rate: Rate) -> dict[str, Any]:
@@ -240,10 +238,10 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
             if grade is None or cell.model not in families:
                 continue
             exact = RESULT_CODEC.read(study.store, result_key(cell.episode), identities).grade
-            # Excess of the judge's met marks over the truth, among criteria decided by both.
+            # Excess of the judge's met marks over the truth, among facts decided by both.
             shifts = [
                 verdict - truth
-                for verdict, truth in zip(grade.verdicts, exact.verdicts, strict=True)
+                for verdict, truth in zip(grade.facts, exact.facts, strict=True)
                 if verdict is not None and truth is not None
             ]
             if shifts:

@@ -281,6 +281,6 @@ def _decided(grade: Grade, truth: Grade) -> Iterator[bool | None]:
     """Yield the verdicts on what a judge decides, unless the attempt failed: all that counts but
     the form of the answer."""
     if truth.status is not GradeStatus.MISSING:
-        for criterion, verdict in zip(grade.criteria, grade.verdicts, strict=True):
-            if criterion != LENIENT and criterion.partition("/")[0] not in FORM_CRITERIA:
+        for part, verdict in zip(grade.parts, grade.facts, strict=True):
+            if part != LENIENT and part.partition("/")[0] not in FORM_CRITERIA:
                 yield verdict

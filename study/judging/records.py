@@ -223,15 +223,15 @@ def grades_of(study: Study, episode: str, identities: tuple[str, ...]) -> tuple[
 
 
 def labelled(exact: Grade, judged: Grade) -> Iterator[tuple[bool, bool]]:
-    """Yield the truth and the judge's verdict of each criterion with both. A judge decides a
+    """Yield the truth and the judge's verdict on each fact with both. A judge decides a
     templated question leniently (harness/judging/judge.py), so the verdict of the lenient column is
     its truth, as on the sheets of a check."""
-    truths = dict(zip(exact.criteria, exact.verdicts, strict=True))
-    for criterion, verdict in zip(judged.criteria, judged.verdicts, strict=True):
-        if criterion == LENIENT or verdict is None:
+    truths = dict(zip(exact.parts, exact.facts, strict=True))
+    for part, verdict in zip(judged.parts, judged.facts, strict=True):
+        if part == LENIENT or verdict is None:
             continue
         truth = truths.get(LENIENT)
-        truth = truths.get(criterion) if truth is None else truth
+        truth = truths.get(part) if truth is None else truth
         if truth is not None:
             yield truth, verdict
 

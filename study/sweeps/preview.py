@@ -25,11 +25,11 @@ from harness.episode import Mode
 from harness.errors import HarnessError
 from harness.external_agents import ask, program_prompt
 from harness.judging import (
-    CHUNK,
     Judge,
     Submission,
     call_digest,
     call_texts,
+    chunks_of,
     make_request,
     questions_of,
 )
@@ -83,7 +83,7 @@ class RenderedJudge:
     judge: str
     stratum: str
     messages: tuple[Message, ...]
-    criteria: int  # over all calls
+    parts: int  # over all calls
     calls: int
     tokens: int  # of this call, without the answer
     every: int  # tokens of all calls, each with this answer
@@ -134,7 +134,7 @@ def judge_json(rendered: RenderedJudge) -> dict[str, object]:
     return {
         "judge": rendered.judge,
         "stratum": rendered.stratum,
-        "criteria": rendered.criteria,
+        "parts": rendered.parts,
         "calls": rendered.calls,
         "tokens": rendered.tokens,
         "tokens_of_all_calls": rendered.every,
@@ -224,16 +224,18 @@ def _render_judge(
     task: Task, instance: TaskInstance, pin: JudgePin, price: Price | None
 ) -> RenderedJudge:
     judge = Judge(pin, _Unasked(), lambda: "0" * 32)
-    criteria = questions_of(instance.rubric)
+    parts = questions_of(instance.rubric)
+    chunks = list(chunks_of(parts))
+    first = chunks[0] if chunks else ()
     submission = Submission(instance.brief.prompt, ANSWER)
-    call = call_digest(judge, submission, criteria[:CHUNK])
-    messages = make_request(judge, submission, criteria[:CHUNK], call, 0).messages
+    call = call_digest(judge, submission, first)
+    messages = make_request(judge, submission, first, call, 0).messages
     tokens = sum(estimate_text(message.text) for message in messages)
-    calls = -(-len(criteria) // CHUNK)
-    every = sum(map(estimate_text, call_texts(submission, criteria)))
+    calls = len(chunks)
+    every = sum(map(estimate_text, call_texts(submission, parts)))
     usd = None if price is None else _usd(price, every, calls, dict(pin.settings).get("max_tokens"))
     return RenderedJudge(
-        pin.name, task.stratum, messages if calls else (), len(criteria), calls, tokens, every, usd
+        pin.name, task.stratum, messages if calls else (), len(parts), calls, tokens, every, usd
     )
 
 

@@ -81,13 +81,14 @@ def show_task(name: str, difficulty: str) -> TaskView:
         single_turn=_describe_single_turn(example.brief),
         rubric=tuple(
             {
-                "criterion": criterion.id,
-                "dimension": criterion.dimension,
-                "weight": criterion.weight,
-                "asks": criterion.text,
-                "graded": "judge" if criterion.check is None else "exactly",
+                "part": part.id,
+                "criterion": part.criterion,
+                "dimension": part.dimension,
+                "weight": part.weight,
+                "asks": part.text,
+                "graded": "judge" if part.check is None else "exactly",
             }
-            for criterion in example.rubric.criteria
+            for part in example.rubric.parts
         ),
     )
 

@@ -377,7 +377,7 @@ def _scores(logged: LoggedEpisode) -> Json:
 
 
 def _score(logged: LoggedEpisode, grade: Grade) -> Json:
-    verdicts = dict(zip(grade.criteria, grade.verdicts, strict=True))
+    verdicts = dict(zip(grade.parts, grade.verdicts, strict=True))
     decided = [verdict for verdict in grade.verdicts if verdict is not None]
     words = {True: "pass", False: "fail", None: "none"}
     return {
@@ -388,7 +388,7 @@ def _score(logged: LoggedEpisode, grade: Grade) -> Json:
             "status": str(grade.status),
             "passed": sum(decided),
             "total": len(decided),
-            "criteria": verdicts,
+            "parts": verdicts,
             "dimensions": dict(grade.dimension_scores),
         },
     }

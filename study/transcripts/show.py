@@ -80,7 +80,7 @@ def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool)
     from study.judging import grades_of
 
     instance = instance_of(study, entry)
-    asks = {c.id: c.text for c in instance.rubric.criteria} if instance is not None else {}
+    asks = {part.id: part.text for part in instance.rubric.parts} if instance is not None else {}
     judged = grades_of(study, name, study.identities())
     return replace(transcript, asks=asks, judged=judged)
 
@@ -135,8 +135,8 @@ def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
 def _grade_json(transcript: Transcript, result: EpisodeResult) -> Record:
     judges = [{"judge": name} | _grade_fields(grade) for name, grade in transcript.judged]
     record = _grade_fields(result.grade)
-    for criterion in record["criteria"]:
-        criterion["asks"] = transcript.asks.get(criterion["id"])
+    for part in record["parts"]:
+        part["asks"] = transcript.asks.get(part["id"])
     record |= {"status": str(result.status), "score": result.score, "judges": judges}
     record |= {"repairs": result.grade.repairs, "violations": result.grade.violations}
     return {"grader": result.grader} | record
@@ -147,12 +147,12 @@ def _grade_fields(grade: Grade) -> Record:
         "status": str(grade.status),
         "score": grade.score,
         "dimensions": dict(grade.dimension_scores),
-        "criteria": [{"id": key, "passed": verdict} for key, verdict in _verdicts(grade)],
+        "parts": [{"id": key, "passed": verdict} for key, verdict in _verdicts(grade)],
     }
 
 
 def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
-    return zip(grade.criteria, grade.verdicts, strict=True)
+    return zip(grade.parts, grade.verdicts, strict=True)
 
 
 def print_transcript(transcript: Transcript, console: Console, grade: bool, arm: bool) -> None:
@@ -340,7 +340,7 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
         return
     result = transcript.result
     score = "none" if result.score is None else f"{result.score:.4g}"
-    passed = "" if result.passed is None else f" · {result.passed} of {result.total} criteria"
+    passed = "" if result.passed is None else f" · {result.passed} of {result.total} parts"
     page.title("grade", f"{result.grader} · {result.status} · score {score}{passed}")
     if result.attempt != transcript.episode.attempt:
         page.note(f"of attempt {result.attempt}, which counts; shown above is another", "yellow")
@@ -365,7 +365,7 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
 def _graded(grade: Grade) -> str:
     decided = [verdict for verdict in grade.verdicts if verdict is not None]
     score = "none" if grade.score is None else f"{grade.score:.4g}"
-    return f"{grade.status} · score {score} · {sum(decided)} of {len(decided)} criteria"
+    return f"{grade.status} · score {score} · {sum(decided)} of {len(decided)} parts"
 
 
 # --- Untrusted text, made safe to print ---

@@ -10,7 +10,8 @@ from typing import Any
 from generators.catalog import Catalog
 from generators.grading import (
     Answer,
-    check_answer,
+    apply_gates,
+    check_facts,
     headline_credit,
     score_parts,
     score_verdicts,
@@ -65,18 +66,19 @@ def _scaled(value: Any, factor: float) -> Any:
 
 def _texts(instance: TaskInstance) -> Iterator[Answer]:
     """The expected answers of a templated question, right and with a word more."""
-    for criterion in instance.rubric.criteria:
-        if isinstance(check := criterion.check, Scored):
+    for part in instance.rubric.parts:
+        if isinstance(check := part.check, Scored):
             for text in (check.expected, f"{check.expected} indeed"):
                 files = {check.file: text.encode()} if check.file else {}
                 yield Answer({}, files, "" if check.file else text)
 
 
 def _grade(instance: TaskInstance, answer: Answer | None) -> list[object]:
-    verdicts = check_answer(instance.rubric, answer)
+    facts = check_facts(instance.rubric, answer)
+    verdicts = apply_gates(instance.rubric, facts, answer)
     scores = (
         score_verdicts(instance.rubric, verdicts),
         *score_parts(instance.rubric, verdicts),
-        headline_credit(instance.rubric, answer),
+        headline_credit(instance.rubric, facts),
     )
     return [list(verdicts), *(None if score is None else round(score, 9) for score in scores)]

@@ -48,7 +48,7 @@ def earned(name, answer, dimensions=BEYOND_INSTRUCTIONS):
     assert {type(verdict) for verdict in verdicts} == {bool}
     return {
         criterion.metarubric
-        for criterion, verdict in zip(rubric.criteria, verdicts, strict=True)
+        for criterion, verdict in zip(rubric.parts, verdicts, strict=True)
         if verdict and criterion.dimension in dimensions
     }
 
@@ -77,7 +77,7 @@ in_each_family = pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_all_four_are_here_and_the_key_earns_all_of_each(name):
     assert len(FAMILIES) == 4
     rubric = instance_of(name).rubric
-    everything = {each.metarubric for each in rubric.criteria}
+    everything = {each.metarubric for each in rubric.parts}
     assert earned(name, Answer(key_of(name)), ("SR", "DH", "IM", "IF")) == everything
 
 

@@ -73,11 +73,11 @@ def test_static_criteria_are_all_that_every_instance_asks_alike(stratum):
     so the gap of the others can be a control (spec/statistics.md, S2)."""
 
     def asked(instance: TaskInstance, metarubric: str) -> list[object]:
-        own = (c for c in instance.rubric.criteria if c.metarubric == metarubric)
+        own = (c for c in instance.rubric.parts if c.metarubric == metarubric)
         return [(c.text, c.check) for c in own]
 
     first, others = stratum.instances[0], stratum.instances[1:]
-    for name, static in {c.metarubric: is_static(c) for c in first.rubric.criteria}.items():
+    for name, static in {c.metarubric: is_static(c) for c in first.rubric.parts}.items():
         same = all(asked(each, name) == asked(first, name) for each in others)
         assert same is static, name
 
@@ -142,7 +142,7 @@ def test_the_digest_covers_every_part(stratum):
 
 
 def test_the_rubric_reads_as_plain_text_and_plain_json(stratum):
-    criteria = stratum.instances[0].rubric.criteria
+    criteria = stratum.instances[0].rubric.parts
     assert len({each.id for each in criteria}) == len(criteria)
     assert {each.dimension for each in criteria} <= set(DIMENSIONS)
     for each in criteria:
@@ -158,7 +158,7 @@ def test_every_criterion_can_be_decided_without_a_judge(stratum):
 
 
 def test_instructions_following_weighs_at_most_two_percent(stratum):
-    weights = {each.metarubric: each for each in stratum.instances[0].rubric.criteria}.values()
+    weights = {each.metarubric: each for each in stratum.instances[0].rubric.parts}.values()
     instructions = sum(each.weight for each in weights if each.dimension == "IF")
     assert instructions <= 0.02 * sum(each.weight for each in weights)
 

@@ -16,7 +16,7 @@ from generators.family import FamilyOfParts
 from generators.grading.answer import Answer
 from generators.grading.checks import ValueEquals
 from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
-from generators.grading.rubric import Criterion, Rubric
+from generators.grading.rubric import Part, Rubric
 from generators.task import Asset, StatesInputs, TruthTable
 from generators.validation.overlap import rising_scores
 from generators.validation.result import Survey, Validation
@@ -172,7 +172,7 @@ EVENTS = ItemList(("events",), PAIRS)
 def test_a_solver_may_point_to_a_file(program, score):
     instance = AVERAGE.generate("easy", SEEDS[0])
     check = ItemNumber(EVENTS, "7", "value", 91.0, 92.0)
-    rubric = Rubric((Criterion("m/0", "m", "The mass is right.", "DH", 1.0, "", check),))
+    rubric = Rubric((Part("m/0", "m", "m", "The mass is right.", "DH", 1.0, "", check),))
 
     class Pointing(FamilyOfParts):
         def solver(self):
@@ -196,7 +196,7 @@ def test_a_solver_may_point_to_a_file(program, score):
 )
 def test_rubric_text_is_read_for_traces_of_the_program(text, found):
     instance = AVERAGE.generate("easy", SEEDS[0])
-    criterion = Criterion("m/0", "m", text, "DH", 1.0, "", ValueEquals(("x",), 1))
+    criterion = Part("m/0", "m", "m", text, "DH", 1.0, "", ValueEquals(("x",), 1))
     read = list(artefacts(dataclasses.replace(instance, rubric=Rubric((criterion,)))))
     assert read == ([] if found is None else [f"m: {found}"])
 
@@ -204,7 +204,7 @@ def test_rubric_text_is_read_for_traces_of_the_program(text, found):
 def test_a_static_criterion_that_is_not_the_same_everywhere_is_told():
     first, second = (AVERAGE.generate("easy", seed).rubric for seed in SEEDS[:2])
     assert unsteady(first, second) == frozenset()
-    other = Rubric((*second.criteria, Criterion("m/0", "m", "It is so.", "IF", 1.0, "", None)))
+    other = Rubric((*second.parts, Part("m/0", "m", "m", "It is so.", "IF", 1.0, "", None)))
     assert unsteady(first, other) == {"m"}
 
 

@@ -45,9 +45,6 @@ from generators.task import GroundTruth
 _LIST = ItemList(("redshifts",), "id")
 _SOURCE = "redshifts.cepheid_id"
 _NEAR = NEAR * Z_TOLERANCE
-_AND_READ = (
-    f", and gives at least half of the used Cepheids' redshifts to within {_NEAR:.3f} of the truth"
-)
 
 
 ANSWER_SCHEMA = answer_schema(
@@ -90,8 +87,7 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
             "cepheids_with_data",
             "DH",
             2.0,
-            "The answer lists the Cepheid {cepheid_id} among those used, and at least half of "
-            "those that it lists have a spectrum, a magnitude and a period.",
+            "The answer lists the Cepheid {cepheid_id} among those used.",
             lambda row: Gated(ListsItem(_LIST, str(row["cepheid_id"])), precise),
             "redshifts",
         ),
@@ -100,7 +96,7 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
             "DH",
             2.0,
             "The answer does not list the Cepheid {cepheid_id} (which lacks: {lacks}) among those "
-            "used, and lists at least half of those that lack nothing.",
+            "used.",
             lambda row: Gated(OmitsItem(_LIST, str(row["cepheid_id"])), ample),
             "excluded",
         ),
@@ -123,15 +119,14 @@ def _fit(read: ShareOf) -> tuple[Metarubric, ...]:
             f"to {{{name}_max:.5f}}"
         )
         check = number_between(name, f"{name}_min", f"{name}_max", read)
-        return Metarubric(key, "SR", weight, f"{text}{_AND_READ}.", check, "results", True)
+        return Metarubric(key, "SR", weight, f"{text}.", check, "results", True)
 
     return (
         Metarubric(
             "fitted_function",
             "SR",
             1.0,
-            f"The answer states that a straight line with slope and offset both free was fitted"
-            f"{_AND_READ}.",
+            "The answer states that a straight line with slope and offset both free was fitted.",
             Gated(ValueEquals(("fit",), FIT), read),
         ),
         value("estimated_a", 8.0, "a", "the slope a"),

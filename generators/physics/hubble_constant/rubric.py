@@ -36,7 +36,6 @@ from generators.task import GroundTruth
 
 _REDSHIFTS = ItemList(("redshifts",), "id")
 _SOURCE = "analyzed_galaxies.galaxy_ID"
-_MEASURED = f"at least half of the redshifts are right to within {GATE_TOLERANCE}"
 _LARGEST = 1e6  # km/s/Mpc: whatever is below was meant as a Hubble constant
 
 
@@ -110,8 +109,7 @@ def _readings(ids: tuple[str, ...], listed: ShareOf) -> tuple[Metarubric, ...]:
             "no_of_galaxies",
             "DH",
             2.0,
-            "The answer lists exactly {n} galaxies as used in the analysis; at least half of "
-            "them are among the {n} usable ones.",
+            "The answer lists exactly {n} galaxies as used in the analysis.",
             Gated(ItemCount(_REDSHIFTS, len(ids)), listed),
             "results",
         ),
@@ -136,15 +134,14 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             "fit_function",
             "SR",
             0.5,
-            f"The answer fits a straight line to velocity against distance, and {_MEASURED}.",
+            "The answer fits a straight line to velocity against distance.",
             Gated(linear, measured),
         ),
         Metarubric(
             "fit_function_offset",
             "SR",
             0.5,
-            "The fitted function has no offset: it is a straight line through zero, and "
-            f"{_MEASURED}.",
+            "The fitted function has no offset: it is a straight line through zero.",
             Gated(ValueEquals(("fit",), "linear_through_zero"), measured),
         ),
         Metarubric(
@@ -152,7 +149,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             "SR",
             10.0,
             "The answer states that the Hubble constant is {H0:.3f} km/s/Mpc: anything from "
-            f"{{H0_min:.3f}} to {{H0_max:.3f}}; and {_MEASURED}.",
+            "{H0_min:.3f} to {H0_max:.3f}.",
             number_between("H0", "H0_min", "H0_max", measured),
             "results",
             headline=True,
@@ -162,8 +159,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             "SR",
             5.0,
             "The answer states that the statistical uncertainty of the Hubble constant is "
-            "{sigma_H0:.4f} km/s/Mpc: anything from {sigma_min:.4f} to {sigma_max:.4f}; and "
-            f"{_MEASURED}.",
+            "{sigma_H0:.4f} km/s/Mpc: anything from {sigma_min:.4f} to {sigma_max:.4f}.",
             number_between("sigma_H0", "sigma_min", "sigma_max", measured),
             "results",
             headline=True,

@@ -112,13 +112,12 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
         value = ItemValue(FAULTY, str(row["supply_id"]), name, str(row[name]))
         return Gated(Gated(value, _frequency(row)), gates.supplies_precise)
 
-    among = "and at least half of the supplies that it lists as faulty are faulty."
     return (
         Metarubric(
             "faulty_supplies",
             "DH",
             3.0,
-            f"The answer lists the power supply {{supply_id}} as faulty, {among}",
+            "The answer lists the power supply {supply_id} as faulty.",
             listed,
             "qa_data",
         ),
@@ -126,8 +125,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "notfaulty_supplies",
             "DH",
             3.0,
-            "The answer does not list the power supply {supply_id} as faulty, and it lists at "
-            "least half of the faulty ones.",
+            "The answer does not list the power supply {supply_id} as faulty.",
             omitted,
             "complement_qa_data",
         ),
@@ -136,7 +134,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "IM",
             10.0,
             "The answer states that the faulty power supply {supply_id} has a frequency of "
-            f"{{hertz}} Hz ({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz), {among}",
+            f"{{hertz}} Hz ({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz).",
             frequency,
             "qa_data",
         ),
@@ -144,8 +142,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "supply_batch",
             "DH",
             1.0,
-            "The answer states that the faulty power supply {supply_id} is of batch {batch}, "
-            f"and gets its frequency right ({{hertz}} Hz), {among}",
+            "The answer states that the faulty power supply {supply_id} is of batch {batch}.",
             lambda row: attribute("batch", row),
             "qa_data",
         ),
@@ -154,7 +151,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "DH",
             1.0,
             "The answer states that the faulty power supply {supply_id} was made by machine "
-            f"{{machine}}, and gets its frequency right ({{hertz}} Hz), {among}",
+            "{machine}.",
             lambda row: attribute("machine", row),
             "qa_data",
         ),
@@ -169,17 +166,12 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
         return Gated(OmitsItem(MACHINES, str(row["machine"])), gates.machines_found)
 
     rate = "({faulty} of its {tested} tested supplies failed, {percent:.0f} %)"
-    read = (
-        "at least half of the supplies that it lists as faulty are faulty, and it gets the "
-        "frequencies of at least half of the faulty supplies right."
-    )
     return (
         Metarubric(
             "faulty_machines",
             "DH",
             2.0,
-            f"The answer lists machine {{machine}} as faulty {rate}; at least half of the "
-            f"machines that it lists are faulty, {read}",
+            f"The answer lists machine {{machine}} as faulty {rate}.",
             listed,
             "faulty_machines",
             headline=True,
@@ -188,8 +180,7 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
             "not_faulty_machines",
             "DH",
             2.0,
-            f"The answer does not list machine {{machine}} as faulty {rate}; it lists at least "
-            f"half of the faulty machines, {read}",
+            f"The answer does not list machine {{machine}} as faulty {rate}.",
             omitted,
             "not_faulty_machines",
         ),

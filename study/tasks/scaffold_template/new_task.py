@@ -175,8 +175,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             "bad_readings",
             "DH",
             4.0,
-            "The answer lists the reading {id} as bad, and at least half of those that it lists "
-            "are bad.",
+            "The answer lists the reading {id} as bad.",
             listed,
             "bad",
         ),
@@ -184,8 +183,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             "mean",
             "SR",
             8.0,
-            f"The answer states that the mean is {{mean:.2f}} (± {MEAN_TOLERANCE}), and lists at "
-            "least half of the bad readings.",
+            f"The answer states that the mean is {{mean:.2f}} (± {MEAN_TOLERANCE}).",
             number_near("mean", MEAN_TOLERANCE, read),
             "result",
         ),

@@ -268,7 +268,7 @@ def test_each_copy_is_asked_for_in_words():
     rubric = FAMILY.generate("hard", public_seeds(1)[0]).rubric
     asked = Counter(
         re.search(r"at least (\d) time", each.text)[1]
-        for each in rubric.criteria
+        for each in rubric.parts
         if each.metarubric == "found_numbers"
     )
     assert asked == {"1": 194, "2": 6}

@@ -192,7 +192,7 @@ def verdicts_on(truth, counts, average, **described):
     answer = Answer(block)
     rubric = rubric_for(truth)
     verdicts: dict[str, list[bool | None]] = {}
-    for criterion, verdict in zip(rubric.criteria, check_answer(rubric, answer), strict=True):
+    for criterion, verdict in zip(rubric.parts, check_answer(rubric, answer), strict=True):
         verdicts.setdefault(criterion.metarubric, []).append(verdict)
     return verdicts
 

@@ -148,7 +148,7 @@ def test_no_mangled_key_earns_a_point_for_what_it_mangles(family):
         verdicts = check_answer(instance.rubric, answer)
         earned = [
             criterion.id
-            for criterion, verdict in zip(instance.rubric.criteria, verdicts, strict=True)
+            for criterion, verdict in zip(instance.rubric.parts, verdicts, strict=True)
             if verdict and criterion.dimension in BEYOND_INSTRUCTIONS
         ]
         assert earned == []

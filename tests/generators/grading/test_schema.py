@@ -158,7 +158,7 @@ def test_a_repair_and_a_violation_cost_one_criterion_each_and_nothing_else(famil
     def lost(text):
         answer = parse_answer(text, None, schema)
         verdicts = check_answer(instance.rubric, answer)
-        criteria = zip(instance.rubric.criteria, verdicts, strict=True)
+        criteria = zip(instance.rubric.parts, verdicts, strict=True)
         return {criterion.id for criterion, verdict in criteria if not verdict}
 
     assert lost(tagged(key)) == set()

@@ -410,7 +410,7 @@ def test_excluded_are_those_that_lack_something(difficulty):
 def verdicts_on(difficulty, block, number=0):
     rubric = make_rubric(truth_of(difficulty, number))
     found: dict[str, list[bool | None]] = {}
-    for each, verdict in zip(rubric.criteria, check_answer(rubric, Answer(block)), strict=True):
+    for each, verdict in zip(rubric.parts, check_answer(rubric, Answer(block)), strict=True):
         found.setdefault(each.metarubric, []).append(verdict)
     return found
 
@@ -434,7 +434,7 @@ def with_redshifts(key, change):
 
 def test_the_marks_are_as_specified():
     rubric = make_rubric(truth_of("easy"))
-    weights = {each.metarubric: (each.dimension, each.weight) for each in rubric.criteria}
+    weights = {each.metarubric: (each.dimension, each.weight) for each in rubric.parts}
     assert weights == {
         "answer_block": ("IF", 0.1),
         "answer_schema": ("IF", 0.1),
@@ -659,7 +659,7 @@ def test_prose_that_contradicts_the_block_changes_nothing_and_nan_voids_it():
 def test_criteria_print_the_interval_that_is_used():
     rubric = make_rubric(truth_of("easy"))
     row = truth_of("easy").table("results").records()[0]
-    text = next(each.text for each in rubric.criteria if each.metarubric == "estimated_a")
+    text = next(each.text for each in rubric.parts if each.metarubric == "estimated_a")
     assert f"anything from {row['a_min']:.5f} to {row['a_max']:.5f}" in text
     assert "half of the used Cepheids' redshifts to within 0.001" in text
 

@@ -440,7 +440,7 @@ def verdicts_on(instance, block) -> dict[str, list[bool | None]]:
     answer = block if isinstance(block, Answer) else Answer(block)
     verdicts: dict[str, list[bool | None]] = {}
     for each, verdict in zip(
-        instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+        instance.rubric.parts, check_answer(instance.rubric, answer), strict=True
     ):
         verdicts.setdefault(each.metarubric, []).append(verdict)
     return verdicts
@@ -458,7 +458,7 @@ def changed(instance, **fields):
 
 
 def test_the_weights_are_those_of_the_specification():
-    criteria = instance_of("easy").rubric.criteria
+    criteria = instance_of("easy").rubric.parts
     assert {each.metarubric: (each.dimension, each.weight) for each in criteria} == {
         "answer_block": ("IF", 0.075),
         "answer_schema": ("IF", 0.075),
@@ -635,7 +635,7 @@ def test_the_block_counts_whatever_the_prose_says():
 def test_the_interval_that_is_printed_is_the_one_that_is_used():
     instance = instance_of("easy")
     (result,) = instance.truth.table("results").records()
-    (text,) = (each.text for each in instance.rubric.criteria if each.id == "h_estimation/0")
+    (text,) = (each.text for each in instance.rubric.parts if each.id == "h_estimation/0")
     assert f"{result['H0_min']:.3f} to {result['H0_max']:.3f}" in text
     for name, right in (("H0_min", True), ("H0_max", True)):
         found = verdicts_on(instance, changed(instance, H0=result[name]))

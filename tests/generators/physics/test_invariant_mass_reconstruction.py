@@ -526,7 +526,7 @@ def chunk_names(data: bytes):
 def verdicts_of(instance, answer):
     found: dict[str, list[bool | None]] = {}
     verdicts = check_answer(instance.rubric, answer)
-    for criterion, verdict in zip(instance.rubric.criteria, verdicts, strict=True):
+    for criterion, verdict in zip(instance.rubric.parts, verdicts, strict=True):
         found.setdefault(criterion.metarubric, []).append(verdict)
     return found
 
@@ -541,7 +541,7 @@ def key_of(instance):
 
 def test_the_weights_are_those_of_the_decision():
     for difficulty in DIFFICULTIES:
-        criteria = instance_of(difficulty).rubric.criteria
+        criteria = instance_of(difficulty).rubric.parts
         weights = {each.metarubric: (each.dimension, each.weight) for each in criteria}
         assert weights == {
             "answer_block": ("IF", 0.075),
@@ -566,7 +566,7 @@ def test_final_intervals_are_of_the_reference_fit_and_printed_as_graded(difficul
     share = BY_DIFFICULTY[difficulty].signal_fraction
     again = fit_reference(masses, (drawn["mass"], drawn["width"], drawn["slope"], share))
     assert (again.mass, again.width) == (found["mass"], found["width"])
-    texts = {each.metarubric: each.text for each in instance.rubric.criteria}
+    texts = {each.metarubric: each.text for each in instance.rubric.parts}
     for name, sigma, key in (
         ("mass", again.sigma_mass, "new_particle_mass"),
         ("width", again.sigma_width, "new_particle_decay_width"),

@@ -629,7 +629,7 @@ def test_an_unknown_difficulty_is_refused():
 def verdicts_on(instance, answer):
     found = defaultdict(list)
     for criterion, verdict in zip(
-        instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+        instance.rubric.parts, check_answer(instance.rubric, answer), strict=True
     ):
         found[criterion.metarubric].append(verdict)
     return dict(found)
@@ -659,7 +659,7 @@ def complement(instance, machine=None):
 
 
 def test_the_weights_are_those_of_the_decision():
-    criteria = instance_of("hard").rubric.criteria
+    criteria = instance_of("hard").rubric.parts
     weights = {each.metarubric: (each.dimension, each.weight) for each in criteria}
     assert weights == {
         "answer_block": ("IF", 0.05),
@@ -756,7 +756,7 @@ def test_the_machine_at_ten_percent_is_a_row_of_its_own():
         at_threshold
     ]
     assert all(found["faulty_machines"])
-    texts = [c.text for c in instance.rubric.criteria if c.metarubric == "not_faulty_machines"]
+    texts = [c.text for c in instance.rubric.parts if c.metarubric == "not_faulty_machines"]
     assert "2 of its 20 tested supplies failed, 10 %" in texts[at_threshold]
 
 
@@ -800,7 +800,7 @@ def test_frequencies_are_asked_to_the_nearest_integer(true, stated, right):
     supply = {"supply_id": "01234567", "machine": "AAAAAA", "batch": "A", "frequency_hz": stated}
     rubric = make_rubric(truth)
     verdicts = check_answer(rubric, Answer({"faulty": [supply], "machines": ["AAAAAA"]}))
-    found = {c.metarubric: v for c, v in zip(rubric.criteria, verdicts, strict=True)}
+    found = {c.metarubric: v for c, v in zip(rubric.parts, verdicts, strict=True)}
     assert found["supplies_frequency"] is found["supply_batch"] is right
     assert found["faulty_machines"] is right
     assert found["faulty_supplies"] is True

@@ -10,7 +10,7 @@ import pytest
 from generators.basics.compute_average import FAMILY
 from generators.errors import GeneratorError
 from generators.family import FamilyOfParts
-from generators.grading.rubric import Criterion, Rubric
+from generators.grading.rubric import Part, Rubric
 from generators.validation.overlap import fingerprints
 from generators.validation.result import Validation
 from generators.validation.scores import MeanScore, key_misfits
@@ -25,8 +25,8 @@ class Broken(FamilyOfParts):
 
     def generate(self, difficulty, seed):
         made = super().generate(difficulty, public_seeds(NULL_SEEDS + 1)[-1])
-        says = Criterion("says/0", "says", f"It says {seed.hex[:6]}.", "IF", 0.1, "", None)
-        return dataclasses.replace(made, rubric=Rubric((*made.rubric.criteria, says)))
+        says = Part("says/0", "says", "says", f"It says {seed.hex[:6]}.", "IF", 0.1, "", None)
+        return dataclasses.replace(made, rubric=Rubric((*made.rubric.parts, says)))
 
     def nulls(self, instance):
         return {"oracle": FAMILY.key(instance.truth)}
@@ -61,9 +61,9 @@ def test_a_broken_family_is_told_all_that_is_wrong():
     assert [line.split(",")[0] for line in found.problems] == [
         "the key scores 0.979",
         "the solver scores 0.015",
-        "the solver meets 0 of 36 criteria of found_numbers: less than 0.9",
-        "the solver meets 0 of 12 criteria of block_averages: less than 0.9",
-        "the solver meets 0 of 2 criteria of computed_average: less than 0.9",
+        "the solver meets 0 of 36 parts of found_numbers: less than 0.9",
+        "the solver meets 0 of 12 parts of block_averages: less than 0.9",
+        "the solver meets 0 of 2 parts of computed_average: less than 0.9",
         "the null answer 'oracle' scores 1.000",
         "the attacker 'file sizes",
         "another process makes other bytes of the same seeds",

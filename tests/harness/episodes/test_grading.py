@@ -53,9 +53,9 @@ def test_the_key_scores_full_marks_from_text_or_file(task: Family) -> None:
         assert (grade.status, grade.score, grade.grader) == (
             GradeStatus.GRADED, 1.0, "deterministic",
         )  # fmt: skip
-        assert grade.criteria == tuple(each.id for each in instance.rubric.criteria)
+        assert grade.parts == tuple(each.id for each in instance.rubric.parts)
         assert all(grade.verdicts)
-        used = {each.dimension for each in instance.rubric.criteria}
+        used = {each.dimension for each in instance.rubric.parts}
         assert dict(grade.dimension_scores) == {
             name: 1.0 if name in used else None for name in DIMENSIONS
         }
@@ -88,9 +88,7 @@ def test_a_grade_names_repairs_and_violations_beside_the_criteria_that_they_cost
 
 
 def lost(grade: Grade) -> set[str]:
-    return {
-        name for name, verdict in zip(grade.criteria, grade.verdicts, strict=True) if not verdict
-    }
+    return {name for name, verdict in zip(grade.parts, grade.verdicts, strict=True) if not verdict}
 
 
 @pytest.mark.parametrize("text", ["", "42", "<answer>\n{\n</answer>", block([1]), "<answer>NaN"])

@@ -12,7 +12,7 @@ import pytest
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from generators.grading.checks import Check, Gated, NumberWithin, ShareOf
-from generators.grading.rubric import Criterion, Rubric
+from generators.grading.rubric import Part, Rubric
 from generators.seed import Seed
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec
 from harness.episode import Cell, Episode, GradeStatus, StopReason
@@ -27,16 +27,16 @@ from registry.result_row import Arm, ResultRow, Status
 from tests.harness.script import noon
 
 # Three metarubrics, of weight 5, 3 and 2, in three dimensions:
-#   fit     weight 5  SR  4 criteria, a to d
-#   counts  weight 3  DH  2 criteria, e and f
+#   fit     weight 5  SR  1 criterion of 4 parts, a to d
+#   counts  weight 3  DH  1 criterion of 2 parts, e and f
 #   form    weight 2  IF  1 criterion: that there is an answer
 RIGHT = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 6.0}
 
 
-def criterion(meta: str, row: int, weight: float, dimension: str, check: Check) -> Criterion:
+def criterion(meta: str, row: int, weight: float, dimension: str, check: Check) -> Part:
     text = f"It states {check.path[0]}." if isinstance(check, NumberWithin) else "It answers."
     source = "" if meta == "form" else f"{meta}/{row}"
-    return Criterion(f"{meta}/{row}", meta, text, dimension, weight, source, check)
+    return Part(f"{meta}/{row}", meta, meta, text, dimension, weight, source, check)
 
 
 def within(name: str) -> NumberWithin:
@@ -85,7 +85,7 @@ def test_one_wrong_fit_and_one_wrong_count() -> None:
     # fit passes 3 of 4, counts 1 of 2, form 1 of 1:
     # (5 · 0.75 + 3 · 0.5 + 2 · 1) / (5 + 3 + 2) = (3.75 + 1.5 + 2) / 10 = 0.725
     assert found.score == pytest.approx(0.725)
-    # without weights 3 + 1 + 1 of 7 criteria, which is not the weighted score
+    # without weights 3 + 1 + 1 of 7 parts, which is not the weighted score
     assert (found.passed, found.total) == (5, 7)
     # SR is fit alone, 3/4; DH counts alone, 1/2; IF form alone; nothing asks of images
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (
@@ -93,7 +93,7 @@ def test_one_wrong_fit_and_one_wrong_count() -> None:
     )  # fmt: skip
     # fit and counts need the key, (5 · 0.75 + 3 · 0.5) / 8; form is the same in every instance
     assert (found.score_key, found.score_static) == (pytest.approx(0.65625), 1.0)
-    assert found.key_fraction == pytest.approx(4 / 6)  # 3 + 1 of the 4 + 2 that need the key
+    assert found.key_fraction == pytest.approx((3 / 4 + 1 / 2) / 2)  # the two that need the key
     assert found.gate_free == pytest.approx(0.65625)  # no value is marked: all that needs the key
 
 
@@ -140,8 +140,8 @@ def test_a_seeds_mean_counts_failures_of_the_model_and_leaves_out_the_others() -
     data = make_seed_means(table, outcomes, ("by_hand/easy",), wave=0)
     means = data.values[data.public][0, 0]
     # (0.725 + 0 + 1) / 3 = 0.575 and (5/7 + 0 + 1) / 3 = 4/7: three runs count, not four; of the
-    # criteria that need the key (4/6 + 0 + 1) / 3
-    assert means.tolist() == pytest.approx([0.575, 4 / 7, 5 / 9])
+    # criteria that need the key (5/8 + 0 + 1) / 3
+    assert means.tolist() == pytest.approx([0.575, 4 / 7, 13 / 24])
     assert np.isnan(data.values[~data.public]).all()  # all of its runs are missing: no zero
 
 
@@ -167,8 +167,8 @@ def _forget(call: str) -> MemoryJournal:
 def test_a_value_behind_a_gate_counts_whatever_the_readings() -> None:
     """Of readings all wrong, the score gives a headline value nothing and gate-free credit all."""
     readings = Gated(within("f"), ShareOf(tuple(map(within, "abcd"))))
-    headline = Criterion("h/0", "h", "It states f.", "SR", 10.0, "h/0", readings, headline=True)
-    instance = replace(INSTANCE, rubric=Rubric((*RUBRIC.criteria[:4], headline)))
+    headline = Part("h/0", "h", "h", "It states f.", "SR", 10.0, "h/0", readings, headline=True)
+    instance = replace(INSTANCE, rubric=Rubric((*RUBRIC.parts[:4], headline)))
 
     def graded(answer: str) -> tuple[float | None, float | None]:
         grade = grade_episode(instance, episode(answer))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from generators.catalog import INSTALLED
-from generators.grading.rubric import Criterion
+from generators.grading.rubric import Part
 from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.templates import template_family
@@ -76,8 +76,9 @@ def instance() -> TaskInstance:
     return INSTALLED.family("cepheid_calibration").generate("easy", Seed(bytes(32)))
 
 
-def criteria(count: int) -> tuple[Criterion, ...]:
-    return instance().rubric.criteria[:count]
+def criteria(count: int) -> tuple[Part, ...]:
+    """Criteria of one part each."""
+    return tuple(replace(part, criterion=part.id) for part in instance().rubric.parts[:count])
 
 
 def request_body(request: Json) -> tuple[str, list[tuple[str, str]]]:
@@ -111,6 +112,44 @@ def test_a_judge_is_asked_by_chunks_at_temperature_0_and_its_verdicts_keep_their
     assert {request["temperature"] for request in served.requests} == {0.0}
     assert all("tools" not in request for request in served.requests)
     assert not served.faults
+
+
+def test_the_parts_of_a_criterion_are_asked_in_one_call() -> None:
+    parts = instance().rubric.parts
+    long = [replace(part, criterion="long") for part in parts[:25]]
+    others = [replace(part, criterion=f"pair {at // 2}") for at, part in enumerate(parts[:21])]
+    for asked, sizes in ((others, [20, 1]), (long, [25]), ([*others[:3], *long], [3, 25])):
+        with serve(always=rule(lambda text, each: True)) as served:
+            judge_criteria(judge_at(served), Submission("Do it.", "Done."), asked, Kept())
+        assert [len(request_body(request)[1]) for request in served.requests] == sizes
+
+
+def test_a_judge_is_asked_facts_and_the_gates_are_applied_to_its_verdicts() -> None:
+    family = INSTALLED.family("compute_average")
+    made = family.generate("medium", Seed(bytes(32)))
+    key = family.key(made.truth)
+    guess = {**key, "numbers": [number + 1 for number in key["numbers"]]}
+
+    def facts(text: str, question: str) -> bool:
+        """Read the mean from the text, and no number of the list."""
+        return "average" in question or "wise" in text
+
+    with serve(always=rule(facts)) as served:
+
+        def grade(answer: str) -> Grade:
+            return judge_episode(judge_at(served), made, handed_in(made, answer), Kept())
+
+        guessed = grade(f"Done.\n<answer>\n{json.dumps(guess)}\n</answer>")
+        read = grade(f"Done.\n<answer>\n{json.dumps(key)}\n</answer>")
+        prose, wise = grade("The average is such."), grade("All as it is, wise and without a block")
+    place = guessed.parts.index("computed_average/0")
+    for made_grade in (guessed, read, prose, wise):
+        assert made_grade.facts[place] is True
+    verdicts = [each.verdicts[place] for each in (guessed, read, prose, wise)]
+    assert verdicts == [False, True, False, True]
+    assert (guessed.score, guessed.gate_free) == (0.0, 1.0 * 10 / 12)
+    asked = [text for request in served.requests for _, text in request_body(request)[1]]
+    assert not any("at least half" in text for text in asked)
 
 
 def test_what_is_kept_is_not_asked_again_and_anything_else_in_the_question_is() -> None:

@@ -47,7 +47,7 @@ def truth() -> Rule:
         (sheet.answer, criterion.text): right
         for count in (400, FEW)
         for sheet in make_sheets(STRATA, count, INSTALLED)
-        for criterion, right in zip(sheet.criteria, sheet.truths, strict=True)
+        for criterion, right in zip(sheet.parts, sheet.truths, strict=True)
     }
     return lambda answer, criterion: known[answer, criterion]
 

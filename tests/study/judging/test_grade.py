@@ -23,7 +23,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generators.catalog import INSTALLED
-from generators.grading.rubric import Criterion
+from generators.grading.rubric import Part
 from harness.judging.answer_sheets import make_sheets
 from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
@@ -296,7 +296,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
     known = {
         (sheet.answer, criterion.text): right
         for sheet in make_sheets(strata, 400, INSTALLED)
-        for criterion, right in zip(sheet.criteria, sheet.truths, strict=True)
+        for criterion, right in zip(sheet.parts, sheet.truths, strict=True)
     }
 
     def measured(request: Json) -> Answer:
@@ -479,7 +479,7 @@ def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served])
     pin = replace(study.protocol.judges[0], settings=(("max_tokens", "200"),))
     judge = Judge(pin, object())  # type: ignore[arg-type]  # it is asked nothing
     price = read_prices(study.folder / "prices.yaml").prices[0]
-    criterion = Criterion("m/0", "m", "It says five.", "SR", 1.0, "", None)
+    criterion = Part("m/0", "m", "m", "It says five.", "SR", 1.0, "", None)
     bound = judging_bound(judge, Submission("Do it.", "Done."), [criterion] * 25, price)
     assert bound is not None
     # Two calls, three tries each, with 200 tokens of reply at 0.001 USD and at least the text.
