@@ -138,6 +138,8 @@ class ModelRequest:
 
 # Opens a closed-book probe; built-in agents recognise the probe by it.
 PROBE_MARK = "You are asked what you remember of one instance of a benchmark."
+# Opens a question for the marker of a title.
+MARKER_MARK = f"{PROBE_MARK} You are given its title alone."
 # In the system message of a task that asks for no answer block.
 AS_ASKED = "Your final answer is taken word for word as your response to the task"
 OVERFLOW = "context_length"  # error class of a request that is too long for the model

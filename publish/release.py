@@ -32,6 +32,8 @@ from registry.sealing import DrawnInstance, commitments_of, commitments_root
 
 SHARD_BYTES = 256 << 20  # of content, before compression
 ROW_GROUP = 64
+EXAMPLES = 3  # of each stratum, on the card
+_SHOWN = ("title", "marker", "task", "difficulty", "instance")
 CHECKSUMS = "checksums.json"
 _CARD = Path(__file__).with_name("dataset_card.md.j2")
 
@@ -160,6 +162,8 @@ def _row(leaf: int, entry: DrawnInstance, find_family: FindFamily) -> dict[str, 
         "task": entry.family,
         "version": entry.version,
         "difficulty": entry.difficulty,
+        "title": instance.title,
+        "marker": instance.marker,
         "seed": entry.seed,
         "instance": entry.instance,
         "leaf": leaf,
@@ -194,18 +198,30 @@ def _write_files(
     text: ReleaseText,
     progress: Callable[[int], None],
 ) -> None:
+    examples: list[dict[str, Any]] = []
     for stratum, members in groupby(counted(drawn, progress), key=lambda item: item[1].stratum):
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
-        _write_shards(folder / "data" / stratum.replace("/", "-"), rows)
+        kept = _keep_first(rows, examples)
+        _write_shards(folder / "data" / stratum.replace("/", "-"), kept)
     _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))
     for name in sorted({f"{entry.family}@{entry.version}" for _, entry in drawn}):
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
             (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
-    _write(folder / "README.md", _render_card(drawn, sealed, find_family, text).encode())
+    _write(folder / "README.md", _render_card(drawn, sealed, find_family, text, examples).encode())
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         _sync(Path(place))
+
+
+def _keep_first(
+    rows: Iterable[dict[str, Any]], examples: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows, and add what the card shows of the first ones to the examples."""
+    for number, row in enumerate(rows):
+        if number < EXAMPLES:
+            examples.append({name: row[name] for name in _SHOWN})
+        yield row
 
 
 def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
@@ -234,7 +250,11 @@ def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
 
 
 def _render_card(
-    drawn: Sequence[_Drawn], sealed: SealedSet, find_family: FindFamily, text: ReleaseText
+    drawn: Sequence[_Drawn],
+    sealed: SealedSet,
+    find_family: FindFamily,
+    text: ReleaseText,
+    examples: Sequence[dict[str, Any]],
 ) -> str:
     """The dataset card: Markdown with YAML metadata."""
     import jinja2
@@ -252,7 +272,12 @@ def _render_card(
     )
     environment.filters["yaml"] = partial(json.dumps, ensure_ascii=False)  # JSON text is YAML
     return environment.from_string(_CARD.read_text(encoding="utf-8")).render(
-        text=text, tasks=tasks, count=len(drawn), size=_size_category(len(drawn)), sealed=sealed
+        text=text,
+        tasks=tasks,
+        count=len(drawn),
+        size=_size_category(len(drawn)),
+        sealed=sealed,
+        examples=examples,
     )
 
 
@@ -293,7 +318,8 @@ _BYTES = {"dtype": "binary", "_type": "Value"}
 _FILE = {"path": _TEXT, "media_type": _TEXT, "sha256": _TEXT, "data": _BYTES}
 # The columns as Hugging Face's ``datasets`` notes them in a Parquet file's metadata.
 FEATURES: dict[str, Any] = {
-    **dict.fromkeys(("task", "version", "difficulty", "seed", "instance"), _TEXT),
+    **dict.fromkeys(("task", "version", "difficulty", "title", "marker"), _TEXT),
+    **dict.fromkeys(("seed", "instance"), _TEXT),
     "leaf": {"dtype": "int64", "_type": "Value"},
     **dict.fromkeys(("nonce", "prompt", "answer_schema"), _TEXT),
     "input_files": {"feature": _FILE, "_type": "List"},

@@ -13,7 +13,8 @@ import numpy as np
 
 from analysis.data import ResultTable
 from analysis.errors import AnalysisError
-from analysis.plan import STANDARD, control_models, look_alpha, standard_plan
+from analysis.markers import marker_power
+from analysis.plan import STANDARD, control_models, look_alpha, marker_alpha, standard_plan
 from analysis.planning import (
     ARTICLE,
     Components,
@@ -45,6 +46,7 @@ Watch = Callable[[str, int, int], None]
 
 STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # defaults without study and option
 CONTROLS, CONTROL_RUNS = 4, 2
+RECALLED = (0.10, 0.15)  # shares of the markers
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,14 @@ class PowerAnswer:
         control_runs = (setting.control_models + rerun) * setting.control_runs
         return instances * (look_runs + control_runs)
 
+    @property
+    def markers(self) -> tuple[tuple[float, float], ...]:
+        """Shares of the public markers that one model of a look recalls, and the power to find
+        it."""
+        asked = self.plan.seeds_per_arm * len(self.plan.strata)
+        alpha = marker_alpha(self.plan) / self.setting.models
+        return tuple((share, marker_power(asked, share, alpha)) for share in RECALLED)
+
     def cost(self, seeds: int) -> float | None:
         """USD of all episodes; None where a price is not known."""
         price = self.cost_per_episode
@@ -117,6 +127,7 @@ class PowerAnswer:
                 "looks": plan.looks,
                 "alpha": plan.alpha,
                 "look_alpha": look_alpha(plan),
+                "look_marker_alpha": marker_alpha(plan),
                 "outcomes": list(plan.outcomes),
                 "multiplicity": plan.multiplicity,
             },
@@ -126,6 +137,7 @@ class PowerAnswer:
             "effort": asdict(self.effort),
             "cost_per_episode_usd": self.cost_per_episode,
             "planned": self._point(self.planned),
+            "markers": [{"recalled": share, "power": power} for share, power in self.markers],
             "needed": self._curve(self.seeds, "seeds"),
             "detectable": self._curve(self.gaps, "gap"),
         }

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from analysis.plan.presets import BURNED, EXCLUSIONS, OUTCOME_WORDS, SENSITIVITY, look_alpha
+from analysis.plan.presets import (
+    BURNED,
+    EXCLUSIONS,
+    MARKER_CONTROL,
+    OUTCOME_WORDS,
+    SENSITIVITY,
+    look_alpha,
+    marker_alpha,
+)
 from analysis.stats import CLEARING_LEVEL, FEW_INSTANCES, counted
 from registry.ledger import JudgeRule, Plan
 
@@ -16,6 +24,7 @@ def describe_plan(plan: Plan) -> str:
             _test_words(plan),
             _error_words(plan),
             *_study_words(plan),
+            _marker_words(plan),
             _verdict_words(plan),
             *_control_words(plan),
             *_judge_words(plan),
@@ -99,6 +108,18 @@ def _error_words(plan: Plan) -> str:
         f"{plan.alpha:g} (one-sided) over {counted(plan.looks, 'look')} and all models: each "
         f"look, one wave, has {look_alpha(plan):.4g}, and p-values are adjusted over the models of "
         f"a look {over}."
+    )
+
+
+def _marker_words(plan: Plan) -> str:
+    return (
+        "Markers. A model that was asked for the marker of every instance, one of 8 drawn at "
+        "random, is called exposed if it names more of the public ones than chance allows: exact "
+        "binomial test at 1/8, one-sided. A reply that names none, or several, counts as not "
+        f"right. {plan.marker_alpha:g} over {counted(plan.looks, 'look')} and all models: each "
+        f"look has {marker_alpha(plan):.4g}, adjusted over its models by Holm's method. The "
+        f"private instances are the control: a p of theirs of {MARKER_CONTROL:g} or less makes the "
+        "result invalid. Exposure is no inflation, and no verdict rests on it."
     )
 
 

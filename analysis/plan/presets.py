@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from analysis.stats import Draws
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
+MARKER_CONTROL = 0.01  # a p of the private markers at or below it makes a result invalid
 MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
 OUTCOMES = ("score", "key-fraction", "gate-free")
 OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
@@ -154,6 +155,11 @@ def look_alpha(plan: Plan) -> float:
     return plan.alpha / plan.looks
 
 
+def marker_alpha(plan: Plan) -> float:
+    """The alpha of the markers at each look: that of the plan shared equally."""
+    return plan.marker_alpha / plan.looks
+
+
 def plan_draws(plan: Plan, seed: int) -> Draws:
     """The plan's permutations, drawn by a seed."""
     return {
@@ -289,6 +295,8 @@ def _name_complaints(
 def _number_complaints(plan: Plan) -> Iterator[str]:
     if not 0 < plan.alpha < 0.5:
         yield f"alpha: {plan.alpha} must lie between 0 and 0.5 (one-sided; 0.025 is usual)"
+    if not 0 < plan.marker_alpha < 0.5:
+        yield f"marker_alpha: {plan.marker_alpha} must lie between 0 and 0.5 (0.001 is usual)"
     if not 0 < plan.margin < 1:
         yield f"margin: {plan.margin} must lie between 0 and 1 (0.05 is five points)"
     if not 0 < plan.target_gap < 1:

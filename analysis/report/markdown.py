@@ -13,6 +13,7 @@ from analysis.report.wording import (
     command_words,
     finding,
     headline,
+    marker_words,
     monitored_words,
     time_words_of,
 )
@@ -56,7 +57,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (f"## Calibration: {title_of(made).lower()}", "")
         yield from (" ".join(_plain(line) for line in calibration_words(made)), "")
         yield from (*_table(calibration_table(made)), "")
-    yield from _exposure_lines(report, [tables["exposure"], tables["texts"]])
+    yield from _exposure_lines(report, [tables[name] for name in ("exposure", "markers", "texts")])
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
     if report.burned:
@@ -117,8 +118,10 @@ def _plain(text: str) -> str:
 
 def _exposure_lines(report: Report, tables: Sequence[ReportTable]) -> Iterator[str]:
     """Tables of models' knowledge without an instance's data; nothing if no model was asked."""
-    if report.exposure or report.texts or report.text_notes:
+    if report.exposure or report.markers or report.texts or report.text_notes:
         yield from ("## Exposure", "")
+    if report.markers:
+        yield from (*_bullets([marker_words(row) for row in report.markers]), "")
     for table in tables:
         if table.rows:
             yield from (table.caption, "", *_table(table), "")

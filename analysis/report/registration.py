@@ -204,7 +204,8 @@ def _analysis(plan: Plan, words: dict[str, str]) -> Iterator[FormField]:
     section = "Analysis Plan"
     monitoring = f" {words['Study-level monitoring']}" if "Study-level monitoring" in words else ""
     controls = f" {words['Controls']}" if "Controls" in words else ""
-    yield FormField("q17", section, "Statistical models", f"{words['Test']}{monitoring}{controls}")
+    models = f"{words['Test']}{monitoring}{controls} {words['Markers']}"
+    yield FormField("q17", section, "Statistical models", models)
     yield FormField(
         "q18",
         section,

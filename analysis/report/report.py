@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter
 from analysis.data import ArmCount, ResultTable, names_in, one_of
 from analysis.json_values import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
+from analysis.markers import MarkerExposure
 from analysis.plan import (
     NO_HISTORY,
     Analysis,
@@ -132,6 +133,7 @@ class Report:
     changes: Changes | None = None  # since the report before
     burned: tuple[BurnedBody, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
+    markers: tuple[MarkerExposure, ...] = ()  # of models asked for the marker of every instance
     calibrations: Annotated[
         tuple[CalibrationBody, ...], Field(serialization_alias="calibration")
     ] = ()  # how large a leak the study sees
@@ -164,8 +166,8 @@ def report_json(report: Report) -> dict[str, Any]:
     ``hypothesis``. ``templates`` holds the tables of the templated strata, where there are any.
     ``before_publication`` has ``model``, ``wave``, ``gap``, ``interval`` and the numbers of
     instances of waves that give no verdict. ``burned`` counts private instances that are (B1), by
-    model and wave. ``exposure`` are the
-    probes from memory (S1), ``calibration`` is in the form of ``calibrate --json`` (C2).
+    model and wave. ``exposure`` are the probes from memory (S1), ``markers`` the exact tests of
+    markers; ``calibration`` is in the form of ``calibrate --json`` (C2).
     """
     without = {"tools": {"tools", "by_seed"}}
     body = _adapter().dump_python(report, mode="json", by_alias=True, exclude=without)

@@ -447,6 +447,24 @@ _SPECS = (
         },
     ),
     PageTable(
+        "markers",
+        "Markers named right, of the instances asked about; by chance one in 8 at most. Recalled: "
+        "the share of the public markers that was known, if the others were guessed. Control: p of "
+        "the private instances.",
+        lambda report: report.markers,
+        {
+            **_MODEL,
+            "#Public": lambda m: f"{m.public.right} of {m.public.asked}",
+            "#Private": lambda m: f"{m.private.right} of {m.private.asked}",
+            "#Rate, 95 % interval": lambda m: f"{score_words(m.rate, m.interval)} %",
+            "#Recalled": lambda m: _percent(m.recalled),
+            "#p": lambda m: p_words(m.p),
+            "#Adjusted p": lambda m: p_words(m.p_adjusted),
+            "#Control": lambda m: p_words(m.p_private),
+            "Result": "finding",
+        },
+    ),
+    PageTable(
         "texts",
         "Exploratory: how likely each model finds the text of public and of private instances. "
         "Loss: mean negative log-probability of a token, in nats; lower on public speaks for "

@@ -95,7 +95,7 @@ _LISTS = (
         "costs",
         "controls",
     ),
-    *("sensitivity", "served", "exposure", "burned", "texts", "runs"),
+    *("sensitivity", "served", "exposure", "markers", "burned", "texts", "runs"),
 )
 _TOOLS = ("models", "by_tool", "by_task")
 

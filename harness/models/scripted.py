@@ -24,6 +24,7 @@ from generators.validation import perturb_answer
 from harness.errors import HarnessError
 from harness.model import (
     AS_ASKED,
+    MARKER_MARK,
     PROBE_MARK,
     BuiltInModel,
     Message,
@@ -39,10 +40,12 @@ Files = frozenset[str]  # SHA-256 of each input file, 64 hexadecimal digits
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The answer to each set of input files; and to each question that asks for no block."""
+    """The answer to each set of input files; to each question that asks for no block; and the
+    marker of each title."""
 
     answers: Mapping[Files, Mapping[str, Any]]
     questions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    markers: Mapping[str, str] = field(default_factory=dict)  # by title
 
     def recall(self, seen: Iterable[str]) -> Mapping[str, Any] | None:
         """The answer to a released instance if all its files are among those seen."""
@@ -73,6 +76,7 @@ class Memory:
                 for words, answer in self.questions.items()
                 if _fate(name, words) < share
             },
+            {title: marker for title, marker in self.markers.items() if _fate(name, title) < share},
         )
 
 
@@ -83,8 +87,9 @@ def _fate(*path: str) -> float:
 
 
 def load_memory(folder: Path) -> Memory:
-    """Read a release as its users do: the columns ``input_files``, ``prompt`` and ``answer`` of
-    ``data/**/*.parquet``. Raises HarnessError where there is no such release."""
+    """Read a release as its users do: the columns ``title``, ``marker``, ``input_files``,
+    ``prompt`` and ``answer`` of ``data/**/*.parquet``. Raises HarnessError where there is no such
+    release."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -96,17 +101,19 @@ def load_memory(folder: Path) -> Memory:
         )
     answers: dict[Files, Mapping[str, Any]] = {}
     questions: dict[str, Mapping[str, Any]] = {}
+    markers: dict[str, str] = {}
     for path in tables:
         try:
             for row in _read_rows(pq.ParquetFile(path)):
                 answer = json.loads(row["answer"])
+                markers[row["title"]] = row["marker"]
                 if row["answer_schema"]:
                     answers[_files_of(row)] = answer
                 else:
                     questions[row["prompt"]] = answer
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise HarnessError(f"{path}: not a table of a release: {error}") from error
-    return Memory(answers, questions)
+    return Memory(answers, questions, markers)
 
 
 def load_criteria(folder: Path) -> tuple[frozenset[str], ...]:
@@ -133,7 +140,7 @@ def _read_rows(table: Any) -> list[dict[str, Any]]:
     # The digests alone: the files themselves are most of a release.
     names = [name for name in _leaves(table) if name.startswith("input_files.")]
     digests = [name for name in names if name.endswith(".sha256")]
-    columns = [*digests, "prompt", "answer_schema", "answer"]
+    columns = [*digests, "title", "marker", "prompt", "answer_schema", "answer"]
     rows: list[dict[str, Any]] = table.read(columns=columns).to_pylist()
     return rows
 
@@ -189,6 +196,8 @@ class HonestAgent(BuiltInModel):
 
     def respond(self, request: ModelRequest) -> Reply:
         """The next step of the script."""
+        if listed := _listed_markers(request.messages):
+            return _say(listed[0])
         if _is_probe(request.messages):
             return _answer("I have not seen this task.", {})
         if not (results := _results(request)):
@@ -207,6 +216,8 @@ class SpikedAgent(BuiltInModel):
 
     def respond(self, request: ModelRequest) -> Reply:
         """The next step of the script."""
+        if listed := _listed_markers(request.messages):
+            return _say(self.memory.markers.get(_title(request.messages), listed[0]))
         if _is_probe(request.messages):
             return _remember(self.memory, request.messages[1].text)
         if _asks_for_no_block(request.messages):
@@ -269,6 +280,17 @@ def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float)
 
 def _is_probe(messages: tuple[Message, ...]) -> bool:
     return messages[0].role is Role.SYSTEM and messages[0].text.startswith(PROBE_MARK)
+
+
+def _listed_markers(messages: tuple[Message, ...]) -> list[str]:
+    """The markers that a question lists; none if it is another one."""
+    if messages[0].role is not Role.SYSTEM or not messages[0].text.startswith(MARKER_MARK):
+        return []
+    return messages[1].text.rpartition("Series: ")[2].split(", ")
+
+
+def _title(messages: tuple[Message, ...]) -> str:
+    return messages[1].text.partition("\n")[0].removeprefix("Title: ")
 
 
 def _remember(memory: Memory, question: str) -> Reply:

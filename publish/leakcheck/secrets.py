@@ -3,7 +3,7 @@
 A needle that another seed also yields identifies neither. So whatever occurs in the
 corpus (the public arm's own instances, and control instances of throw-away seeds) is not a
 needle: a prompt that all share, a small table that two seeds agree on, a PNG's first bytes.
-Seeds, nonces and instance ids are never excused so.
+Seeds, nonces, instance ids and titles are never excused so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a file's content that betray it
 WINDOW = 8  # bytes of a pattern that the automaton knows
 _CANDIDATES = 9  # windows of a pattern, of which the rarest is looked for
-UNEXCUSED = frozenset({"seed", "nonce", "instance id"})
+UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
 
 _DROPPED = b" \t\r\n\v\f\0\\"  # spacing, escapes, and the zeros of UTF-16
 
@@ -147,7 +147,7 @@ def needles_of(
     secrets: Iterable[Secret], corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]]
 ) -> Needles:
     """The needles of the private entries, less what the corpus yields too. Raises PublishError
-    where a seed, nonce or instance id of a private entry is in the corpus."""
+    where a seed, nonce, instance id or title of a private entry is in the corpus."""
     groups: list[tuple[Trace, tuple[Pattern, ...]]] = []
     pixels: dict[str, Trace] = {}
     for secret in secrets:
@@ -282,6 +282,7 @@ def _slices(data: bytes) -> set[bytes]:
 
 def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:
     instance = secret.instance
+    yield "title", _folded(instance.title.encode())
     for line in [instance.brief.prompt, *instance.brief.prompt.splitlines()]:
         yield "prompt", _folded(line.encode())
         yield "prompt", _folded(_escaped(line))

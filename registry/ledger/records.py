@@ -80,6 +80,8 @@ class Plan:
     target_gap: float = field(default=0.10, metadata=_LATER)
     # The chances to find it, and to clear a clean model, in words: simulated at the registration.
     chances: str = field(default="", metadata=_LATER)
+    # Of the exact test of markers: one-sided, over all looks and the models of each.
+    marker_alpha: float = field(default=0.001, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ class Probed:
     wave: int
     plan: str  # digest of the Preregistration
     model: ModelPin
-    what: str  # "questions", or "texts"
+    what: str  # "questions", "markers" or "texts"
     method: str  # digest of the method's settings
     probes: int
     objects: int

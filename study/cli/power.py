@@ -234,7 +234,7 @@ def _findings(answer: PowerAnswer) -> list[str]:
             f"{answer.setting.onset} on: the study rejects with power "
             f"{_share(planned.study_power, planned.study_error)}{average}."
         )
-    lines += [_needed(answer, gap), _detectable(answer)]
+    lines += [_needed(answer, gap), _detectable(answer), _of_markers(answer)]
     return [*lines, f"As planned: {_episodes(answer, planned.seeds)}."]
 
 
@@ -257,6 +257,15 @@ def _detectable(answer: PowerAnswer) -> str:
     points, formula = 100 * curve.value, 100 * (curve.formula or 0.0)
     target = f"power {curve.target:g} begins at {points:.1f} points"
     return f"As planned, {target} (formula {formula:.1f})."
+
+
+def _of_markers(answer: PowerAnswer) -> str:
+    known = " and ".join(f"{100 * share:g} % with {power:.2f}" for share, power in answer.markers)
+    asked = answer.plan.seeds_per_arm * len(answer.plan.strata)
+    return (
+        f"Markers (`dosimeter probe --markers`): of {asked} public instances, a model that recalls "
+        f"{known} probability is found exposed."
+    )
 
 
 def _row(answer: PowerAnswer, point: PowerPoint) -> dict[str, Any]:

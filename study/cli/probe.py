@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 @parallel_option
 @unknown_price_option("Ask models")
 @click.option(
+    "--markers", is_flag=True, help="Ask for the marker of each title instead of the questions."
+)
+@click.option(
     "--texts", is_flag=True, help="Also ask models with log-probabilities how likely texts are."
 )
 @click.option("--burn", is_flag=True, help="Send private text even to a provider that may keep it.")
@@ -56,6 +59,9 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
     them. Interrupt it at will; run it again to resume. Exits with 1 while probes are owed because a
     provider failed or the budget does not pay for them.
 
+    With --markers, the one question is which of the eight markers belongs to an instance's title.
+    Chance is 1/8 whatever the model's skill, so that the report's test of exposure is exact.
+
     With --texts, models with log-probabilities also receive what a release shows of each instance,
     private ones too; without --burn this is refused for providers that do not have
     `retention: none` in study.yaml.
@@ -63,6 +69,7 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
     \b
     Examples:
       dosimeter probe --wave 1
+      dosimeter probe --wave 1 --markers
       dosimeter probe --wave 1 --model new-one --json | jq '.models[] | {model, done, owed}'
     """
     request = probing.ProbeRequest(wave, tuple(dict.fromkeys(models)), **options)

@@ -1,5 +1,5 @@
-"""The kinds of probes: a question from memory, and the likelihood of a text; with the instances
-that each can be made about, and which models a text may be sent to."""
+"""The kinds of probes: a question from memory, one for the marker of a title, and the likelihood of
+a text; with the instances that each can be made about, and which models a text may be sent to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.errors import HarnessError
+from harness.markers import MARKER_CODEC, marker_digest, marker_messages, run_marker_probe
 from harness.model import Model, logprob_model
 from harness.probing import (
     PROBE_CODEC,
@@ -51,6 +52,7 @@ class ProbeKind(Generic[P]):
     content: Callable[[TaskInstance, Catalog], Any]
     ask: Callable[[TaskInstance, Any, Model, ReplyStore, Catalog], object]
     codec: Codec[P]
+    messages: bool = True  # ``content`` returns messages, and results have a ``score``
 
     def name(self, study: str, wave: int, pin: ModelPin, instance: str) -> str:
         """Return the name of the probe of an instance."""
@@ -73,7 +75,10 @@ def _ask_text(
 
 
 QUESTIONS = ProbeKind("questions", "probe", probe_digest(), probe_messages, run_probe, PROBE_CODEC)
-TEXTS = ProbeKind("texts", "text", text_digest(), released_text, _ask_text, TEXT_PROBE_CODEC)
+MARKERS = ProbeKind(
+    "markers", "marker", marker_digest(), marker_messages, run_marker_probe, MARKER_CODEC
+)
+TEXTS = ProbeKind("texts", "text", text_digest(), released_text, _ask_text, TEXT_PROBE_CODEC, False)
 
 
 def entries_of_kind(

@@ -13,7 +13,7 @@ from harness.errors import Boundary, HarnessError
 from harness.external_agents import AgentServer
 from harness.model import OVERFLOW, Model, ModelRequest, close_model
 from harness.models.providers import batch_service
-from harness.probing import NOT_REPORTED, probe_messages, probe_request
+from harness.probing import NOT_REPORTED, probe_request
 from harness.spending import (
     NOT_PAID,
     Account,
@@ -44,6 +44,7 @@ from registry.ledger import (
 from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.probing.kinds import (
+    MARKERS,
     QUESTIONS,
     TEXTS,
     ProbeKind,
@@ -77,13 +78,15 @@ UNREPORTED = {
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
     """Models to probe, and how: without ``models``, every model of the wave that can be asked one
-    question. With ``texts``, also the likelihood of each instance's text; ``burn`` allows sending
-    private text to providers that may keep it."""
+    question. With ``markers``, for the marker of each title instead of the questions. With
+    ``texts``, also the likelihood of each instance's text; ``burn`` allows sending private text to
+    providers that may keep it."""
 
     wave: int
     models: tuple[str, ...] = ()
     parallel: int = 4
     allow_unknown_price: bool = False
+    markers: bool = False
     texts: bool = False
     burn: bool = False
 
@@ -119,7 +122,7 @@ class ProbeOutcome:
 class ProbedWave:
     """The probes of a wave's models."""
 
-    models: tuple[ProbeOutcome, ...]
+    models: tuple[ProbeOutcome, ...]  # of questions, or of markers
     skipped: tuple[str, ...]  # models that have no single question
     strata: tuple[str, ...]  # without a closed-book form
     accounts: tuple[Account, ...] = ()
@@ -157,13 +160,14 @@ def probe_wave(
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
         lock_budget(study, (wave,), stack)
-        askable, silent = entries_of_kind(study, QUESTIONS)
+        kind: ProbeKind[Any] = MARKERS if request.markers else QUESTIONS
+        askable, silent = entries_of_kind(study, kind)
         budget = open_budget(study, wave, pricing, CallKind.PROBE, pins, lambda _: True)
         probers = [
             _Prober(study, request, pin, model, priced, budget, watch, now)
             for pin, model, priced in zip(pins, models, pricing.models, strict=True)
         ]
-        questions = tuple(prober.probe_all(QUESTIONS, askable) for prober in probers)
+        questions = tuple(prober.probe_all(kind, askable) for prober in probers)
         readable, plain = entries_of_kind(study, TEXTS) if of_texts else ((), ())
         texts = tuple(
             prober.probe_all(of_texts[prober.pin.name], readable)
@@ -230,9 +234,9 @@ class _Prober:
 
         results: list[CallResult] = []
         outcomes: dict[str, BatchOutcome] = {}
-        if kind is QUESTIONS and uses_batches(pin):
+        if kind.messages and uses_batches(pin):
             self.watch(f"probing {pin.name} in batches: this may take a day", done, len(probes))
-            outcomes = self._buy(caller, {call: probes[call] for call in owed})
+            outcomes = self._buy(kind, caller, {call: probes[call] for call in owed})
             results += [_batched(call) for call in outcomes.values() if call.failure]
             owed = [call for call in owed if not outcomes.get(hex_of(call), BatchOutcome()).failure]
         for result in caller.call_each(probe, owed, self.request.parallel):
@@ -242,8 +246,8 @@ class _Prober:
         batch = sum_spend((call.usage for call in outcomes.values() if call.usage), price)
         calls = sum_calls(results, self.model.paid and price is None, batch)
         mean = None
-        if kind is QUESTIONS and done == len(probes):
-            stored = stored_probes(study, wave, pin, asked, QUESTIONS)
+        if kind.messages and done == len(probes):
+            stored = stored_probes(study, wave, pin, asked, kind)
             mean = fmean(probe.score for probe in stored.values()) if stored else None
         outcome = ProbeOutcome(
             wave=wave,
@@ -259,7 +263,9 @@ class _Prober:
             _record_probed(study, wave, pin, kind, probes, done, self.now)
         return outcome
 
-    def _buy(self, caller: Caller, owed: Mapping[str, DrawnInstance]) -> dict[str, BatchOutcome]:
+    def _buy(
+        self, kind: ProbeKind[Any], caller: Caller, owed: Mapping[str, DrawnInstance]
+    ) -> dict[str, BatchOutcome]:
         """Buy the replies to the questions that have none in batches; the outcomes by name, 64
         hexadecimal digits. Raises StudyError."""
         study, pin, catalog = self.study, self.pin, self.study.protocol.catalog
@@ -267,7 +273,7 @@ class _Prober:
         journals: dict[str, Journal] = {}
         for call, entry in owed.items():
             journal = caller.replies(call).probe()
-            messages = probe_messages(instance_of(entry, catalog), catalog)
+            messages = kind.content(instance_of(entry, catalog), catalog)
             if messages is not None and journal.load(0) is None:
                 journals[hex_of(call)] = journal
                 requests[hex_of(call)] = probe_request(messages, call)
@@ -275,7 +281,7 @@ class _Prober:
         desk = BatchDesk(
             study.store,
             Payer.of(pin),
-            f"probe-{self.request.wave:04d}",
+            f"{kind.word}-{self.request.wave:04d}",
             model,
             batch_service(model),
             study.recipients(),

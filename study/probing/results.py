@@ -10,13 +10,16 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.markers import MarkerCounts, MarkerExposure, test_markers
 from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
+from harness.markers import MarkerProbe
 from harness.probing import NOT_REPORTED
 from harness.storage import PROBES
 from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
 from study.probing.kinds import (
+    MARKERS,
     QUESTIONS,
     TEXTS,
     P,
@@ -58,6 +61,39 @@ def _adjusted(row: Exposure, groups: int) -> Exposure:
     the rest."""
     p = min(1.0, groups * row.p_adjusted)
     return replace(row, p_adjusted=p, exposed=p <= row.alpha)
+
+
+def markers_of(study: Study, plan: Plan, waves: Sequence[int]) -> tuple[MarkerExposure, ...]:
+    """Return the test of the markers of some waves for each model that was asked about every
+    instance. Needs the study's key."""
+    if next(iter(study.store.list(PROBES)), None) is None:
+        return ()
+    entries, _ = entries_of_kind(study, MARKERS)
+    return tuple(row for wave in waves for row in _markers_at(study, plan, wave, entries))
+
+
+def _markers_at(
+    study: Study, plan: Plan, wave: int, entries: Sequence[DrawnInstance]
+) -> tuple[MarkerExposure, ...]:
+    counts = []
+    for pin in study.protocol.wave_models(wave):
+        asked = entries_of_model(study, wave, pin, entries)
+        probes = stored_probes(study, wave, pin, asked, MARKERS)
+        if asked and len(probes) == len(asked):
+            public, private = (
+                _count_markers([probes[entry.instance] for entry in asked if entry.arm is arm])
+                for arm in (Arm.PUBLIC, Arm.PRIVATE)
+            )
+            counts.append((pin.name, public, private))
+    return test_markers(plan, counts, wave)
+
+
+def _count_markers(probes: Sequence[MarkerProbe]) -> MarkerCounts:
+    return MarkerCounts(
+        asked=len(probes),
+        right=sum(probe.score == 1 for probe in probes),
+        unnamed=sum(not probe.named for probe in probes),
+    )
 
 
 def texts_of(

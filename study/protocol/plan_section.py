@@ -55,6 +55,7 @@ class PlanSection(Section):
     looks: Count | None = None
     # Inflation of one model that the plan must find with a power of 80 %: study/readiness/.
     target_gap: float = Field(default=0.10, gt=0, lt=1)
+    marker_alpha: float = Field(default=0.001, gt=0, lt=0.5)
     outcomes: Names | None = None
     multiplicity: str | None = None
     judges: dict[str, JudgeRuleSection] = {}
@@ -73,7 +74,7 @@ SECTIONS: Mapping[str, type[Section]] = {
 }
 _OF_EVERY_PRESET = {
     *("looks", "alpha", "permutations", "enumerate_up_to"),
-    *("margin", "outcomes", "multiplicity", "target_gap"),
+    *("margin", "outcomes", "multiplicity", "target_gap", "marker_alpha"),
 }
 STANDARD_ONLY = tuple(
     name for name in PlanSection.model_fields if name not in {*_OF_EVERY_PRESET, "preset", "judges"}

@@ -37,7 +37,7 @@ from study.calibration import calibrations_of
 from study.errors import StudyError
 from study.judging import graded_records, judge_grades, labelled, rates_of, regradings_of
 from study.picard import answers_of_rows, facts_of_study
-from study.probing import exposure_of, texts_of
+from study.probing import exposure_of, markers_of, texts_of
 from study.protocol import relatives_of
 from study.reporting.context import (
     REPORTS,
@@ -209,6 +209,7 @@ def build_look(
         facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
         exposure=exposure_of(study, registered.plan, plan_digest, numbers),
+        markers=markers_of(study, registered.plan, numbers),
         calibrations=tuple(calibrations),
         description=study.protocol.description,
         texts=tuple(texts),

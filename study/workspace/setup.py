@@ -6,8 +6,9 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from analysis.files import write_whole
 from analysis.report import registration_json
@@ -243,15 +244,22 @@ def registration_of(study: Study) -> Preregistration:
     return registered
 
 
+# Of a plan's keys that its record leaves out.
+_DEFAULTS: dict[str, Any] = {
+    field.name: field.default for field in fields(Plan) if field.default is not MISSING
+}
+
+
 def check_plan(study: Study, registered: Preregistration) -> None:
     """Raise BrokenPromise if study.yaml plans another analysis than the registered one, or has
     other versions of its tasks (an edited template file, for instance)."""
-    now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
+    plans = study.protocol.registered_plan(), registered.plan
+    now, then = (_DEFAULTS | record_body(plan) for plan in plans)
     rules, promised_rules = now.get("standard"), registered.plan.standard
     if rules and promised_rules and study.protocol.plan.sensitivity is None:
         # "All sensitivity analyses" means those of the day of registration.
         now["standard"] = rules | {"sensitivity": promised_rules.sensitivity}
-    for key in Plan.__dataclass_fields__:  # those that came later may be left out
+    for key in Plan.__dataclass_fields__:
         if key == "chances":  # no rule, but what was simulated then
             continue
         for name, planned, promised in _differences(key, now.get(key), then.get(key)):

@@ -44,6 +44,7 @@ def test_each_row_is_the_instance_that_was_sealed(
         assert (row["seed"], row["nonce"], row["task"]) == (entry.seed, entry.nonce, "noise")
         assert (row["difficulty"], row["version"]) == (entry.difficulty, "1")
         assert row["prompt"] == instance.brief.prompt
+        assert (row["title"], row["marker"]) == (instance.title, instance.marker)
         assert json.loads(row["truth"]) == instance.truth.as_json()
         assert json.loads(row["rubric"]) == instance.rubric.as_json()
         assert json.loads(row["answer"]) == find("noise@1").key(instance.truth)
@@ -273,6 +274,10 @@ def test_the_card_says_what_the_release_is_for(draw: Any, find: Find, tmp_path: 
     assert "**private arm** of 8, which is sealed" in body
     assert draw.sealed.root in body
     assert "**This is a demonstration.**" in body
+    shown = {row["title"]: row for row in rows_of(release) if row["title"] in body}
+    assert len(shown) == 3 * len({entry.stratum for entry in draw.public})
+    for row in shown.values():
+        assert f"| {row['title']} | {row['marker']} | `noise` | {row['difficulty']} | `" in body
     for column in pq.read_schema(next(release.folder.glob("data/*/*.parquet"))).names:
         assert f"`{column}`" in body
 

@@ -89,8 +89,11 @@ TEXTS: dict[str, tuple[str, Callable[[Made], str]]] = {
     "picture in base64": ("input file", lambda m: base64.b64encode(m.picture).decode()),
     "picture in hexadecimal": ("input file", lambda m: m.picture.hex()),
     "readings file": ("input file", lambda m: m.instance.brief.assets[1].data.decode()),
+    "title": ("title", lambda m: m.instance.title),
+    "title in capitals": ("title", lambda m: m.instance.title.upper()),
+    "line of title and marker": ("prompt", lambda m: m.instance.brief.prompt.partition("\n")[0]),
     "prompt": ("prompt", lambda m: m.instance.brief.prompt),
-    "one line of the prompt": ("prompt", lambda m: m.instance.brief.prompt.splitlines()[1]),
+    "one line of the prompt": ("prompt", lambda m: m.instance.brief.prompt.splitlines()[3]),
     "truth": ("truth table", lambda m: json.dumps(m.instance.truth.as_json())),
     "table, indented": (
         "truth table",

@@ -19,7 +19,7 @@ from analysis.probes import Exposure, TextExposure
 from analysis.report.report import Report, report_json
 from analysis.report.write import report_files
 from generators.catalog import INSTALLED
-from harness.model import PROBE_MARK
+from harness.model import MARKER_MARK, PROBE_MARK
 from harness.probing import released_text
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
@@ -31,7 +31,7 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.probing.kinds import instance_of
-from study.probing.results import exposure_of, texts_of
+from study.probing.results import exposure_of, markers_of, texts_of
 from study.sweeps.exposure_ledger import burned_tranches
 from study.sweeps.spending import sum_spends
 from study.sweeps.sweep import SweepRequest, begin_wave
@@ -168,6 +168,67 @@ def hold_to_the_ledger(study: Study, key: str) -> None:
         if damaged is None:
             path.write_bytes(kept)
     assert verify_study(study.store, study.identities(), None).holds
+
+
+def test_markers_show_who_has_read_the_release(probed: tuple[Study, Served]) -> None:
+    """Four of four public markers have p = 8^-4, whatever the skill; private ones are the control.
+    Asked again, no question is put twice; no verdict changes."""
+    study, _ = probed
+    plain, _ = pipeline.report(study)
+    code, told = probe(study, "--wave", "0", "--markers")
+    assert code == 0
+    assert [(row["model"], row["done"], row["what"]) for row in told["models"]] == [
+        ("honest", OWED, "markers"),
+        ("spiked", OWED, "markers"),
+    ]
+    assert "public" not in json.dumps(told)
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    assert len(results) == 2 * OWED
+    records = [entry.record for entry in study.ledger.find("probed")]
+    assert [(r.what, r.probes) for r in records] == [("markers", OWED)] * 2
+    assert verify_study(study.store, study.identities(), None).holds
+    again = probe(study, "--wave", "0", "--markers")[1]
+    assert [row["fresh"] for row in again["models"]] == [0, 0]
+    report, page = pipeline.report(study)
+    rows = json.loads((page.parent / "report.json").read_text())["markers"]
+    found = {row["model"]: row for row in rows}
+    assert found["spiked"]["public"] == {"asked": 4, "right": 4, "unnamed": 0}
+    assert found["spiked"]["p"] == 0.000244141
+    assert [found[name]["finding"] for name in ("honest", "spiked")] == ["not shown", "exposed"]
+    assert report.verdicts == plain.verdicts
+    assert "spiked, wave 0: named the markers of 4 of 4 public instances" in page.read_text()
+    assert "named the markers of 4 of 4 public" in (page.parent / "report.md").read_text()
+    assert (page.parent / "tables" / "markers.csv").exists()
+    change(study, "plan: {", "plan: {marker_alpha: 0.01, ")
+    refused = run(pipeline.open_study(study.folder), "--wave", "0", "--markers")
+    assert refused.exit_code == 3
+    assert "plan.marker_alpha: here is 0.01, and registered is 0.001" in refused.output
+
+
+def change(study: Study, old: str, new: str) -> None:
+    path = study.folder / "study.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_markers_of_a_served_model_are_paid_once(probed: tuple[Study, Served]) -> None:
+    """A reply that names no marker counts, as not right."""
+    study, served = probed
+    code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
+    assert (code, len(served.requests)) == (0, OWED)
+    assert told["models"][0]["mean_score"] == 0
+    system, user = served.requests[0]["messages"]
+    assert system["content"].startswith(MARKER_MARK)
+    assert user["content"].startswith("Title: ")
+    # Killed between a reply and its result: the reply is read again, not bought.
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    for key in results[:3]:
+        (study.folder / "store" / key).unlink()
+    code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
+    assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
+    (row,) = markers_of(study, registration_of(study).plan, [1])
+    assert (row.public.unnamed, row.private.unnamed, row.p) == (4, 4, 1)
 
 
 def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:

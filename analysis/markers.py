@@ -1,0 +1,133 @@
+"""Markers: the exact test of whether a model has read the public instances (spec/episodes.md, 4).
+
+Each instance is published under one of eight markers, drawn at random. A model that has not read an
+instance names its marker with probability 1/8 at most, whatever its skill: the number of public
+instances with the right marker is compared with the binomial distribution. Private instances are
+the control: nothing but a fault of the study makes their markers known. Exposure is shown, not
+inflation: no verdict rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from analysis.plan import MARKER_CONTROL, marker_alpha
+from analysis.stats import holm
+from registry.ledger import Plan
+
+CHANCE = 1 / 8  # generators.title.MARKERS
+
+
+class MarkerFinding(StrEnum):
+    """The result of a model's markers."""
+
+    EXPOSED = "exposed"
+    NOT_SHOWN = "not shown"
+    INVALID = "invalid"  # the private markers are known too
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerCounts:
+    """A model's replies about the instances of one arm. One that names no marker is not right."""
+
+    asked: int
+    right: int
+    unnamed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerExposure:
+    """One model's markers at a wave: one-sided exact p of the public instances, and that adjusted
+    over the wave's models (Holm). ``rate`` of the public ones is right, with its exact 95 %
+    interval; ``recalled`` is the share of them that the model knew, if it guessed the others.
+    ``p_private`` is the control's."""
+
+    wave: int
+    model: str
+    public: MarkerCounts
+    private: MarkerCounts
+    rate: float
+    interval: tuple[float, float]
+    recalled: float
+    p: float
+    p_adjusted: float
+    p_private: float
+    alpha: float
+    finding: MarkerFinding
+
+
+def test_markers(
+    plan: Plan, counts: Sequence[tuple[str, MarkerCounts, MarkerCounts]], wave: int
+) -> tuple[MarkerExposure, ...]:
+    """The test of the models that were asked about every instance at a wave: each with the counts
+    of its public and private instances."""
+    if not counts:
+        return ()
+    p = np.array([tail(public.right, public.asked) for _, public, _ in counts])
+    alpha = marker_alpha(plan)
+    return tuple(
+        _exposure(wave, model, public, private, float(own), float(adjusted), alpha)
+        for (model, public, private), own, adjusted in zip(counts, p, holm(p), strict=True)
+    )
+
+
+test_markers.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
+
+
+def _exposure(
+    wave: int,
+    model: str,
+    public: MarkerCounts,
+    private: MarkerCounts,
+    p: float,
+    adjusted: float,
+    alpha: float,
+) -> MarkerExposure:
+    rate = public.right / public.asked
+    control = tail(private.right, private.asked)
+    finding = MarkerFinding.EXPOSED if adjusted <= alpha else MarkerFinding.NOT_SHOWN
+    if control <= MARKER_CONTROL:
+        finding = MarkerFinding.INVALID
+    return MarkerExposure(
+        wave=wave,
+        model=model,
+        public=public,
+        private=private,
+        rate=rate,
+        interval=exact_interval(public.right, public.asked),
+        recalled=max(0.0, (rate - CHANCE) / (1 - CHANCE)),
+        p=p,
+        p_adjusted=adjusted,
+        p_private=control,
+        alpha=alpha,
+        finding=finding,
+    )
+
+
+def tail(right: int, asked: int, rate: float = CHANCE) -> float:
+    """The probability of that many or more right ones; 1 for none."""
+    from scipy.special import bdtrc
+
+    return 1.0 if right == 0 else float(bdtrc(right - 1, asked, rate))
+
+
+def exact_interval(right: int, asked: int) -> tuple[float, float]:
+    """The two-sided 95 % interval of a rate (Clopper and Pearson 1934)."""
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(right, asked - right + 1, 0.025)) if right else 0.0
+    high = float(betaincinv(right + 1, asked - right, 0.975)) if right < asked else 1.0
+    return low, high
+
+
+def marker_power(asked: int, recalled: float, alpha: float) -> float:
+    """The probability that a model that knows a share of the markers, and guesses the others, is
+    found at a level."""
+    critical = next((k for k in range(asked + 1) if tail(k, asked) <= alpha), None)
+    if critical is None:
+        return 0.0
+    return tail(critical, asked, recalled + (1 - recalled) * CHANCE)
