@@ -41,6 +41,9 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
             _load, "generators.physics.invariant_mass_reconstruction"
         ),
         "lissajous_figures@2": partial(_load, "generators.physics.lissajous_figures"),
+        "order_statistics@1": partial(_load, "generators.ladder.order_statistics"),
+        "sequence_variants@1": partial(_load, "generators.ladder.sequence_variants"),
+        "table_analytics@1": partial(_load, "generators.ladder.table_analytics"),
     }
 )
 

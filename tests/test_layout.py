@@ -29,7 +29,12 @@ PUBLIC = {
     *(("study.tasks", name) for name in ("TaskView", "make")),
 }
 # Task families, and the file that is copied for a new one: each is found by its own name.
-FAMILIES = ("generators.basics", "generators.physics", "study.tasks.scaffold_template")
+FAMILIES = (
+    "generators.basics",
+    "generators.ladder",
+    "generators.physics",
+    "study.tasks.scaffold_template",
+)
 
 
 def production_files() -> list[Path]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from generators.grading import parse_answer
@@ -37,6 +39,7 @@ End your reply with one JSON object between a line <answer> and a line </answer>
 this JSON Schema:
 {schema}"""
 
+_SQLITE = b"SQLite format 3\0"  # how a database file begins
 _PLAIN = re.compile(r"[A-Za-z\s]")
 _SHORT_CONTEXT, _MORE_PICTURES = 200_000, 500  # with a longer one Anthropic takes 600
 _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
@@ -65,7 +68,8 @@ class SingleTurn:
 
 
 def single_turn(brief: Brief) -> SingleTurn:
-    """Put the brief into one message after the rules, pictures as pictures, all else as text.
+    """Put the brief into one message after the rules, pictures as pictures, a SQLite database as
+    the SQL statements that make it, all else as text.
 
     Raises HarnessError for a file that is neither.
     """
@@ -144,6 +148,13 @@ def run_single_turn(
     return AgentRun(messages, (step,), StopReason.TRUNCATED if cut_off else StopReason.ANSWERED)
 
 
+def _dump(database: bytes) -> str:
+    """The SQL statements that make a SQLite database, a line each."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(database)
+        return "".join(f"{statement}\n" for statement in connection.iterdump())
+
+
 def _show_picture(asset: Asset) -> ShownImage:
     try:
         return show_image(asset.data)
@@ -153,7 +164,7 @@ def _show_picture(asset: Asset) -> ShownImage:
 
 def _quote(asset: Asset) -> str:
     try:
-        text = asset.data.decode("utf-8")
+        text = _dump(asset.data) if asset.data.startswith(_SQLITE) else asset.data.decode("utf-8")
     except UnicodeDecodeError:
         raise HarnessError(
             f"input file {asset.path!r} ({asset.media_type}) is neither text nor a picture, so "

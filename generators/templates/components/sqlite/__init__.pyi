@@ -1,3 +1,3 @@
-from .database import compile_sqlite
+from .database import compile_sqlite, write_database
 
-__all__ = ["compile_sqlite"]
+__all__ = ["compile_sqlite", "write_database"]

@@ -128,6 +128,24 @@ def _encoded_words(name: str) -> Callable[[Any], Encoded]:
     return encode
 
 
+def write_database(
+    tables: Sequence[tuple[str, str, Sequence[tuple[str | int | float, ...]]]],
+) -> bytes:
+    """The bytes of a database of such tables: each one's name, its CREATE statement, and its rows.
+    The first column of the statement is ``INTEGER PRIMARY KEY``; it numbers the rows from 1, and
+    the rows come without it."""
+    pages = Pages()
+    roots = [pages.reserve() for _ in tables]
+    schema = [
+        ("table", name, name, root, statement)
+        for root, (name, statement, _) in zip(roots, tables, strict=True)
+    ]
+    pages.table(1, _columns(schema))
+    for root, (_, _, rows) in zip(roots, tables, strict=True):
+        pages.table(root, [nothing(len(rows)), *_columns(rows)])
+    return pages.database()
+
+
 def compile_sqlite(content: Mapping[str, Any]) -> Database:
     """The database that a component's ``content`` describes. Raises TemplateError."""
     specs = read_tables(content)
