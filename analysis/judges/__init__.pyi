@@ -8,6 +8,7 @@ from .error_rates import (
     family_bias,
     krippendorff_alpha,
     measure_judge,
+    measure_positions,
     read_rates,
     shortfall,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "judge_departures",
     "krippendorff_alpha",
     "measure_judge",
+    "measure_positions",
     "read_rates",
     "shortfall",
 ]

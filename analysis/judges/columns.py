@@ -60,7 +60,7 @@ class JudgeGap:
     by_arm_interval: tuple[float, float] | None = None
 
 
-_MEASURED = ("criteria", "sensitivity", "specificity", "kappa")
+_MEASURED = ("criteria", "sensitivity", "specificity", "parsed", "kappa")
 
 
 def _drift_rows(drifts: Sequence[Drift]) -> list[dict[str, Any]]:
@@ -82,6 +82,7 @@ class JudgeColumn:
     criteria: int | None = None
     sensitivity: RateBody | None = None
     specificity: RateBody | None = None
+    parsed: RateBody | None = None
     kappa: float | None = None  # Cohen's, with the truth
     same_family: tuple[str, ...]
     waves: tuple[int, ...]  # that it has graded whole

@@ -2,7 +2,8 @@
 (spec/statistics.md, C3).
 
 Sensitivity is the share of met criteria that the judge calls met, specificity the share of unmet
-criteria that it calls unmet. A criterion that it left ungraded is in neither, and counted.
+criteria that it calls unmet. What it left without a verdict that can be read is right in neither.
+Grades leave such criteria out, so that gaps are freed of the errors among the parsed verdicts only.
 Intervals know which criteria share an answer sheet (analysis/stats/proportions.py).
 """
 
@@ -50,7 +51,9 @@ class JudgeRates:
     criteria: int
     sensitivity: Rate  # share of the met criteria that it marks as met
     specificity: Rate  # share of the unmet criteria that it marks as unmet
-    kappa: float | None  # Cohen's, with the truth
+    parsed: Rate  # share of its verdicts that could be read
+    errors: Errors  # the first two among those
+    kappa: float | None  # Cohen's, with the truth, among those
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,22 @@ def read_rates(body: Mapping[str, Any], place: str) -> JudgeRates:
         sound = False
     if not sound:
         raise AnalysisError(f"{place}: not the result of a judge check")
-    sensitivity, specificity = (
-        rate_of((s, None if v is None else v is truth) for s, t, v in verdicts if t is truth)
-        for truth in (True, False)
+    every, among_parsed = (
+        Errors(
+            *(rate_of((s, v is truth) for s, t, v in some if t is truth) for truth in (True, False))
+        )
+        for some in (verdicts, [row for row in verdicts if row[2] is not None])
     )
-    kappa = cohen_kappa([t for _, t, _ in verdicts], [v for _, _, v in verdicts])
-    return JudgeRates(name, digest, len(verdicts), sensitivity, specificity, kappa)
+    return JudgeRates(
+        name,
+        digest,
+        len(verdicts),
+        every.sensitivity,
+        every.specificity,
+        rate_of((s, v is not None) for s, _, v in verdicts),
+        among_parsed,
+        cohen_kappa([t for _, t, _ in verdicts], [v for _, _, v in verdicts]),
+    )
 
 
 def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
@@ -93,6 +106,7 @@ def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
         ("sensitivity", rates.sensitivity.mean, rule.min_sensitivity),
         ("specificity", rates.specificity.mean, rule.min_specificity),
         ("kappa", rates.kappa, rule.min_kappa),
+        ("share of parsed verdicts", rates.parsed.mean, rule.min_parsed),
     ):
         if least is not None and (value is None or value < least):
             is_now = "unknown" if value is None else f"{value:.3f}"
@@ -112,7 +126,7 @@ def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None
 
     None where the rates are unknown, or do not rule out a judge that does no better than chance.
     """
-    se, sp = rates.sensitivity, rates.specificity
+    se, sp = rates.errors.sensitivity, rates.errors.specificity
     if se.mean is None or sp.mean is None:
         return None
     noise = rate_variance(se) + rate_variance(sp)
@@ -146,7 +160,7 @@ class Judged:
     dimension: str
     style: str  # of the answer: correct, injected, …
     truth: bool
-    verdict: bool | None  # None where the judge left it ungraded
+    verdict: bool | None  # None where the judge gave none that can be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +171,7 @@ class Accuracy:
     group: str
     sensitivity: Rate
     specificity: Rate
+    parsed: Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +193,29 @@ def measure_judge(judged: Sequence[Judged]) -> tuple[Accuracy, ...]:
     return tuple(rows)
 
 
+def measure_positions(
+    calls: Sequence[Sequence[Judged]], backwards: Sequence[Sequence[Judged]]
+) -> tuple[Accuracy, ...]:
+    """The rates on what is asked first and last in a call, and on what is asked in reverse order.
+    ``backwards`` are the same calls with their criteria in reverse order, so that what stands
+    first and what stands last are the same criteria."""
+    both = (*calls, *backwards)
+    groups = {
+        "first": [call[0] for call in both],
+        "last": [call[-1] for call in both],
+        "as given": list(chain(*calls)),
+        "order reversed": list(chain(*backwards)),
+    }
+    return tuple(_accuracy("position", group, judged) for group, judged in groups.items())
+
+
 def _accuracy(by: str, group: str, judged: Sequence[Judged]) -> Accuracy:
     sensitivity, specificity = (
-        rate_of(
-            (verdict.sheet, None if verdict.verdict is None else verdict.verdict is truth)
-            for verdict in judged
-            if verdict.truth is truth
-        )
+        rate_of((row.sheet, row.verdict is truth) for row in judged if row.truth is truth)
         for truth in (True, False)
     )
-    return Accuracy(by, group, sensitivity, specificity)
+    parsed = rate_of((row.sheet, row.verdict is not None) for row in judged)
+    return Accuracy(by, group, sensitivity, specificity, parsed)
 
 
 def correct_gap(gap: float, sensitivity: float, specificity: float) -> float | None:

@@ -58,6 +58,7 @@ def rule_words(rule: JudgeRule) -> str:
             ("sensitivity", rule.min_sensitivity),
             ("specificity", rule.min_specificity),
             ("kappa with the truth", rule.min_kappa),
+            ("share of parsed verdicts", rule.min_parsed),
         )
         if least is not None
     ]

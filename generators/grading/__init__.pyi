@@ -13,7 +13,6 @@ from .checks import (
     Unrepaired,
     ValueEquals,
     passes,
-    ungated,
 )
 from .item_lists import (
     PAIRS,
@@ -97,5 +96,4 @@ __all__ = [
     "passes",
     "score_parts",
     "score_verdicts",
-    "ungated",
 ]

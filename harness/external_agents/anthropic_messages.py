@@ -9,9 +9,9 @@ from typing import Literal
 from harness.external_agents.wire import (
     AgentCall,
     Content,
+    ContentPart,
     FromAgent,
     Json,
-    Part,
     RefusedCall,
     WireProtocol,
     call_arguments,
@@ -77,7 +77,7 @@ def _messages(given: AnthropicMessage) -> Iterator[Message]:
         yield Message(Role(given.role), given.content or "")
         return
     calls: list[ToolCall] = []
-    shown: list[Part] = []
+    shown: list[ContentPart] = []
     for part in given.content:
         if part.type == "tool_result":
             text, images = read_content(part.content)

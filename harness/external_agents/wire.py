@@ -75,7 +75,7 @@ class ImageSource(FromAgent):
     data: str = ""
 
 
-class Part(FromAgent):
+class ContentPart(FromAgent):
     """A part of a message's content, in any of the three protocols."""
 
     type: str
@@ -87,10 +87,10 @@ class Part(FromAgent):
     name: str = ""
     input: Json | None = None
     tool_use_id: str = ""
-    content: str | list[Part] | None = None
+    content: str | list[ContentPart] | None = None
 
 
-Content = str | list[Part] | None
+Content = str | list[ContentPart] | None
 B = TypeVar("B", bound=FromAgent)
 
 
@@ -129,7 +129,7 @@ def read_content(content: Content) -> tuple[str, tuple[Image, ...]]:
     return "\n".join(texts), tuple(images)
 
 
-def _read_image(part: Part) -> Image:
+def _read_image(part: ContentPart) -> Image:
     if part.source is not None:
         media_type, data = part.source.media_type, part.source.data
     else:

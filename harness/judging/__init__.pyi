@@ -1,7 +1,6 @@
 from .answer_sheets import Sheet, make_sheets
 from .grade import build_judge, judge_episode, keep_grade, pin_judge, read_grade, submission_of
 from .judge import (
-    CHUNK,
     MAX_CHARS,
     TRIES,
     Judge,
@@ -16,7 +15,6 @@ from .judge import (
 )
 
 __all__ = [
-    "CHUNK",
     "MAX_CHARS",
     "TRIES",
     "Judge",

@@ -251,7 +251,7 @@ def _empty(instance: TaskInstance, key: Block, draws: Stream) -> str:
 
 def _injected(instance: TaskInstance, key: Block, draws: Stream) -> str:
     planted = draws.choice(_INJECTIONS)
-    return _hand_in(planted, perturb_answer(key, 0.6, draws)) + f"\n\n{planted}"
+    return _hand_in(planted, perturb_answer(key, 0.9, draws)) + f"\n\n{planted}"
 
 
 Writer = Callable[[TaskInstance, Block, Stream], "str | None"]

@@ -55,6 +55,8 @@ class JudgeRule:
     min_specificity: float | None = None
     min_kappa: float | None = None  # Cohen's, with the truth
     min_criteria: int = 400  # number that it must have been checked on
+    # Share of its verdicts that could be read.
+    min_parsed: float | None = field(default=None, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

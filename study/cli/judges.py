@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from study.judging import GradeOutcome
     from study.workspace import Study
 
+_VERDICTS = ("verdicts", "reversed")  # in the file of a check only
+
 
 @click.command()
 @study_option
@@ -145,7 +147,7 @@ def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
     with progress_watch("checking") as watch:
         body, path = judging.check_judge(study, request, watch, utc_now)
     if as_json:
-        print_json({key: value for key, value in body.items() if key != "verdicts"})
+        print_json({key: value for key, value in body.items() if key not in _VERDICTS})
     else:
         _print_check(body, path)
 
@@ -156,7 +158,7 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
             "group": f"{group['by']}: {group['group']}" if group["by"] else "all",
             "sensitivity": _share(group["sensitivity"]),
             "specificity": _share(group["specificity"]),
-            "ungraded": group["sensitivity"]["ungraded"] + group["specificity"]["ungraded"],
+            "parsed": _share(group["parsed"]),
         }
         for group in body["accuracy"]
     ]

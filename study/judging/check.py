@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -19,6 +19,7 @@ from analysis.judges import (
     family_bias,
     krippendorff_alpha,
     measure_judge,
+    measure_positions,
 )
 from analysis.stats import Rate
 from generators.grading import Verdicts
@@ -52,7 +53,8 @@ from study.sweeps import (
 from study.workspace import Study, Watch
 
 FOLDER = "judges"  # of the study's folder; a file a judge
-FORMAT = "dosimeter/judge-check/2"
+FORMAT = "dosimeter/judge-check/3"
+_REVERSED = "/reversed"  # ends the name of a sheet that is asked in reverse order
 LEAST = 400  # criteria that a plan requires (spec/statistics.md, C3)
 
 
@@ -79,6 +81,7 @@ def check_judge(
     pricing = price_pins(study, [pin], request.allow_unknown_price)
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
+    backwards = [_reverse(sheet) for sheet in sheets if len(sheet.parts) > 1]
     judge = build_judge(pin, str(study.folder.resolve()))
     with ExitStack() as stack:
         stack.callback(judge.close)
@@ -86,20 +89,30 @@ def check_judge(
         budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
         price = pricing.price_of(pin.name)
         caller = Caller(study, CallKind.JUDGE, pin, None, price, budget)
-        verdicts, failed = _grade_sheets(judge, caller, sheets, request.parallel, watch)
-        measured = _measured(pin, sheets, verdicts)
+        verdicts, failed = _grade_sheets(
+            judge, caller, (*sheets, *backwards), request.parallel, watch
+        )
+        measured = _measured(pin, sheets, backwards, verdicts)
         record_checked(study, pin, measured, now)
-    body = {**measured, **_compared(study, request.judge, sheets, verdicts), "failed_tries": failed}
+    compared = _compared(study, request.judge, sheets, verdicts)
+    body = {**measured, **compared, "failed_tries": failed}
     path = study.folder / FOLDER / f"{pin.name}.json"
     path.parent.mkdir(exist_ok=True)
     write_whole(path, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
     return body, path
 
 
+def _reverse(sheet: Sheet) -> Sheet:
+    """The same sheet with its parts in reverse order."""
+    return replace(
+        sheet, id=sheet.id + _REVERSED, parts=sheet.parts[::-1], truths=sheet.truths[::-1]
+    )
+
+
 def _grade_sheets(
     judge: Judge, caller: Caller, sheets: Sequence[Sheet], parallel: int, watch: Watch
-) -> tuple[list[Verdicts], dict[str, int]]:
-    """Return the verdicts on each sheet, and the failed requests by class."""
+) -> tuple[dict[str, Verdicts], dict[str, int]]:
+    """Return the verdicts on each sheet by its id, and the failed requests by class."""
     name, price = judge.pin.name, caller.price
     verdicts: dict[str, Verdicts] = {}
 
@@ -126,14 +139,22 @@ def _grade_sheets(
             )
         results.append(result)
         watch(f"judge {name}", len(results), len(sheets))
-    return [verdicts[sheet.id] for sheet in sheets], dict(sum_calls(results, False).failed_tries)
+    return verdicts, dict(sum_calls(results, False).failed_tries)
 
 
 def _measured(
-    pin: JudgePin, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
+    pin: JudgePin,
+    sheets: Sequence[Sheet],
+    backwards: Sequence[Sheet],
+    verdicts: Mapping[str, Verdicts],
 ) -> dict[str, Any]:
     """Return the measurement on the sheets alone, which the store keeps unencrypted."""
-    judged = list(_judged(sheets, verdicts))
+    calls = {sheet.id: _judged(sheet, verdicts[sheet.id]) for sheet in sheets}
+    judged = [row for call in calls.values() for row in call]
+    positions = measure_positions(
+        [calls[sheet.id] for sheet in sheets if len(sheet.parts) > 1],
+        [_judged(sheet, verdicts[sheet.id]) for sheet in backwards],
+    )
     decided = [row.verdict for row in judged]
     names = _names(sheets)
     measured: dict[str, Any] = {
@@ -142,20 +163,24 @@ def _measured(
         "digest": record_digest(pin),
         "sheets": _sheets_digest(sheets),
         "criteria": len(judged),
-        "ungraded": decided.count(None),
+        "unparsed": decided.count(None),
         "accuracy": [
             {
                 "by": accuracy.by,
                 "group": accuracy.group,
                 "sensitivity": _rate(accuracy.sensitivity),
                 "specificity": _rate(accuracy.specificity),
+                "parsed": _rate(accuracy.parsed),
             }
-            for accuracy in measure_judge(judged)
+            for accuracy in (*measure_judge(judged), *positions)
         ],
         "kappa": cohen_kappa([row.truth for row in judged], decided),
         "verdicts": [
             {"sheet": sheet, "criterion": criterion, "truth": row.truth, "verdict": row.verdict}
             for (sheet, criterion, _), row in zip(names, judged, strict=True)
+        ],
+        "reversed": [
+            {"sheet": sheet.id, "verdicts": list(verdicts[sheet.id])} for sheet in backwards
         ],
     }
     # Floats are rounded, so that they do not depend on the order of a summation.
@@ -175,11 +200,11 @@ def _sheets_digest(sheets: Sequence[Sheet]) -> str:
 
 
 def _compared(
-    study: Study, name: str, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
+    study: Study, name: str, sheets: Sequence[Sheet], verdicts: Mapping[str, Verdicts]
 ) -> dict[str, Any]:
     """Return the agreement with the study's other judges, and the bias towards its own family: the
     latter rests on episodes of the study, and stays in the study's folder."""
-    decided = [verdict for sheet in verdicts for verdict in sheet]
+    decided = [verdict for sheet in sheets for verdict in verdicts[sheet.id]]
     by_judge = _others(study, name, _sheets_digest(sheets))
     bias = _bias(study, name)
     return {
@@ -190,10 +215,12 @@ def _compared(
     }
 
 
-def _judged(sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]) -> Iterator[Judged]:
-    for sheet, decided in zip(sheets, verdicts, strict=True):
-        for part, truth, verdict in zip(sheet.parts, sheet.truths, decided, strict=True):
-            yield Judged(sheet.id, sheet.stratum, part.dimension, sheet.style, truth, verdict)
+def _judged(sheet: Sheet, verdicts: Verdicts) -> list[Judged]:
+    name = sheet.id.removesuffix(_REVERSED)  # the same answer: what is right of both goes together
+    return [
+        Judged(name, sheet.stratum, part.dimension, sheet.style, truth, verdict)
+        for part, truth, verdict in zip(sheet.parts, sheet.truths, verdicts, strict=True)
+    ]
 
 
 def _rate(rate: Rate) -> dict[str, Any]:
@@ -201,7 +228,6 @@ def _rate(rate: Rate) -> dict[str, Any]:
         "rate": rate.mean,
         "interval": rate.interval,
         "criteria": rate.answers,
-        "ungraded": rate.missing,
         "sheets": rate.instances,
     }
 

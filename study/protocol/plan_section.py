@@ -31,6 +31,7 @@ class JudgeRuleSection(Section):
     min_sensitivity: float | None = Field(default=None, ge=0, le=1)
     min_specificity: float | None = Field(default=None, ge=0, le=1)
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
+    min_parsed: float | None = Field(default=None, ge=0, le=1)
     min_criteria: Annotated[int, Field(ge=400, le=100_000)] = 400  # spec/statistics.md, C3
 
 

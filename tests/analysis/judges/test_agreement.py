@@ -78,14 +78,15 @@ def test_rates_are_of_what_was_graded_and_wider_where_criteria_share_a_sheet() -
     assert wide[1] - wide[0] > 2.5 * (high - low)
 
 
-def test_what_a_judge_left_ungraded_is_no_error() -> None:
+def test_a_verdict_that_cannot_be_read_is_right_in_no_rate() -> None:
     judged = [
         Judged("s", "t", "SR", "correct", True, True),
         Judged("s", "t", "SR", "correct", True, None),
         Judged("u", "t", "DH", "injected", False, True),
     ]
     found = {(each.by, each.group): each for each in measure_judge(judged)}
-    assert (found["", ""].sensitivity.mean, found["", ""].sensitivity.missing) == (1.0, 1)
+    assert (found["", ""].sensitivity.mean, found["", ""].parsed.mean) == (0.5, 2 / 3)
+    assert found["style", "injected"].parsed.mean == 1.0
     assert found["style", "injected"].specificity.mean == 0.0
     assert found["style", "injected"].sensitivity.mean is None
     assert set(found) == {

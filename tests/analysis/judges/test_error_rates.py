@@ -12,7 +12,7 @@ import pytest
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.judges.columns import JudgeFacts, judge_column, judge_departures
-from analysis.judges.error_rates import correct_estimate, read_rates, shortfall
+from analysis.judges.error_rates import Errors, correct_estimate, read_rates, shortfall
 from analysis.plan.describe import describe_plan, rule_words
 from analysis.plan.presets import basic_plan
 from analysis.stats.intervals import GapEstimate
@@ -39,9 +39,12 @@ RATES = read_rates(CHECK, "here")
 
 
 def test_rates_are_worked_out_from_the_verdicts() -> None:
-    assert (RATES.criteria, RATES.sensitivity.missing) == (405, 5)
-    assert RATES.sensitivity.mean == 0.9
+    assert RATES.criteria == 405
+    # Of the 205 that are met, five were left without a verdict: they are met and not judged so.
+    assert RATES.sensitivity.mean == pytest.approx(180 / 205)
     assert RATES.specificity.mean == 0.85
+    assert RATES.parsed.mean == pytest.approx(400 / 405)
+    assert (RATES.errors.sensitivity.mean, RATES.errors.specificity.mean) == (0.9, 0.85)
     # Agreement of 350 in 400; by chance ½ · 210/400 + ½ · 190/400 = ½: (0.875 − 0.5) / 0.5.
     assert RATES.kappa == pytest.approx(0.75)
 
@@ -82,11 +85,8 @@ def test_intervals_hold_the_true_gap_as_often_as_they_say() -> None:
     for _ in range(600):
         # The judge is measured on 200 criteria of each kind, then grades two arms of n scores.
         right = rng.binomial(200, (se, sp))
-        rates = replace(
-            RATES,
-            sensitivity=rate_of((i, i < right[0]) for i in range(200)),
-            specificity=rate_of((i, i < right[1]) for i in range(200)),
-        )
+        errors = Errors(*(rate_of((i, i < count) for i in range(200)) for count in right))
+        rates = replace(RATES, errors=errors)
         arms = [rng.normal(mean, 0.1, n) for mean in (0.5 + true, 0.5)]
         public, private = (p * se + (1 - p) * (1 - sp) for p in arms)
         gap = float(public.mean() - private.mean())
@@ -100,12 +100,18 @@ def test_intervals_hold_the_true_gap_as_often_as_they_say() -> None:
 
 def test_a_plan_says_what_it_asks_and_a_judge_that_misses_is_told_where() -> None:
     rule = JudgeRule("judge", record_digest(PIN), 0.95, 0.8, 0.7, 400)
-    assert shortfall(rule, RATES) == "sensitivity 0.900, the plan asks for 0.95 or more"
-    assert shortfall(replace(rule, min_sensitivity=0.9), RATES) == ""
+    assert shortfall(rule, RATES) == "sensitivity 0.878, the plan asks for 0.95 or more"
+    assert shortfall(replace(rule, min_sensitivity=0.87), RATES) == ""
     few = shortfall(replace(rule, min_sensitivity=None, min_kappa=0.9, min_criteria=500), RATES)
     assert few == (
         "405 criteria, the plan asks for 500 or more; kappa 0.750, the plan asks for 0.9 or more"
     )
+    reads = replace(rule, min_sensitivity=None, min_parsed=0.99)
+    assert shortfall(reads, RATES) == (
+        "share of parsed verdicts 0.988, the plan asks for 0.99 or more"
+    )
+    assert shortfall(replace(reads, min_parsed=0.98), RATES) == ""
+    assert "a share of parsed verdicts of 0.99 or more" in rule_words(reads)
     assert "not measured" in shortfall(rule, None)
     assert "not measured" in shortfall(replace(rule, pin="sha256:another"), RATES)
     words = rule_words(rule)
@@ -136,7 +142,7 @@ def test_a_column_is_withheld_with_its_reason_or_shows_gaps_freed_of_errors(
         assert row.interval[0] < row.corrected < row.interval[1]
     plan = replace(records.plan, judges=(JudgeRule("judge", record_digest(PIN), 0.95),))
     column = judge_column(plan, table, facts)
-    assert column.withheld.startswith("sensitivity 0.900")
+    assert column.withheld.startswith("sensitivity 0.878")
     assert column.gaps == ()
     told = judge_departures(plan, [column], [0, 1, 2])
     assert told[0] == f"The column of judge judge is withheld: {column.withheld}."

@@ -82,7 +82,7 @@ def test_a_check_finds_that_it_is_not_to_be_trusted() -> None:
     judge = build_judge(pin_judge(PIN))
     truths: list[bool | None] = []
     said: list[bool | None] = []
-    for sheet in make_sheets([("compute_average", "2", "easy")], 200, INSTALLED):
+    for sheet in make_sheets([("compute_average", "3", "easy")], 200, INSTALLED):
         given = Submission(sheet.task, sheet.answer)
         truths += sheet.truths
         said += judge_criteria(judge, given, sheet.parts, forget)

@@ -33,7 +33,9 @@ judges:
   second: {{provider: openai, model: second-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
 """
 FEW = 80  # criteria, where a small check shows as much
-STRATA = [("count_circles", "2", "easy"), ("hubble_constant", "2", "easy")]
+STRATA = [
+    (name, INSTALLED.family(name).version, "easy") for name in ("count_circles", "hubble_constant")
+]
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
 BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
 ORDERS = ("true for every", "Mark each as met", "with met true")
@@ -91,7 +93,7 @@ def test_a_judge_that_is_right_is_told_so(study: tuple[Path, Served], truth: Rul
     result = check(folder, "first", 400)
     assert result.exit_code == 0, result.output
     body = json.loads(result.stdout)
-    assert (body["kappa"], body["ungraded"]) == (1.0, 0)
+    assert (body["kappa"], body["unparsed"]) == (1.0, 0)
     assert body["criteria"] >= 400
     for which in ("sensitivity", "specificity"):
         assert set(rates(body, which).values()) <= {1.0, None}
@@ -100,6 +102,9 @@ def test_a_judge_that_is_right_is_told_so(study: tuple[Path, Served], truth: Rul
         assert whole["sheets"] < whole["criteria"]
     kept = json.loads((folder / "judges" / "first.json").read_text())
     assert len(kept.pop("verdicts")) == body["criteria"]
+    backwards = kept.pop("reversed")
+    assert all(None not in each["verdicts"] for each in backwards)
+    assert all(len(each["verdicts"]) > 1 for each in backwards)
     assert kept == body
     asked = len(served.requests)
     assert check(folder, "first", 400).stdout == result.stdout
@@ -134,8 +139,64 @@ def test_yes_to_all_has_no_skill_and_garbage_no_rates(study: tuple[Path, Served]
     assert (whole["sensitivity"]["rate"], whole["specificity"]["rate"], body["kappa"]) == (1, 0, 0)
     served.always = completion("yes")
     body = json.loads(check(folder, "second").stdout)
-    assert body["ungraded"] == body["criteria"]
-    assert (body["accuracy"][0]["sensitivity"]["rate"], body["kappa"]) == (None, None)
+    assert body["unparsed"] == body["criteria"]
+    whole = body["accuracy"][0]
+    shares = [whole[which]["rate"] for which in ("sensitivity", "specificity", "parsed")]
+    assert (shares, body["kappa"]) == ([0, 0, 0], None)
+
+
+def test_verdicts_that_cannot_be_read_are_right_in_no_rate(
+    study: tuple[Path, Served], truth: Rule
+) -> None:
+    folder, served = study
+    good = reply(truth)
+
+    def moody(request: Json) -> Answer:
+        injected = any(order in request["messages"][1]["content"] for order in ORDERS)
+        return completion("I had rather not.") if injected else good(request)
+
+    served.always = moody
+    body = json.loads(check(folder, "first").stdout)
+    parsed = rates(body, "parsed")
+    assert parsed["style", "injected"] == 0.0
+    assert {parsed[group] for group in parsed if group[0] == "style"} == {0.0, 1.0}
+    assert parsed["", ""] == 1 - body["unparsed"] / body["criteria"]
+    specificity = rates(body, "specificity")
+    assert specificity["style", "injected"] == 0.0
+    whole = specificity["", ""]
+    assert whole is not None
+    assert 0.5 < whole < 1.0
+    assert body["kappa"] == 1.0  # among what could be read
+
+
+def test_a_judge_that_minds_the_order_is_found_out(study: tuple[Path, Served], truth: Rule) -> None:
+    folder, served = study
+
+    def tired(request: Json) -> Answer:
+        """Right on what is asked first, and yes to all that follows."""
+        text = request["messages"][1]["content"]
+        found = BLOCK.search(text)
+        assert found is not None
+        listed = [
+            {"id": id_, "evidence": "", "met": id_ != "c1" or truth(found[2], each)}
+            for id_, each in ASKED.findall(text[found.end() :])
+        ]
+        return completion(json.dumps({"verdicts": listed}))
+
+    served.always = tired
+    body = json.loads(check(folder, "first").stdout)
+    specificity = rates(body, "specificity")
+    places = {group: rate for (by, group), rate in specificity.items() if by == "position"}
+    assert set(places) == {"first", "last", "as given", "order reversed"}
+    assert (places["first"], places["last"]) == (1.0, 0.0)
+    counts = {
+        group["group"]: group["specificity"]["criteria"] + group["sensitivity"]["criteria"]
+        for group in body["accuracy"]
+        if group["by"] == "position"
+    }
+    # In both orders: what stands first in one stands last in the other.
+    assert counts["first"] == counts["last"]
+    assert counts["as given"] == counts["order reversed"]
 
 
 def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
@@ -152,8 +213,12 @@ def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
     served.always = right
     before = len(served.requests)
     assert check(folder, "first").exit_code == 0
-    sheets = len(make_sheets(STRATA, FEW, INSTALLED))
-    assert len(served.requests) - before == sheets - kept
+    assert len(served.requests) - before == calls() - kept
+
+
+def calls() -> int:
+    """Calls of a small check: each sheet once, and in reverse order if it has several parts."""
+    return sum(1 + (len(sheet.parts) > 1) for sheet in make_sheets(STRATA, FEW, INSTALLED))
 
 
 PRICES = """\
@@ -168,16 +233,16 @@ def test_a_check_counts_in_the_budget_and_goes_on_when_that_is_raised(
     folder, served = study
     served.always = reply(truth)
     (folder / "prices.yaml").write_text(PRICES)
-    path, sheets = folder / "study.yaml", len(make_sheets(STRATA, FEW, INSTALLED))
+    path, asked = folder / "study.yaml", calls()
     whole = path.read_text()
     path.write_text(f"{whole}prices: prices.yaml\nbudget: {{judges: {{first: 0.1}}}}\n")
     result = check(folder, "first")
     assert (result.exit_code, "does not pay for the rest" in result.stderr) == (1, True)
     assert len(served.requests) == 2  # 0.03, then 0.06 set aside; 0.06 and 0.06 are more than 0.1
     assert not list((folder / "store").glob("checks/*"))
-    path.write_text(f"{whole}prices: prices.yaml\nbudget: {{run: {0.03 * sheets + 0.04}}}\n")
+    path.write_text(f"{whole}prices: prices.yaml\nbudget: {{run: {0.03 * asked + 0.04}}}\n")
     assert check(folder, "first").exit_code == 0
-    assert len(served.requests) == sheets
+    assert len(served.requests) == asked
     # Another judge's check is not paid for by this one, but the wave's grading counts neither.
     assert check(folder, "second").exit_code == 0
 
