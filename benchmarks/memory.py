@@ -42,8 +42,8 @@ from generators.grading import (
     headline_parts,
     key_fraction,
     score_verdicts,
-    ungated,
 )
+from generators.grading.checks import ungated
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from generators.title import marker_of, title_of

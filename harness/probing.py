@@ -7,11 +7,11 @@ those of the rubric's exact checks that differ from instance to instance: values
 everywhere prove nothing.
 
 A text probe measures if a model finds the text of public instances likelier than that of private
-ones. The text is what a crawler would have seen of a release: the task's name and prompt, then of
-each input file its SHA-256 and path, as ``sha256sum`` prints them, and the beginning of a text
-file. The part that all instances of a stratum share comes first and is only context; the measures
-of ``harness.models.token_logprobs`` are of the rest, which no other instance has. Both arms are
-treated alike.
+ones. The text is what a crawler would have seen of a release: the task's name and prompt, then
+the title with the marker, and of each input file its SHA-256 and path, as ``sha256sum`` prints
+them, and the beginning of a text file. The part that all instances of a stratum share comes first
+and is only context; the measures of ``harness.models.token_logprobs`` are of the rest, which no
+other instance has. Both arms are treated alike.
 
 Each result is stored once, under a name of its own.
 """
@@ -225,7 +225,15 @@ def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | No
 
 def text_digest() -> str:
     """Return the digest of how texts are made and measured."""
-    return digest_value({"opening": OPENING, "most": MOST, "examples": EXAMPLES, "share": SHARE})
+    return digest_value(
+        {
+            "parts": ["family", "task", "title and marker", "files"],
+            "opening": OPENING,
+            "most": MOST,
+            "examples": EXAMPLES,
+            "share": SHARE,
+        }
+    )
 
 
 def run_text_probe(
@@ -252,7 +260,9 @@ def run_text_probe(
 def _text_of(instance: TaskInstance) -> str:
     brief = instance.brief
     files = "\n".join(_listed(asset) for asset in brief.assets if asset.data)
-    return f"{instance.spec.family}\n\n{brief.prompt.rstrip()}\n\n{files}".rstrip()
+    # What the instances of a stratum share goes first, as context.
+    headline, _, task = brief.prompt.partition("\n\n")
+    return f"{instance.spec.family}\n\n{task.rstrip()}\n\n{headline}\n{files}".rstrip()
 
 
 def _listed(asset: Asset) -> str:
