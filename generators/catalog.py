@@ -37,7 +37,7 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
         "count_circles@3": partial(_load, "generators.basics.count_circles"),
         "cepheid_calibration@2": partial(_load, "generators.physics.cepheid_calibration"),
         "hubble_constant@2": partial(_load, "generators.physics.hubble_constant"),
-        "invariant_mass_reconstruction@2": partial(
+        "invariant_mass_reconstruction@3": partial(
             _load, "generators.physics.invariant_mass_reconstruction"
         ),
         "lissajous_figures@2": partial(_load, "generators.physics.lissajous_figures"),

@@ -253,12 +253,16 @@ READ_FROM = {
     "fit": {"fitted_function", "fit_function", "fit_function_offset"},
     "H0": {"h_estimation"},
     "sigma_H0": {"h_stdev_estimation"},
-    "layer_radii_m": set(),  # the calorimeter's radius is a row beside theirs
-    "ecal_radius_m": set(),
-    "events": {"invariant_masses", "no_of_particles"}
-    | {"new_particle_mass", "new_particle_decay_width"},
-    "mass_GeV": {"new_particle_mass"},
-    "width_GeV": {"new_particle_decay_width"},
+    "radii_m": {"detector_radii"},
+    "gains_MeV": {"module_gains"},
+    "field_T": {"magnetic_field"},
+    "muon_pairs": {"muon_pairs"},
+    "events": {"invariant_masses", "all_events", "muon_pairs", "particle_mass"}
+    | {"particle_width", "background_slope", "signal_fraction"},
+    "mass_GeV": {"particle_mass"},
+    "width_GeV": {"particle_width"},
+    "slope_per_GeV": {"background_slope"},
+    "signal_fraction": {"signal_fraction"},
     "faulty": {"faulty_supplies", "notfaulty_supplies", "supplies_frequency", "supply_batch"}
     | {"supply_manufacturing_machine", "faulty_machines", "not_faulty_machines"},
     "machines": {"faulty_machines", "not_faulty_machines"},
