@@ -17,6 +17,8 @@ from generators.grading.rubric import check_answer
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
 
+# Metarubrics of numbers that stand in no list of items.
+READINGS = {"detector_radii", "module_gains", "magnetic_field"}
 FAMILIES = {
     family.name: family
     for family in INSTALLED.families()
@@ -161,8 +163,8 @@ def doubled(value):
 def test_items_given_twice_with_different_values_are_not_read(name):
     key = key_of(name)
     assert doubled(key) != key
-    # The radii of the detector are no items; half of an answer is not taken back by the other.
-    assert earned(name, Answer(doubled(key))) <= BY_NAME | {"detector_dimensions"}
+    # Readings of an instrument are no items; half of an answer is not taken back by the other.
+    assert earned(name, Answer(doubled(key))) <= BY_NAME | READINGS
 
 
 @in_each_family
@@ -193,7 +195,7 @@ def test_the_truth_among_more_than_anyone_lists_earns_nothing(name):
     }
     flooded = key | {path: [*value, *fillers(value)] for path, value in lists.items()}
     assert lists
-    assert earned(name, Answer(flooded)) <= {"detector_dimensions"}
+    assert earned(name, Answer(flooded)) <= READINGS
 
 
 # No number of an ordinary size: one of those could be right.
