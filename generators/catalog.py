@@ -42,6 +42,7 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
         ),
         "lissajous_figures@2": partial(_load, "generators.physics.lissajous_figures"),
         "order_statistics@1": partial(_load, "generators.ladder.order_statistics"),
+        "program_repair@1": partial(_load, "generators.ladder.program_repair"),
         "sequence_variants@1": partial(_load, "generators.ladder.sequence_variants"),
         "table_analytics@1": partial(_load, "generators.ladder.table_analytics"),
     }

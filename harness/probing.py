@@ -24,7 +24,15 @@ from functools import lru_cache, partial, reduce
 from itertools import takewhile
 
 from generators.catalog import Catalog
-from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
+from generators.grading import (
+    Answer,
+    Check,
+    Rubric,
+    check_answer,
+    hidden_inputs,
+    parse_answer,
+    score_verdicts,
+)
 from generators.seed import Seed
 from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
 from harness.agent import buy_reply
@@ -100,8 +108,9 @@ EXAMPLES = 3  # instances that show which criteria differ
 
 def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...] | None:
     """Return the question on an instance; None if it has no closed-book form: no criterion that
-    differs between instances, or files that only need to exist."""
-    if instance.brief.exists or not _differing(instance.spec, catalog):
+    differs between instances, files that only need to exist, or a program that must be run."""
+    unprobed = instance.brief.exists or hidden_inputs(instance.rubric)
+    if unprobed or not _differing(instance.spec, catalog):
         return None
     family = catalog.family(instance.spec.family, instance.spec.version)
     if isinstance(family, ClosedBook):
