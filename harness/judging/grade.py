@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from generators.grading import Answer, Part, needs_runs, passes, ungated
+from generators.grading import Answer, Part, Rubric, check_facts, needs_runs
 from generators.task import Brief, TaskInstance
 from harness.build_model import JUDGES, build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
@@ -99,9 +99,7 @@ def judge_episode(
 def _seen_in_runs(part: Part, answer: Answer | None) -> bool | None:
     """The verdict on what the answer's program printed, which no judge is asked; None for all
     else."""
-    if part.check is None or not needs_runs(part.check):
-        return None
-    return passes(ungated(part.check), answer)
+    return check_facts(Rubric((part,)), answer)[0] if needs_runs(part.check) else None
 
 
 def submission_of(instance: TaskInstance, episode: Episode, look: int | None = None) -> Submission:
