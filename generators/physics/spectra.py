@@ -1,6 +1,6 @@
 """Spectra of emission lines: a fixed laboratory set, seen with lines missing and redshifted.
 
-Drawn as bars or as a strip, 2300 × 290 grey pixels at exactly 6 to the nanometre, so that a
+Drawn as bars or as a strip, 2000 × 290 grey pixels at exactly 6 to the nanometre, so that a
 centroid of a line, read against the scale's tick marks, gives its wavelength (spec/physics.md,
 §1). Values of columns come from ``math.erf`` alone and are rounded to whole grey levels, such that
 the last bits of the C library's erf do not show.
@@ -25,28 +25,30 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-# Wavelength in nm, and relative intensity.
+# Wavelength in air (nm), and a relative intensity of our own. All are permitted lines of neutral
+# atoms that lamps show: H, He, Li, Na, Mg, Ca and Hg (J. E. Sansonetti and W. C. Martin, Handbook
+# of Basic Atomic Spectroscopic Data, NIST Standard Reference Database 108).
 LAB_LINES: tuple[tuple[float, float], ...] = (
-    (656.3, 1.0),
-    (500.7, 0.9),
-    (589.0, 0.85),
-    (589.6, 0.8),
-    (486.1, 0.75),
-    (495.9, 0.65),
-    (587.6, 0.6),
-    (658.3, 0.55),
-    (654.8, 0.5),
-    (434.0, 0.45),
-    (671.6, 0.38),
-    (673.1, 0.34),
-    (410.2, 0.3),
-    (667.8, 0.27),
-    (630.0, 0.23),
-    (518.4, 0.2),
-    (447.1, 0.17),
-    (422.7, 0.15),
-    (636.4, 0.12),
-    (438.3, 0.1),
+    (656.279, 1.0),  # H
+    (501.568, 0.9),  # He
+    (588.995, 0.85),  # Na
+    (589.592, 0.8),  # Na
+    (486.135, 0.75),  # H
+    (492.193, 0.65),  # He
+    (587.562, 0.6),  # He
+    (546.074, 0.55),  # Hg
+    (670.776, 0.5),  # Li
+    (434.047, 0.45),  # H
+    (518.360, 0.38),  # Mg
+    (517.268, 0.34),  # Mg
+    (410.174, 0.3),  # H
+    (667.815, 0.27),  # He
+    (610.354, 0.23),  # Li
+    (435.833, 0.2),  # Hg
+    (447.148, 0.17),  # He
+    (422.673, 0.15),  # Ca
+    (471.315, 0.12),  # He
+    (402.619, 0.1),  # He
 )
 
 # Conditions for a readable spectrum.
@@ -58,10 +60,10 @@ MATCH = 0.06  # nm
 ID_DIGITS = 10  # of galaxies and stars: few enough to read, and no two instances share one
 
 # The drawing, in pixels; rows count from the top.
-WIDTH, HEIGHT = 2300, 290
-LEFT, RIGHT = 120, 2220  # the columns centred on the ends of the scale
+WIDTH, HEIGHT = 2000, 290  # no side above what models are shown unscaled
+LEFT, RIGHT = 120, 1920  # the columns centred on the ends of the scale
 PER_NM = 6
-SHORTEST, LONGEST = 400, 750  # nm
+SHORTEST, LONGEST = 400, 700  # nm
 SIGMA = 0.15  # nm
 REACH = 12  # columns either side of a line in which it shows
 BASE = 200  # first row below the plot
@@ -78,9 +80,7 @@ _NUMBERS_ROW, _LABEL_ROW, _TITLE_ROW = 215, 250, 14
 # the difference of erf between the column's edges.
 _AREA = SIGMA * math.sqrt(math.pi / 2.0) * PER_NM
 _TO_ERF = 1.0 / (PER_NM * SIGMA * math.sqrt(2.0))
-# The last bits of erf depend on the C library. Four lines of the laboratory's lie in their
-# columns as the brightest does, so their tops are .1, .3, .5 and .9 of it: halfway between two
-# greys of a strip. So many decimals hide those bits.
+# The last bits of erf depend on the C library; so many decimals hide them.
 _DECIMALS = 10
 
 
@@ -148,7 +148,7 @@ def is_identifiable(z: float, kept: Iterable[bool]) -> bool:
 def _explanations(seen: Sequence[float]) -> list[tuple[float, float]]:
     """The intervals of redshift in which each line seen lies on some lab line.
 
-    Lab lines are at least 0.6 nm apart, so intervals of different identifications are disjoint.
+    Lab lines are at least 0.5 nm apart, so intervals of different identifications are disjoint.
     """
     ranges = [(0.0, LARGEST_Z)]
     for wavelength in seen:

@@ -1,4 +1,3 @@
-from .programs import with_printed
 from .result import CRITERION_RATE, NULL_SCORE, SOLVER_SCORE, Survey, Validation
 from .scores import PERTURBED_RATE, perturb_answer
 from .validate import survey
@@ -12,5 +11,4 @@ __all__ = [
     "Validation",
     "perturb_answer",
     "survey",
-    "with_printed",
 ]

@@ -7,6 +7,7 @@ from generators.physics.cepheid_calibration.parameters import (
     BY_DIFFICULTY,
     LAB_IMAGE,
     NAME,
+    PICTURE_BYTES,
     TABLE,
     Parameters,
     image_path,
@@ -24,18 +25,18 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
     files = InputFiles()
     files.add_text(TABLE, "text/csv", write_table(sample.galaxies))
     lab = paint_bars(f"Laboratory spectrum, plate {sample.plate}", lab_spectrum())
-    files.add_picture(LAB_IMAGE, encode_page(lab), lab)
+    files.add_picture(LAB_IMAGE, encode_page(lab), lab, PICTURE_BYTES)
     lines = dict(sample.lines)
     for galaxy in sample.galaxies:
         if galaxy.z is not None:
             page = paint_bars(f"Galaxy {galaxy.id}", observe(galaxy.z, lines[galaxy.id]))
-            files.add_picture(image_path(galaxy.id), encode_page(page), page)
+            files.add_picture(image_path(galaxy.id), encode_page(page), page, PICTURE_BYTES)
     return Drawn(files, make_truth(parameters, sample), {"redraws": sample.redraws})
 
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's cepheid_calibration
     name=NAME,
-    version="2",
+    version="3",
     summary="calibrate Cepheids' period and luminosity with redshifts read off spectra",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,

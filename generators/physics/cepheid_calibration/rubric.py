@@ -6,11 +6,12 @@ See spec/physics.md, §2; gates as R8.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
 from generators.grading import (
+    Check,
     Gated,
     ItemList,
     ItemNumber,
@@ -18,41 +19,38 @@ from generators.grading import (
     ItemRecall,
     ListsItem,
     Metarubric,
+    NumberWithin,
     OmitsItem,
     Row,
     Rubric,
     ShareOf,
-    ValueEquals,
     fill_rubric,
     number_between,
 )
 from generators.physics.cepheid_calibration.parameters import (
-    FIT,
+    GATE_TOLERANCE,
     NAME,
-    NEAR,
+    NEAREST,
     OFFSETS,
     P_MISSING,
     PERIODS,
-    REDSHIFTS,
     SCATTER,
     SLOPES,
-    Z_TOLERANCE,
     Parameters,
 )
+from generators.physics.cepheid_calibration.sample import Relation, farthest_z
 from generators.physics.spectra import ID_DIGITS
 from generators.task import GroundTruth
 
-_LIST = ItemList(("redshifts",), "id")
+_LIST = ItemList(("cepheids",), "id")
 _SOURCE = "redshifts.cepheid_id"
-_NEAR = NEAR * Z_TOLERANCE
 
 
 ANSWER_SCHEMA = answer_schema(
     NAME,
     {
-        "redshifts": list_of(record_of(id=TEXT, z=NUMBER)),
+        "cepheids": list_of(record_of(id=TEXT, z=NUMBER, M=NUMBER)),
         **dict.fromkeys(("a", "sigma_a", "b", "sigma_b"), NUMBER),
-        "fit": {"enum": [FIT, "linear_through_zero", "other"]},
     },
 )
 
@@ -65,28 +63,32 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     precise = ItemPrecision(_LIST, used, source=_SOURCE)
     ample = ItemRecall(_LIST, used, source=_SOURCE)
     # ... and a line without its redshifts is a guess (R8e).
-    read = ShareOf(tuple(_redshift_within(row, _NEAR) for row in redshifts))
+    read = ShareOf(tuple(_redshift_near(row, GATE_TOLERANCE) for row in redshifts))
     form = form_criteria(NAME, ANSWER_SCHEMA, 0.2)
-    metarubrics = (*form, *_lists(precise, ample), *_fit(read))
+    (result,) = truth.table("results").records()
+    metarubrics = (*form, *_lists(precise, ample, read), *_fit(read, result))
     return fill_rubric(metarubrics, dict(truth.tables))
 
 
-def _redshift_within(row: Row, tolerance: float) -> ItemNumber:
+def _redshift_near(row: Row, tolerance: float) -> ItemNumber:
     z = float(row["z"])
     return ItemNumber(_LIST, str(row["cepheid_id"]), "z", z - tolerance, z + tolerance)
 
 
-def _redshift(row: Row) -> ItemNumber:
-    low, high = float(row["z_min"]), float(row["z_max"])
-    return ItemNumber(_LIST, str(row["cepheid_id"]), "z", low, high)
+def _within(field: str) -> Callable[[Row], ItemNumber]:
+    def check(row: Row) -> ItemNumber:
+        low, high = float(row[f"{field}_min"]), float(row[f"{field}_max"])
+        return ItemNumber(_LIST, str(row["cepheid_id"]), field, low, high)
+
+    return check
 
 
-def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
+def _lists(precise: Check, ample: Check, read: Check) -> tuple[Metarubric, ...]:
     return (
         Metarubric(
             "cepheids_with_data",
             "DH",
-            2.0,
+            1.5,
             "The answer lists the Cepheid {cepheid_id} among those used.",
             lambda row: Gated(ListsItem(_LIST, str(row["cepheid_id"])), precise),
             "redshifts",
@@ -94,7 +96,7 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
         Metarubric(
             "cepheids_without_data",
             "DH",
-            2.0,
+            1.5,
             "The answer does not list the Cepheid {cepheid_id} (which lacks: {lacks}) among those "
             "used.",
             lambda row: Gated(OmitsItem(_LIST, str(row["cepheid_id"])), ample),
@@ -103,36 +105,43 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
         Metarubric(
             "estimated_redshifts",
             "IM",
-            14.0,
+            10.5,
             "The answer states that the redshift of the Cepheid {cepheid_id} is {z:.6f}: anything "
             "from {z_min:.6f} to {z_max:.6f}.",
-            _redshift,
+            _within("z"),
+            "redshifts",
+        ),
+        Metarubric(
+            "absolute_magnitudes",
+            "SR",
+            3.0,
+            "The answer states that the absolute magnitude of the Cepheid {cepheid_id} is "
+            "{M:.4f}: anything from {M_min:.4f} to {M_max:.4f}.",
+            lambda row: Gated(_within("M")(row), read),
             "redshifts",
         ),
     )
 
 
-def _fit(read: ShareOf) -> tuple[Metarubric, ...]:
-    def value(key: str, weight: float, name: str, what: str) -> Metarubric:
+def _fit(read: Check, result: Row) -> tuple[Metarubric, ...]:
+    def value(key: str, weight: float, name: str, what: str, gate: Check) -> Metarubric:
         text = (
             f"The answer states that {what} is {{{name}:.5f}}: anything from {{{name}_min:.5f}} "
-            f"to {{{name}_max:.5f}}"
+            f"to {{{name}_max:.5f}}."
         )
-        check = number_between(name, f"{name}_min", f"{name}_max", read)
-        return Metarubric(key, "SR", weight, f"{text}.", check, "results", True)
+        check = number_between(name, f"{name}_min", f"{name}_max", gate)
+        return Metarubric(key, "SR", weight, text, check, "results", headline=True)
 
+    def beside(name: str) -> ShareOf:  # the error of a value that is wrong is a guess (R8b)
+        within = NumberWithin((name,), float(result[f"{name}_min"]), float(result[f"{name}_max"]))
+        return ShareOf((read, within), share=1.0)
+
+    slope, offset = "the slope a", "the offset b"
     return (
-        Metarubric(
-            "fitted_function",
-            "SR",
-            1.0,
-            "The answer states that a straight line with slope and offset both free was fitted.",
-            Gated(ValueEquals(("fit",), FIT), read),
-        ),
-        value("estimated_a", 8.0, "a", "the slope a"),
-        value("estimated_b", 8.0, "b", "the offset b"),
-        value("estimated_a_sigma", 3.0, "sigma_a", "the uncertainty of the slope a"),
-        value("estimated_b_sigma", 3.0, "sigma_b", "the uncertainty of the offset b"),
+        value("estimated_a", 9.0, "a", slope, read),
+        value("estimated_b", 9.0, "b", offset, read),
+        value("estimated_a_sigma", 3.5, "sigma_a", f"the uncertainty of {slope}", beside("a")),
+        value("estimated_b_sigma", 3.5, "sigma_b", f"the uncertainty of {offset}", beside("b")),
     )
 
 
@@ -177,13 +186,16 @@ def _middle(span: tuple[float, float]) -> float:
 def _answer(
     line: tuple[float, float], errors: tuple[float, float], numbers: Sequence[int] = ()
 ) -> dict[str, Any]:
-    z = _middle(REDSHIFTS)
+    z = farthest_z(Relation(*line)) * (1.0 + NEAREST) / 2.0
+    cepheids = [
+        {"id": f"CEPH_{number:0{ID_DIGITS}d}", "z": z, "M": line[1] + line[0] / 2}
+        for number in numbers
+    ]
     return {
         "task": NAME,
-        "redshifts": [{"id": f"CEPH_{number:0{ID_DIGITS}d}", "z": z} for number in numbers],
+        "cepheids": cepheids,
         "a": line[0],
         "sigma_a": errors[0],
         "b": line[1],
         "sigma_b": errors[1],
-        "fit": FIT,
     }

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from generators.physics.cepheid_calibration.parameters import (
     DECIMALS,
-    DECOY_DISTANCES,
     DECOYS,
+    FAINTEST,
     FEWEST_ROWS,
     HUBBLE,
     LIGHT_SPEED,
+    NEAREST,
     OFFSETS,
     P_LINE,
     P_MISSING,
     PERIODS,
-    REDSHIFTS,
+    REACH,
     SCATTER,
     SLOPES,
     SMALLEST_SPREAD,
@@ -75,6 +76,13 @@ def distance_of(z: float) -> float:
     return LIGHT_SPEED * z / HUBBLE
 
 
+def farthest_z(relation: Relation) -> float:
+    """The redshift at which a Cepheid of the shortest period, and so the faintest, has the mean
+    magnitude REACH."""
+    absolute = relation.slope * (math.log10(PERIODS[0]) - 1.0) + relation.offset
+    return math.pow(10.0, (REACH - absolute - 25.0) / 5.0) * HUBBLE / LIGHT_SPEED
+
+
 def spread(values: Sequence[float]) -> float:
     """Sum of squares about the mean."""
     mean = math.fsum(values) / len(values)
@@ -125,17 +133,16 @@ def draw_galaxy(
 ) -> Galaxy:
     """One galaxy. All is drawn, used or not, so that no probability shifts another draw."""
     has_spectrum = stream.chance(parameters.p_spectrum)
-    z = round(stream.uniform(*REDSHIFTS), _Z_DECIMALS)
+    farthest = farthest_z(relation)
+    z = round(stream.uniform(NEAREST * farthest, farthest), _Z_DECIMALS)
     has_cepheid = stream.chance(parameters.p_cepheid)
     low, high = PERIODS
     period = round(10.0 ** stream.uniform(math.log10(low), math.log10(high)), DECIMALS)
     scatter = stream.normal(0.0, SCATTER)
-    decoy_distance = stream.uniform(*DECOY_DISTANCES)
     has_magnitude = not stream.chance(P_MISSING)
     has_period = not stream.chance(P_MISSING)
     absolute = relation.slope * (math.log10(period) - 1.0) + relation.offset
-    distance = distance_of(z) if has_spectrum else decoy_distance
-    magnitude = round(absolute + 5.0 * math.log10(distance) + 25.0 + scatter, DECIMALS)
+    magnitude = round(absolute + 5.0 * math.log10(distance_of(z)) + 25.0 + scatter, DECIMALS)
     return Galaxy(
         ids[0],
         z if has_spectrum else None,
@@ -146,9 +153,12 @@ def draw_galaxy(
 
 
 def is_degenerate(galaxies: Sequence[Galaxy]) -> bool:
-    """True if fewer than 8 rows are complete, or their log10 P spread by less than 0.5."""
+    """True if fewer than 8 rows are complete, if their log10 P spread by less than 0.5, or if a
+    star is fainter than a telescope reaches."""
     periods = [math.log10(galaxy.period or 1.0) for galaxy in galaxies if galaxy.is_complete]
-    return len(periods) < FEWEST_ROWS or spread(periods) < SMALLEST_SPREAD
+    if len(periods) < FEWEST_ROWS or spread(periods) < SMALLEST_SPREAD:
+        return True
+    return any((galaxy.magnitude or 0.0) > FAINTEST for galaxy in galaxies)
 
 
 def _decoys(galaxies: Sequence[Galaxy], streams: Streams) -> tuple[str, ...]:

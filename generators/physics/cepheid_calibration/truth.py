@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.physics.cepheid_calibration.parameters import (
-    FIT,
+    MAGNITUDE_TOLERANCE,
     NAME,
-    Z_TOLERANCE,
     Parameters,
 )
 from generators.physics.cepheid_calibration.sample import Galaxy, Sample, distance_of, spread
@@ -76,21 +75,29 @@ def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
     results = _results(parameters, complete)
     return GroundTruth(
         tables=(
-            ("redshifts", _redshifts(complete)),
+            ("redshifts", _redshifts(parameters, complete)),
             ("excluded", _excluded(sample)),
             ("results", results),
             ("relation", TruthTable.of_row(a=sample.relation.slope, b=sample.relation.offset)),
         ),
-        tolerances=(("z", Z_TOLERANCE), *_tolerances(results)),
+        tolerances=(("z", parameters.z_tolerance), *_tolerances(results)),
     )
 
 
-def _redshifts(complete: Sequence[Galaxy]) -> TruthTable:
+def _redshifts(parameters: Parameters, complete: Sequence[Galaxy]) -> TruthTable:
+    """Redshift and absolute magnitude of each star, with their intervals: whoever meets that of
+    the redshift meets that of the magnitude."""
     rows: list[tuple[Scalar, ...]] = []
     for galaxy in sorted(complete, key=lambda item: item.cepheid or ""):
-        z = galaxy.z or 0.0
-        rows.append((galaxy.cepheid or "", galaxy.id, z, z - Z_TOLERANCE, z + Z_TOLERANCE))
-    return TruthTable(("cepheid_id", "galaxy_id", "z", "z_min", "z_max"), tuple(rows))
+        z, off, magnitude = galaxy.z or 0.0, parameters.z_tolerance, galaxy.magnitude or 0.0
+        absolute = (absolute_magnitude(magnitude, z + step) for step in (0.0, off, -off))
+        value, low, high = absolute
+        limits = (value, low - MAGNITUDE_TOLERANCE, high + MAGNITUDE_TOLERANCE)
+        written = (round(limit, _DECIMALS) for limit in limits)
+        rows.append((galaxy.cepheid or "", galaxy.id, z, z - off, z + off, *written))
+    return TruthTable(
+        ("cepheid_id", "galaxy_id", "z", "z_min", "z_max", "M", "M_min", "M_max"), tuple(rows)
+    )
 
 
 def _excluded(sample: Sample) -> TruthTable:
@@ -114,7 +121,8 @@ def _lacks(galaxy: Galaxy) -> str:
 def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> TruthTable:
     """Values and closed intervals of the fit on true redshifts and written measurements."""
     fit = _fit(complete, 0.0)
-    up, down = _fit(complete, Z_TOLERANCE), _fit(complete, -Z_TOLERANCE)
+    off = parameters.z_tolerance
+    up, down = _fit(complete, off), _fit(complete, -off)
     share = parameters.error_share
     # A common offset that every redshift interval admits must not fail the line (R8d).
     slope = share * fit.slope_error + _shift(fit.slope, up.slope, down.slope)
@@ -158,7 +166,6 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
     redshifts = truth.table("redshifts").records()
     return {
         "task": NAME,
-        "redshifts": [{"id": row["cepheid_id"], "z": row["z"]} for row in redshifts],
+        "cepheids": [{"id": row["cepheid_id"], "z": row["z"], "M": row["M"]} for row in redshifts],
         **{name: result[name] for name in _VALUES},
-        "fit": FIT,
     }

@@ -8,6 +8,7 @@ from generators.physics.hubble_constant.parameters import (
     LAB_IMAGE,
     MEASUREMENTS,
     NAME,
+    PICTURE_BYTES,
     Parameters,
     image_name,
 )
@@ -25,17 +26,17 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
     files.add_text(MEASUREMENTS, "text/csv", write_table(sample))
     # The plate's number keeps apart the files of any two instances.
     lab = paint_strip(f"Laboratory lines, plate {sample.plate}", lab_spectrum())
-    files.add_picture(LAB_IMAGE, encode_page(lab), lab)
+    files.add_picture(LAB_IMAGE, encode_page(lab), lab, PICTURE_BYTES)
     for galaxy in sorted(sample.galaxies, key=lambda galaxy: galaxy.id):
         if (spectrum := galaxy.spectrum) is not None:
             page = paint_strip(galaxy.id, observe(spectrum.z, spectrum.kept))
-            files.add_picture(image_name(galaxy.id), encode_page(page), page)
+            files.add_picture(image_name(galaxy.id), encode_page(page), page, PICTURE_BYTES)
     return Drawn(files, make_truth(parameters, sample), {"redraws": sample.redraws})
 
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's hubble_constant
     name=NAME,
-    version="2",
+    version="3",
     summary="measure the Hubble constant from pictures of spectra and a table of Cepheids",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,

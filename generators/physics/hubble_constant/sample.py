@@ -1,5 +1,5 @@
 """Draws: which galaxies there are, what is known of each, and what is not; and the relations
-between what is measured and what is sought (spec/physics.md, §3).
+between what is measured and what is sought (spec/physics.md, §3; spec/episodes.md, 6).
 
 Plain ``math`` on single numbers: array functions may differ in the last bit between processors.
 """
@@ -10,16 +10,21 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from generators.physics.hubble_constant.estimate import Point, estimate_constant
 from generators.physics.hubble_constant.parameters import (
     COLUMNS,
     CONSTANT_RANGE,
-    DECOY_RANGE,
+    DISTANCE_RANGE,
+    EXCESS_DECIMALS,
+    EXCESS_RANGE,
+    EXTINCTION,
+    FAINTEST,
+    LARGEST_ERROR,
     LIGHT,
     MAGNITUDE_DECIMALS,
     P_MISSING,
     PERIOD_DECIMALS,
     PERIOD_RANGE,
-    REDSHIFT_RANGE,
     SCATTER,
     SLOPE,
     ZERO_POINT,
@@ -28,6 +33,8 @@ from generators.physics.hubble_constant.parameters import (
 from generators.physics.spectra import distinct_ids, draw_lines
 from generators.seed import Streams, redraw
 from generators.stream import Stream
+
+_Z_DECIMALS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +47,43 @@ class Spectrum:
 
 @dataclass(frozen=True, slots=True)
 class Cepheid:
-    """Its mean magnitude and period (days) as they are written; None if not measured."""
+    """Its mean magnitude, its error and the colour excess E(B−V), and its period (days) as they
+    are written; None if not measured. All that is photometry is missing together."""
 
     id: str
     magnitude: float | None
+    error: float | None
+    excess: float | None
     period: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Galaxy:
-    """A galaxy; usable where it has a spectrum and a Cepheid with magnitude and period."""
+    """A galaxy; usable if it has a spectrum and a Cepheid with magnitude and period."""
 
     id: str
+    motion: float  # dispersion of its random velocity, km/s
     spectrum: Spectrum | None
     cepheid: Cepheid | None
+
+    @property
+    def point(self) -> Point | None:
+        """What a usable galaxy adds to Hubble's law; None for any other."""
+        cepheid = self.cepheid
+        if self.spectrum is None or cepheid is None or cepheid.period is None:
+            return None
+        if cepheid.magnitude is None or cepheid.error is None or cepheid.excess is None:
+            return None
+        away = distance(cepheid.magnitude, cepheid.excess, cepheid.period)
+        return Point(self.spectrum.z, self.motion, away, cepheid.error)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The galaxies in the order of the table, and the number of the laboratory's plate."""
+    """The universe's Hubble constant, the galaxies in the order of the table, and the number of
+    the laboratory's plate."""
 
+    constant: float
     galaxies: tuple[Galaxy, ...]
     plate: str
     redraws: int
@@ -74,10 +98,15 @@ class _Presence(NamedTuple):
     period: bool
 
 
-def velocity(z: float) -> float:
-    """The relativistic Doppler velocity (km/s) of a redshift: here a convention."""
-    ratio = (1.0 + z) * (1.0 + z)
-    return LIGHT * (ratio - 1.0) / (ratio + 1.0)
+class _Measured(NamedTuple):
+    """What is measured of a galaxy, present or not."""
+
+    z: float
+    motion: float
+    magnitude: float
+    error: float
+    excess: float
+    period: float
 
 
 def absolute_magnitude(period: float) -> float:
@@ -85,14 +114,16 @@ def absolute_magnitude(period: float) -> float:
     return SLOPE * (math.log10(period) - 1.0) + ZERO_POINT
 
 
-def apparent_magnitude(period: float, distance: float) -> float:
-    """Of a Cepheid with this period (days) at this distance (Mpc)."""
-    return absolute_magnitude(period) + 5.0 * math.log10(distance) + 25.0
+def apparent_magnitude(period: float, distance: float, excess: float) -> float:
+    """Of a Cepheid with this period (days) at this distance (Mpc), behind dust."""
+    modulus = 5.0 * math.log10(distance) + 25.0
+    return absolute_magnitude(period) + modulus + EXTINCTION * excess
 
 
-def distance(magnitude: float, period: float) -> float:
-    """In Mpc, from the distance modulus."""
-    return math.pow(10.0, (magnitude - absolute_magnitude(period) - 25.0) / 5.0)
+def distance(magnitude: float, excess: float, period: float) -> float:
+    """In Mpc, from the distance modulus without extinction."""
+    modulus = magnitude - EXTINCTION * excess - absolute_magnitude(period)
+    return math.pow(10.0, (modulus - 25.0) / 5.0)
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
@@ -101,21 +132,23 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     present, redraws = redraw(
         lambda attempt: _presences(parameters, streams, attempt), "usable galaxies"
     )
+    measured, attempt = redraw(
+        lambda attempt: _measurements(parameters, constant, present, streams, attempt),
+        "measurements",
+    )
+    redraws += attempt
     names = distinct_ids("GID", parameters.galaxies, streams.at("galaxy-ids"))
     cepheid_names = distinct_ids("HDD", parameters.galaxies, streams.at("cepheid-ids"))
     galaxies = []
-    for index, has in enumerate(present):
-        spectrum = cepheid = None
+    for index, (has, values) in enumerate(zip(present, measured, strict=True)):
+        spectrum = None
         if has.spectrum:
-            z = streams.at("redshift", index).uniform(*REDSHIFT_RANGE)
-            kept, attempt = draw_lines(z, parameters.p_line, streams, index)
-            spectrum = Spectrum(z, kept)
+            kept, attempt = draw_lines(values.z, parameters.p_line, streams, index)
+            spectrum = Spectrum(values.z, kept)
             redraws += attempt
-        if has.cepheid:
-            stream = streams.at("cepheid", index)
-            cepheid = _cepheid(cepheid_names[index], has, spectrum, constant, stream)
-        galaxies.append(Galaxy(names[index], spectrum, cepheid))
-    return Sample(tuple(galaxies), distinct_ids("", 1, streams.at("plate"))[0], redraws)
+        cepheid = _cepheid(cepheid_names[index], has, values) if has.cepheid else None
+        galaxies.append(Galaxy(names[index], values.motion, spectrum, cepheid))
+    return Sample(constant, tuple(galaxies), distinct_ids("", 1, streams.at("plate"))[0], redraws)
 
 
 def _presences(
@@ -138,17 +171,52 @@ def _presence(parameters: Parameters, stream: Stream) -> _Presence:
     )
 
 
-def _cepheid(
-    name: str, has: _Presence, spectrum: Spectrum | None, constant: float, stream: Stream
-) -> Cepheid:
-    """The period is uniform in its logarithm; the magnitude errs by SCATTER about its relation."""
+def _measurements(
+    parameters: Parameters,
+    constant: float,
+    present: tuple[_Presence, ...],
+    streams: Streams,
+    attempt: int,
+) -> tuple[_Measured, ...] | None:
+    """Draw what is measured of each galaxy; None if a star is fainter than telescopes reach, or
+    if the best estimate errs so much that it would not be taken for right."""
+    measured = tuple(
+        _measure(parameters, constant, streams.at("galaxy", index, attempt))
+        for index in range(parameters.galaxies)
+    )
+    points = [
+        Point(
+            *(each.z, each.motion, distance(each.magnitude, each.excess, each.period), each.error)
+        )
+        for has, each in zip(present, measured, strict=True)
+        if all(has)
+    ]
+    best = estimate_constant(points)
+    errs = abs(best.constant - constant) > LARGEST_ERROR * best.error
+    return None if errs or any(each.magnitude > FAINTEST for each in measured) else measured
+
+
+def _measure(parameters: Parameters, constant: float, stream: Stream) -> _Measured:
+    """One galaxy. The period is uniform in its logarithm; the magnitude errs about its relation
+    by SCATTER and by its photometry."""
+    away = stream.uniform(*DISTANCE_RANGE)
+    motion = float(round(stream.uniform(parameters.slowest, parameters.fastest)))
+    z = round((constant * away + stream.normal(0.0, motion)) / LIGHT, _Z_DECIMALS)
     shortest, longest = map(math.log10, PERIOD_RANGE)
     period = round(math.pow(10.0, stream.uniform(shortest, longest)), PERIOD_DECIMALS)
-    scatter = stream.normal(0.0, SCATTER)
-    elsewhere = stream.uniform(*DECOY_RANGE)
-    distance = elsewhere if spectrum is None else velocity(spectrum.z) / constant
-    magnitude = round(apparent_magnitude(period, distance) + scatter, MAGNITUDE_DECIMALS)
-    return Cepheid(name, magnitude if has.magnitude else None, period if has.period else None)
+    excess = round(stream.uniform(*EXCESS_RANGE), EXCESS_DECIMALS)
+    low, high = parameters.smallest_error, parameters.largest_error
+    error = round(stream.uniform(low, high), MAGNITUDE_DECIMALS)
+    scatter = stream.normal(0.0, math.hypot(SCATTER, error))
+    magnitude = round(apparent_magnitude(period, away, excess) + scatter, MAGNITUDE_DECIMALS)
+    return _Measured(z, motion, magnitude, error, excess, period)
+
+
+def _cepheid(name: str, has: _Presence, values: _Measured) -> Cepheid:
+    period = values.period if has.period else None
+    if not has.magnitude:
+        return Cepheid(name, None, None, None, period)
+    return Cepheid(name, values.magnitude, values.error, values.excess, period)
 
 
 def write_table(sample: Sample) -> bytes:
@@ -158,11 +226,17 @@ def write_table(sample: Sample) -> bytes:
 
 
 def _row(galaxy: Galaxy) -> str:
-    cepheid = galaxy.cepheid
+    cepheid, motion = galaxy.cepheid, _fixed(galaxy.motion, 0)
     if cepheid is None:
-        return f"{galaxy.id},,,"
-    magnitude = _fixed(cepheid.magnitude, MAGNITUDE_DECIMALS)
-    return f"{galaxy.id},{cepheid.id},{magnitude},{_fixed(cepheid.period, PERIOD_DECIMALS)}"
+        return f"{galaxy.id},{motion},,,,,"
+    values = (
+        (cepheid.magnitude, MAGNITUDE_DECIMALS),
+        (cepheid.error, MAGNITUDE_DECIMALS),
+        (cepheid.excess, EXCESS_DECIMALS),
+        (cepheid.period, PERIOD_DECIMALS),
+    )
+    written = (_fixed(value, decimals) for value, decimals in values)
+    return ",".join((galaxy.id, motion, cepheid.id, *written))
 
 
 def _fixed(value: float | None, decimals: int) -> str:

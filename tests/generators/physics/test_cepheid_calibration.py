@@ -14,22 +14,28 @@ import pytest
 from PIL import Image
 from scipy import stats
 
+from generators.attackers import BOUNDS, seen_files
 from generators.errors import GeneratorError, GuardExhausted
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.cepheid_calibration import FAMILY
+from generators.physics.cepheid_calibration.attackers import ATTACKERS, NOISY
 from generators.physics.cepheid_calibration.parameters import (
     BY_DIFFICULTY,
+    DECOYS,
+    FAINTEST,
     LAB_IMAGE,
+    NEAREST,
     P_MISSING,
+    PICTURE_BYTES,
     TABLE,
-    Z_TOLERANCE,
     image_path,
 )
-from generators.physics.cepheid_calibration.rubric import LITERATURE, expected_errors, make_rubric
+from generators.physics.cepheid_calibration.rubric import expected_errors, make_rubric
 from generators.physics.cepheid_calibration.sample import (
     Galaxy,
     draw_sample,
+    farthest_z,
     is_degenerate,
 )
 from generators.physics.cepheid_calibration.truth import (
@@ -134,14 +140,26 @@ def test_what_is_missing_is_missing_as_often_as_it_should():
 def test_draws_keep_to_their_ranges():
     sample = drawn("hard")
     assert -3.6 < sample.relation.slope < -1.2
-    assert -5.4 < sample.relation.offset < -2.6
-    assert all(0.01 <= each.z <= 0.05 for each in sample.galaxies if each.z)
+    assert -6.4 < sample.relation.offset < -4.4
+    farthest = farthest_z(sample.relation)
+    assert all(NEAREST * farthest <= each.z <= farthest for each in sample.galaxies if each.z)
     periods = [each.period for each in sample.galaxies if each.period]
-    assert 3 <= min(periods) < 3.2
+    assert 10 <= min(periods) < 10.5
     assert 95 < max(periods) <= 100
-    assert (
-        stats.kstest(np.log10(periods), stats.uniform(np.log10(3), 2 - np.log10(3)).cdf)[1] > 0.01
-    )
+    assert stats.kstest(np.log10(periods), stats.uniform(1, 1).cdf)[1] > 0.01
+
+
+@LEVELS
+def test_a_telescope_reaches_every_star_however_bright_the_cepheids_are(difficulty):
+    """And so magnitudes are alike in all instances: they do not show the offset."""
+    samples = [drawn(difficulty, number) for number in range(8 if difficulty != "hard" else 2)]
+    magnitudes = [[each.magnitude for each in s.galaxies if each.magnitude] for s in samples]
+    assert max(map(max, magnitudes)) <= FAINTEST
+    pairs = zip(magnitudes, samples, strict=True)
+    brightest = [np.mean(each) - 0.5 * sample.relation.slope for each, sample in pairs]
+    assert max(brightest) - min(brightest) < 1.0
+    offsets = [sample.relation.offset for sample in samples]
+    assert difficulty == "hard" or max(offsets) - min(offsets) > 1.0
 
 
 def test_cepheids_without_a_spectrum_look_like_the_others():
@@ -206,8 +224,11 @@ def test_rows_too_few_or_too_alike_are_degenerate():
     def galaxies(*periods):
         return [Galaxy("G", 0.03, "C", 25.0, period) for period in periods]
 
-    assert is_degenerate(galaxies(3.0, 5.0, 9.0, 20.0, 40.0, 80.0, 100.0))
-    assert not is_degenerate(galaxies(3.0, 5.0, 9.0, 20.0, 40.0, 80.0, 100.0, 100.0))
+    assert is_degenerate(galaxies(10.0, 15.0, 19.0, 20.0, 40.0, 80.0, 100.0))
+    enough = galaxies(10.0, 15.0, 19.0, 20.0, 40.0, 80.0, 100.0, 100.0)
+    assert not is_degenerate(enough)
+    faint = dataclasses.replace(enough[0], magnitude=FAINTEST + 0.01)
+    assert is_degenerate([faint, *enough])
     assert is_degenerate(galaxies(*[20.0] * 7, 100.0))
     missing = [dataclasses.replace(each, z=None) for each in galaxies(*range(3, 100))]
     assert is_degenerate(missing)
@@ -251,23 +272,11 @@ def test_galaxies_without_a_spectrum_are_drawn_again_and_for_ever_fail_loudly():
 
 
 def test_lines_too_close_together_are_drawn_again():
-    close = words_for(654.8, 656.3, 658.3)
+    close = words_for(656.279, 667.815, 670.776)
     forced = Forced(lambda purpose, _i, at: close if (purpose, at) == ("lines", 0) else None)
     sample = draw_sample(BY_DIFFICULTY["easy"], forced)
     assert sample.redraws >= len(sample.lines)
     assert all(kept != tuple(word == 0 for word in close) for _, kept in sample.lines)
-
-
-def test_lines_with_a_second_redshift_are_drawn_again():
-    """These three lie, from 1.0098 times as far, on three others of the laboratory's."""
-    twins = words_for(447.1, 495.9, 671.6)
-    forced = Forced(lambda purpose, _i, at: twins if (purpose, at) == ("lines", 0) else None)
-    sample = draw_sample(BY_DIFFICULTY["easy"], forced)
-    fooled = {each.id for each in sample.galaxies if each.z and each.z < 0.05}
-    shown = dict(sample.lines)
-    assert fooled
-    assert all(shown[name] != tuple(word == 0 for word in twins) for name in fooled)
-    assert sample.redraws >= len(fooled)
 
 
 def test_a_spectrum_that_stays_without_lines_fails_loudly():
@@ -322,6 +331,7 @@ def test_the_truth_pins_each_file_and_its_pixels():
     for asset in instance.brief.assets:
         assert digests.pop(asset.path) == asset.digest
         if asset.path != TABLE:
+            assert len(asset.data) == PICTURE_BYTES
             with Image.open(io.BytesIO(asset.data)) as image:
                 pixels = Asset("", "", image.tobytes())
             assert digests.pop(f"{asset.path}#pixels") == pixels.digest
@@ -400,7 +410,7 @@ def test_excluded_are_those_that_lack_something(difficulty):
         assert lacks
     tempting = {each.cepheid for each in hosts.values() if each.z and not each.is_complete}
     assert tempting <= excluded.keys()
-    assert len(excluded) - len(tempting) <= 30
+    assert len(excluded) - len(tempting) <= DECOYS
     assert excluded.keys().isdisjoint(truth.table("redshifts").column("cepheid_id"))
 
 
@@ -429,7 +439,7 @@ def key_of(difficulty: str = "easy"):
 
 
 def with_redshifts(key, change):
-    return key | {"redshifts": [change(index, item) for index, item in enumerate(key["redshifts"])]}
+    return key | {"cepheids": [change(index, item) for index, item in enumerate(key["cepheids"])]}
 
 
 def test_the_marks_are_as_specified():
@@ -438,14 +448,14 @@ def test_the_marks_are_as_specified():
     assert weights == {
         "answer_block": ("IF", 0.1),
         "answer_schema": ("IF", 0.1),
-        "cepheids_with_data": ("DH", 2.0),
-        "cepheids_without_data": ("DH", 2.0),
-        "estimated_redshifts": ("IM", 14.0),
-        "fitted_function": ("SR", 1.0),
-        "estimated_a": ("SR", 8.0),
-        "estimated_b": ("SR", 8.0),
-        "estimated_a_sigma": ("SR", 3.0),
-        "estimated_b_sigma": ("SR", 3.0),
+        "cepheids_with_data": ("DH", 1.5),
+        "cepheids_without_data": ("DH", 1.5),
+        "estimated_redshifts": ("IM", 10.5),
+        "absolute_magnitudes": ("SR", 3.0),
+        "estimated_a": ("SR", 9.0),
+        "estimated_b": ("SR", 9.0),
+        "estimated_a_sigma": ("SR", 3.5),
+        "estimated_b_sigma": ("SR", 3.5),
     }
 
 
@@ -459,16 +469,17 @@ def test_redshifts_at_their_tolerance_give_a_line_within_its_own(difficulty):
     """R8d: whoever meets every intermediate interval meets the final ones."""
     errors = np.random.default_rng(5)
     parameters = BY_DIFFICULTY[difficulty]
+    tolerance = parameters.z_tolerance
     for number in range(40 if difficulty != "hard" else 6):
         sample = draw_sample(parameters, streams_of(number))
         bounds = make_truth(parameters, sample).table("results").records()[0]
         rows = complete(sample)
         size = len(rows)
         for error in (
-            errors.normal(0, 5e-5, size),
-            errors.uniform(-1, 1, size) * Z_TOLERANCE,
-            np.full(size, Z_TOLERANCE),
-            np.full(size, -Z_TOLERANCE),
+            errors.normal(0, tolerance / 2, size),
+            errors.uniform(-1, 1, size) * tolerance,
+            np.full(size, tolerance),
+            np.full(size, -tolerance),
         ):
             found = fit_relation(
                 [each.period for each in rows],
@@ -491,7 +502,7 @@ def test_the_middle_of_the_ranges_is_seldom_the_line():
             hits.append(
                 [
                     row[f"{n}_min"] <= v <= row[f"{n}_max"]
-                    for n, v in zip("ab", (-2.4, -4.0), strict=True)
+                    for n, v in zip("ab", (-2.4, -5.4), strict=True)
                 ]
             )
         assert np.mean(hits, axis=0).max() <= most
@@ -499,21 +510,22 @@ def test_the_middle_of_the_ranges_is_seldom_the_line():
 
 def test_a_remembered_line_earns_nothing_without_redshifts():
     key = key_of()
-    for redshifts in ([], [{"id": row["id"], "z": 0.03} for row in key["redshifts"]]):
-        found = shares(verdicts_on("easy", key | {"redshifts": redshifts}))
-        fitted = ("fitted_function", *(each for each in found if each.startswith("estimated_a")))
-        assert sum(found[each] for each in (*fitted, "estimated_b", "estimated_b_sigma")) == 0.0
+    for cepheids in ([], [row | {"z": row["z"] + 0.001} for row in key["cepheids"]]):
+        found = shares(verdicts_on("easy", key | {"cepheids": cepheids}))
+        fitted = [each for each in found if each.startswith(("estimated_", "absolute"))]
+        assert len(fitted) == 6
+        assert sum(found[each] for each in fitted) == 0.0
 
 
 def test_rough_redshifts_let_the_line_count_and_wrong_ones_do_not():
     key = key_of()
-    rough = with_redshifts(key, lambda _, item: item | {"z": item["z"] + 9e-4})
+    rough = with_redshifts(key, lambda _, item: item | {"z": item["z"] + 1.9e-4})
     found = shares(verdicts_on("easy", rough))
     assert found["estimated_redshifts"] == 0.0
-    assert found["estimated_a"] == found["fitted_function"] == 1.0
-    wrong = with_redshifts(key, lambda _, item: item | {"z": item["z"] + 1.1e-3})
+    assert found["estimated_a"] == found["absolute_magnitudes"] == 1.0
+    wrong = with_redshifts(key, lambda _, item: item | {"z": item["z"] + 2.1e-4})
     assert shares(verdicts_on("easy", wrong))["estimated_a"] == 0.0
-    size = len(key["redshifts"])
+    size = len(key["cepheids"])
     half = with_redshifts(
         key, lambda at, item: item | {"z": item["z"] + (0.1 if at < size // 2 else 0.0)}
     )
@@ -531,76 +543,58 @@ def test_each_value_fails_on_its_own():
         width = row[f"{name}_max"] - row[name]
         for far in (-1.01, 1.01):
             found = shares(verdicts_on("easy", key | {name: row[name] + far * width}))
-            assert [each for each, share in found.items() if share < 1] == [metarubric]
+            beside = [f"{metarubric}_sigma"] if name in "ab" else []  # R8b
+            assert [each for each, share in found.items() if share < 1] == [metarubric, *beside]
         found = shares(verdicts_on("easy", key | {name: row[name] + 0.99 * width}))
         assert set(found.values()) == {1.0}
-    found = shares(verdicts_on("easy", key | {"fit": "linear_through_zero"}))
-    assert [each for each, share in found.items() if share < 1] == ["fitted_function"]
 
 
 def test_an_incomplete_cepheid_costs_its_own_criterion():
     key = key_of()
     intruder = {"id": truth_of("easy").table("excluded").column("cepheid_id")[0], "z": 0.02}
-    found = verdicts_on("easy", key | {"redshifts": [*key["redshifts"], intruder]})
+    found = verdicts_on("easy", key | {"cepheids": [*key["cepheids"], intruder]})
     assert found["cepheids_without_data"].count(False) == 1
     assert shares(found)["cepheids_with_data"] == 1.0
 
 
 def test_listing_few_excludes_nothing_and_listing_all_finds_nothing():
     key = key_of("medium")
-    few = key | {"redshifts": key["redshifts"][: len(key["redshifts"]) // 2 - 1]}
+    few = key | {"cepheids": key["cepheids"][: len(key["cepheids"]) // 2 - 1]}
     assert shares(verdicts_on("medium", few))["cepheids_without_data"] == 0.0
     hosts = [each.cepheid for each in drawn("medium").galaxies if each.cepheid]
-    everyone = key | {"redshifts": [{"id": name, "z": 0.03} for name in hosts]}
+    everyone = key | {"cepheids": [{"id": name, "z": 0.03} for name in hosts]}
     found = shares(verdicts_on("medium", everyone))
     assert found["cepheids_with_data"] == 0.0
     assert found["cepheids_without_data"] == 0.0
     assert score_of("medium", everyone) == 0.0
 
 
-@LEVELS
-def test_the_table_alone_without_a_look_at_a_spectrum_earns_little(difficulty):
-    """Someone who selects the right Cepheids and gives the middles of all else."""
-    errors = expected_errors(BY_DIFFICULTY[difficulty])
-    blind = {
-        "redshifts": [{"id": row["id"], "z": 0.03} for row in key_of(difficulty)["redshifts"]],
-        "a": -2.4,
-        "b": -4.0,
-        "sigma_a": errors[0],
-        "sigma_b": errors[1],
-        "fit": "linear_free_intercept",
-    }
-    assert 4 / 41 <= score_of(difficulty, blind) <= NULL_SCORE
-
-
-@LEVELS
-@pytest.mark.parametrize("line", [(-2.4, -4.0), LITERATURE["benedict-2007-v"]])
-def test_a_remembered_relation_does_not_read_the_spectra(difficulty, line):
-    """One who opens the table alone: distances by that relation, z = H₀ d / c by Hubble's law."""
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=lambda attacker: attacker.name)
+def test_a_shortcut_earns_less_than_its_bound(attacker):
     scores = []
-    for number in range(25 if difficulty == "easy" else 4):
-        truth, rows = truth_of(difficulty, number), complete(drawn(difficulty, number))
-        absolute = [line[0] * (math.log10(each.period) - 1.0) + line[1] for each in rows]
-        away = [
-            10 ** ((each.magnitude - own - 25) / 5)
-            for each, own in zip(rows, absolute, strict=True)
-        ]
-        errors = expected_errors(BY_DIFFICULTY[difficulty])
-        block = {
-            "redshifts": [
-                {"id": each.cepheid, "z": min(max(67 * d / 299792, 0.01), 0.05)}
-                for each, d in zip(rows, away, strict=True)
-            ],
-            "a": line[0],
-            "b": line[1],
-            "sigma_a": errors[0],
-            "sigma_b": errors[1],
-            "fit": "linear_free_intercept",
-        }
-        rubric = make_rubric(truth)
-        verdicts = check_answer(rubric, Answer(block))
-        scores.append(score_verdicts(rubric, verdicts, BEYOND_INSTRUCTIONS))
-    assert np.mean(scores) <= NULL_SCORE
+    for number in range(10):
+        instance = instance_of("easy", number)
+        seen = seen_files(instance.brief.assets, attacker.access)
+        answer = Answer(dict(attacker.attack(seen)))
+        verdicts = check_answer(instance.rubric, answer)
+        scores.append(score_verdicts(instance.rubric, verdicts, BEYOND_INSTRUCTIONS))
+    assert np.mean(scores) <= BOUNDS[attacker.access] + 0.05
+
+
+def test_readers_who_err_more_earn_less():
+    means = []
+    for solver in NOISY:
+        scores = []
+        for number in range(10):
+            instance = instance_of("easy", number)
+            files = {asset.path: asset.data for asset in instance.brief.assets}
+            draws = public_seeds(1)[0].child(number).rng()
+            verdicts = check_answer(instance.rubric, Answer(dict(solver.solve(files, draws))))
+            scores.append(score_verdicts(instance.rubric, verdicts, BEYOND_INSTRUCTIONS))
+        means.append(np.mean(scores))
+    assert means == sorted(means, reverse=True)
+    assert means[0] > 0.75
+    assert means[-1] < 0.5
 
 
 @LEVELS
@@ -614,22 +608,22 @@ def test_the_expected_errors_are_about_those_that_occur(difficulty):
 
 def test_a_cepheid_listed_twice_counts_once_if_both_agree_and_not_if_they_differ():
     key = key_of()
-    first = key["redshifts"][0]
-    same = verdicts_on("easy", key | {"redshifts": [*key["redshifts"], dict(first)]})
+    first = key["cepheids"][0]
+    same = verdicts_on("easy", key | {"cepheids": [*key["cepheids"], dict(first)]})
     assert set(shares(same).values()) == {1.0}
     other = first | {"z": first["z"] + 0.01}
-    differ = verdicts_on("easy", key | {"redshifts": [*key["redshifts"], other]})
+    differ = verdicts_on("easy", key | {"cepheids": [*key["cepheids"], other]})
     assert differ["estimated_redshifts"].count(False) == 1
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"redshifts": "all of them"},
-        {"redshifts": {}},
-        {"redshifts": None},
-        {"redshifts": [1, None, "G", [], {"id": None}, {"id": 3}, {"z": 0.02}]},
-        {"redshifts": [{"id": "CEPH_1", "z": float(z)} for z in range(1000)]},
+        {"cepheids": "all of them"},
+        {"cepheids": {}},
+        {"cepheids": None},
+        {"cepheids": [1, None, "G", [], {"id": None}, {"id": 3}, {"z": 0.02}]},
+        {"cepheids": [{"id": "CEPH_1", "z": float(z)} for z in range(1000)]},
     ],
 )
 def test_a_list_of_another_kind_earns_nothing(change):
@@ -661,7 +655,6 @@ def test_criteria_print_the_interval_that_is_used():
     row = truth_of("easy").table("results").records()[0]
     text = next(each.text for each in rubric.parts if each.metarubric == "estimated_a")
     assert f"anything from {row['a_min']:.5f} to {row['a_max']:.5f}" in text
-    assert "half of the used Cepheids' redshifts to within 0.001" in text
 
 
 # --- the whole
@@ -702,18 +695,13 @@ def test_the_prompt_says_what_the_grading_rests_on():
         "4000 galaxies",
         "fictitious",
         "M = a · (log10(P / 1 day) − 1) + b",
-        "M = m + 5 − 5 · log10(d / 1 pc)",
         "discard all others",
-        "The redshift of a Cepheid is that of its galaxy",
-        "cross-correlating the two over the logarithm of the wavelength",
-        "good to 0.0001",
-        "v = c · z (the classical formula)",
-        "299792 km/s",
-        "v = H0 · d with H0 = 67 km/s/Mpc",
-        "unweighted linear least squares, slope a and offset b both free",
-        "n − 2 degrees of freedom",
+        "Gaussian of one width",
+        "The method is yours",
+        "good to 0.00005",
+        "c · z = H0 · d with c = 299792 km/s and H0 = 67 km/s/Mpc",
         "SUMMARY:",
-        "ESTIMATED REDSHIFTS: one line for each Cepheid used",
+        "CEPHEIDS: one line for each Cepheid used",
         "PARAMETER a / UNCERTAINTY:",
         "PARAMETER b / UNCERTAINTY:",
         "FILES:",

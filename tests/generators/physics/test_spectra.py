@@ -63,8 +63,8 @@ def read_lines(kind: str, data: bytes) -> list[float]:
     """Wavelengths of the centroids of the lines that stand clear, against the tick marks."""
     pixels = decode(data)
     marks = np.flatnonzero(pixels[MARKS_ROW] < 128)
-    assert len(marks) == 36
-    per_pixel, zero = np.polyfit(marks, np.linspace(400, 750, 36), 1)
+    assert len(marks) == 31
+    per_pixel, zero = np.polyfit(marks, np.linspace(400, 700, 31), 1)
     profile = profile_of(kind, pixels)
     profile[: marks[0]] = profile[marks[-1] + 1 :] = 0.0
     ups = np.flatnonzero((profile[1:] > 0) & (profile[:-1] == 0)) + 1
@@ -83,7 +83,7 @@ def residuals(kind: str) -> np.ndarray:
     found = []
     for seed in public_seeds(60):
         stream = seed.child("spectra", kind).rng()
-        z, lines = stream.uniform(0.01, 0.05), keep_lines(stream, 0.5)
+        z, lines = stream.uniform(0.002, 0.0145), keep_lines(stream, 0.5)
         read = read_lines(kind, DRAWN[kind][0]("title", observe(z, lines)))
         nearest = [rest[np.argmin(abs(rest * (1 + z) - each))] for each in read]
         found.append(np.mean(np.array(read) / nearest - 1) - z)
@@ -106,7 +106,7 @@ def test_centroids_are_unbiased(kind):
 def test_a_page_is_a_plain_palette_of_greys_without_text_or_time(kind):
     data = DRAWN[kind][0]("title", lab_spectrum())
     with Image.open(io.BytesIO(data)) as image:
-        assert (image.mode, image.size, image.info) == ("P", (2300, 290), {})
+        assert (image.mode, image.size, image.info) == ("P", (2000, 290), {})
     assert data == DRAWN[kind][0]("title", lab_spectrum())
 
 
@@ -115,8 +115,8 @@ def test_marks_stand_on_the_middles_of_their_columns(kind):
     pixels = decode(DRAWN[kind][0]("", ()))
     short = LEFT + np.flatnonzero(pixels[BASE, LEFT:] < 128)
     long = np.flatnonzero(pixels[MARKS_ROW] < 128)
-    assert short.tolist() == list(range(120, 2221, 6))
-    assert long.tolist() == list(range(120, 2221, 60))
+    assert short.tolist() == list(range(120, 1921, 6))
+    assert long.tolist() == list(range(120, 1921, 60))
     assert (pixels[BASE + 6, short[1:10]] == 255).all()
     assert (pixels[BASE + 12, long] == 255).all()
 
@@ -125,7 +125,7 @@ def test_marks_stand_on_the_middles_of_their_columns(kind):
 def test_without_lines_the_plot_is_black(kind):
     """And not divided by nothing."""
     pixels = decode(DRAWN[kind][0]("", ()))
-    assert not pixels[DRAWN[kind][1] : BASE, LEFT:2221].any()
+    assert not pixels[DRAWN[kind][1] : BASE, LEFT:1921].any()
 
 
 @BOTH
@@ -147,7 +147,7 @@ def test_the_title_is_shown_above_the_plot_alone(kind):
 def column_means(lines, steps: int = 400) -> np.ndarray:
     """By brute force: the Gaussian sum on a fine grid, averaged over each column."""
     offsets = (np.arange(steps) + 0.5) / steps - 0.5
-    grid = 400 + (np.arange(2101)[:, None] + offsets) / PER_NM
+    grid = 400 + (np.arange(1801)[:, None] + offsets) / PER_NM
     total = sum(
         line.intensity * np.exp(-((grid - line.wavelength) ** 2) / (2 * SIGMA**2)) for line in lines
     )
@@ -157,8 +157,8 @@ def column_means(lines, steps: int = 400) -> np.ndarray:
 
 @BOTH
 def test_a_columns_brightness_is_the_mean_of_the_gaussians_over_it(kind):
-    lines = observe(0.0231, kept(500.7, 589.0, 589.6, 630.0))
-    shown = profile_of(kind, decode(DRAWN[kind][0]("", lines)))[LEFT:2221]
+    lines = observe(0.0231, kept(501.568, 588.995, 589.592, 610.354))
+    shown = profile_of(kind, decode(DRAWN[kind][0]("", lines)))[LEFT:1921]
     full = 230 * 140 if kind == "bars" else 255
     half = 0.5 if kind == "strip" else 0.51
     assert np.abs(shown - full * column_means(lines)).max() <= half
@@ -167,7 +167,7 @@ def test_a_columns_brightness_is_the_mean_of_the_gaussians_over_it(kind):
 @BOTH
 @pytest.mark.parametrize("towards", [-math.inf, math.inf], ids=["down", "up"])
 def test_the_last_bit_of_a_c_librarys_erf_shows_in_no_pixel(kind, towards, monkeypatch):
-    """Though four of the laboratory's lines lie halfway between two greys (R2)."""
+    """R2: another library's picture would be another file."""
     pages = [lab_spectrum(), *(observe(z, [True] * 20) for z in (0.01, 0.0231, 0.05))]
     here = [DRAWN[kind][0]("", lines) for lines in pages]
     erf = math.erf
@@ -177,17 +177,8 @@ def test_the_last_bit_of_a_c_librarys_erf_shows_in_no_pixel(kind, towards, monke
     assert [DRAWN[kind][0]("", lines) for lines in pages] == here
 
 
-def test_half_of_a_grey_level_is_drawn_as_the_next_one():
-    """One line each in columns like the brightest's: .9, .5, .3 and .1 of 255 end in one half."""
-    strip = decode(draw_strip("", lab_spectrum()))[100]
-    peaks = [
-        round(LEFT + (wavelength - 400) * PER_NM) for wavelength in (500.7, 654.8, 410.2, 438.3)
-    ]
-    assert strip[peaks].tolist() == [230, 128, 77, 26]
-
-
 def test_a_bar_has_one_pixel_that_is_neither_full_nor_empty():
-    plot = decode(draw_bars("", lab_spectrum()))[TOP_OF_BARS:BASE, LEFT:2221]
+    plot = decode(draw_bars("", lab_spectrum()))[TOP_OF_BARS:BASE, LEFT:1921]
     between = ((plot > 0) & (plot < 230)).sum(axis=0)
     assert between.max() == 1
     assert (np.diff(plot.astype(int), axis=0) >= 0).all()
@@ -198,8 +189,11 @@ def test_a_bar_has_one_pixel_that_is_neither_full_nor_empty():
 
 def test_lines_move_with_their_brightness_unchanged_within_the_scale():
     assert observe(0.0, [True] * 20) == lab_spectrum()
-    assert observe(0.1, kept(656.3, 673.1)) == (Line(656.3 * 1.1, 1.0), Line(673.1 * 1.1, 0.34))
-    assert observe(0.12, kept(656.3, 673.1)) == (Line(656.3 * 1.12, 1.0),)
+    assert observe(0.04, kept(656.279, 670.776)) == (
+        Line(656.279 * 1.04, 1.0),
+        Line(670.776 * 1.04, 0.5),
+    )
+    assert observe(0.05, kept(656.279, 670.776)) == (Line(656.279 * 1.05, 1.0),)
     assert observe(0.03, [False] * 20) == ()
 
 
@@ -214,11 +208,11 @@ def test_each_line_is_kept_with_the_same_probability():
     ("wavelengths", "good"),
     [
         ((), False),
-        ((656.3,), False),
-        ((434.0, 656.3), False),  # too few
-        ((654.8, 656.3, 658.3), False),  # too close together
-        ((486.1, 495.9, 500.7), False),
-        ((434.0, 486.1, 656.3), True),
+        ((656.279,), False),
+        ((434.047, 656.279), False),  # too few
+        ((656.279, 667.815, 670.776), False),  # too close together
+        ((486.135, 492.193, 501.568), False),
+        ((434.047, 486.135, 656.279), True),
     ],
 )
 def test_a_spectrum_needs_three_lines_well_apart(wavelengths, good):
@@ -232,23 +226,6 @@ def test_lines_that_a_second_redshift_explains_are_refused(monkeypatch):
     assert not is_identifiable(0.02, (False, True, True, True))  # 1.02 · 1.05 = 1.071
     assert is_identifiable(0.04, (False, True, True, True))  # 1.04 · 1.05 lies beyond 1.08
     assert is_identifiable(0.02, (True, True, True, True))  # no rung below the lowest
-
-
-@pytest.mark.parametrize(
-    ("z", "wavelengths", "twin"),
-    [
-        (0.021, (438.3, 486.1, 658.3), 0.0008),
-        (0.01, (447.1, 495.9, 671.6), 0.0303),
-        (0.01, (589.0, 656.3, 673.1), 0.0123),
-        (0.01, (438.3, 630.0, 673.1), 0.0791),
-    ],
-)
-def test_lines_of_the_laboratorys_own_that_fit_twice_are_refused(z, wavelengths, twin):
-    seen = [line.wavelength for line in observe(z, kept(*wavelengths))]
-    for wavelength in seen:
-        assert min(abs(rest * (1 + twin) - wavelength) for rest, _ in LAB_LINES) < 0.08
-    assert not is_identifiable(z, kept(*wavelengths))
-    assert is_identifiable(z, kept(*wavelengths, 500.7))  # one line more tells them apart
 
 
 def explained_twice(z: float, lines) -> bool:
@@ -270,7 +247,7 @@ def test_the_guard_agrees_with_brute_force(monkeypatch):
     stream = public_seeds(1)[0].rng()
     verdicts = []
     for _ in range(60):
-        z, lines = stream.uniform(0.01, 0.05), keep_lines(stream, 0.1)
+        z, lines = stream.uniform(0.002, 0.0145), keep_lines(stream, 0.1)
         if any(lines):
             verdicts.append((is_identifiable(z, lines), not explained_twice(z, lines)))
     assert all(mine == theirs for mine, theirs in verdicts)
