@@ -40,7 +40,7 @@ _BUDGETS = {
     "count_circles@3": (0.06, 0.12, 0.3),
     "cepheid_calibration@3": (0.2, 1.5, 3.0),
     "hubble_constant@3": (0.1, 0.4, 1.2),
-    "invariant_mass_reconstruction@2": (0.2, 0.4, 1.0),
+    "invariant_mass_reconstruction@3": (0.2, 0.4, 1.0),
     "lissajous_figures@2": (0.4, 0.8, 2.8),
 }
 BUDGET = {

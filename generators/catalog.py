@@ -37,11 +37,12 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
         "count_circles@3": partial(_load, "generators.basics.count_circles"),
         "cepheid_calibration@3": partial(_load, "generators.physics.cepheid_calibration"),
         "hubble_constant@3": partial(_load, "generators.physics.hubble_constant"),
-        "invariant_mass_reconstruction@2": partial(
+        "invariant_mass_reconstruction@3": partial(
             _load, "generators.physics.invariant_mass_reconstruction"
         ),
         "lissajous_figures@2": partial(_load, "generators.physics.lissajous_figures"),
         "order_statistics@1": partial(_load, "generators.ladder.order_statistics"),
+        "program_repair@1": partial(_load, "generators.ladder.program_repair"),
         "sequence_variants@1": partial(_load, "generators.ladder.sequence_variants"),
         "table_analytics@1": partial(_load, "generators.ladder.table_analytics"),
     }

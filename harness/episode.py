@@ -25,6 +25,16 @@ class StopReason(StrEnum):
     FAILED = "failed"  # infrastructure; see error_class
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One run of the program that an answer gives, in a sandbox of its own after the agent."""
+
+    given: str  # on standard input
+    output: str
+    exit_code: int
+    limits: tuple[str, ...] = ()  # as in harness.sandboxes.ExecResult
+
+
 class Mode(StrEnum):
     """The way in which a task is given."""
 
@@ -82,6 +92,7 @@ class Episode:
     image: str = ""  # digest of what the container ran
     replies: int = 0  # paid ones in the store: the next attempt inherits them
     inherited: int = 0  # of these, bought by earlier attempts
+    program_runs: tuple[ProgramRun, ...] = ()  # of the answer's program, on hidden inputs
 
 
 class GradeStatus(StrEnum):
@@ -120,6 +131,7 @@ __all__ = [
     "Grade",
     "GradeStatus",
     "Mode",
+    "ProgramRun",
     "StopReason",
     "ToolUse",
     "Turn",

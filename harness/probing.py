@@ -7,11 +7,11 @@ those of the rubric's exact checks that differ from instance to instance: values
 everywhere prove nothing.
 
 A text probe measures if a model finds the text of public instances likelier than that of private
-ones. The text is what a crawler would have seen of a release: the task's name and prompt, then of
-each input file its SHA-256 and path, as ``sha256sum`` prints them, and the beginning of a text
-file. The part that all instances of a stratum share comes first and is only context; the measures
-of ``harness.models.token_logprobs`` are of the rest, which no other instance has. Both arms are
-treated alike.
+ones. The text is what a crawler would have seen of a release: the task's name and prompt, then
+the title with the marker, and of each input file its SHA-256 and path, as ``sha256sum`` prints
+them, and the beginning of a text file. The part that all instances of a stratum share comes first
+and is only context; the measures of ``harness.models.token_logprobs`` are of the rest, which no
+other instance has. Both arms are treated alike.
 
 Each result is stored once, under a name of its own.
 """
@@ -24,7 +24,15 @@ from functools import lru_cache, partial, reduce
 from itertools import takewhile
 
 from generators.catalog import Catalog
-from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
+from generators.grading import (
+    Answer,
+    Check,
+    Rubric,
+    check_answer,
+    hidden_inputs,
+    parse_answer,
+    score_verdicts,
+)
 from generators.seed import Seed
 from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
 from harness.agent import buy_reply
@@ -100,8 +108,9 @@ EXAMPLES = 3  # instances that show which criteria differ
 
 def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...] | None:
     """Return the question on an instance; None if it has no closed-book form: no criterion that
-    differs between instances, or files that only need to exist."""
-    if instance.brief.exists or not _differing(instance.spec, catalog):
+    differs between instances, files that only need to exist, or a program that must be run."""
+    unprobed = instance.brief.exists or hidden_inputs(instance.rubric)
+    if unprobed or not _differing(instance.spec, catalog):
         return None
     family = catalog.family(instance.spec.family, instance.spec.version)
     if isinstance(family, ClosedBook):
@@ -225,7 +234,15 @@ def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | No
 
 def text_digest() -> str:
     """Return the digest of how texts are made and measured."""
-    return digest_value({"opening": OPENING, "most": MOST, "examples": EXAMPLES, "share": SHARE})
+    return digest_value(
+        {
+            "parts": ["family", "task", "title and marker", "files"],
+            "opening": OPENING,
+            "most": MOST,
+            "examples": EXAMPLES,
+            "share": SHARE,
+        }
+    )
 
 
 def run_text_probe(
@@ -252,7 +269,9 @@ def run_text_probe(
 def _text_of(instance: TaskInstance) -> str:
     brief = instance.brief
     files = "\n".join(_listed(asset) for asset in brief.assets if asset.data)
-    return f"{instance.spec.family}\n\n{brief.prompt.rstrip()}\n\n{files}".rstrip()
+    # What the instances of a stratum share goes first, as context.
+    headline, _, task = brief.prompt.partition("\n\n")
+    return f"{instance.spec.family}\n\n{task.rstrip()}\n\n{headline}\n{files}".rstrip()
 
 
 def _listed(asset: Asset) -> str:

@@ -27,6 +27,7 @@ from .item_lists import (
     ListsItem,
     OmitsItem,
 )
+from .programs import Prints, hidden_inputs, needs_runs, program_of
 from .rubric import (
     DIMENSIONS,
     Metarubric,
@@ -74,6 +75,7 @@ __all__ = [
     "NumberWithin",
     "OmitsItem",
     "Part",
+    "Prints",
     "Row",
     "Rubric",
     "ShareOf",
@@ -87,13 +89,16 @@ __all__ = [
     "fill_rubric",
     "headline_credit",
     "headline_parts",
+    "hidden_inputs",
     "is_static",
     "key_fraction",
+    "needs_runs",
     "number_between",
     "number_near",
     "parse_answer",
     "parse_block",
     "passes",
+    "program_of",
     "score_parts",
     "score_verdicts",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +30,8 @@ class Answer:
     text: str = ""
     repairs: tuple[str, ...] = ()  # names of REPAIRS, without which it could not be read
     from_file: bool = False  # it stood in answer.json, not in the message
+    # What the answer's program printed, by the text that it was given; a run that failed has none.
+    printed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     _memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def remember(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -40,8 +42,11 @@ class Answer:
 
     def with_files(self, files: Mapping[str, bytes]) -> Answer:
         """The same block, with files of the work folder beside it."""
-        files = MappingProxyType(dict(files))
-        return Answer(self.block, files, self.text, self.repairs, self.from_file)
+        return replace(self, files=MappingProxyType(dict(files)), _memory={})
+
+    def with_printed(self, printed: Mapping[str, str]) -> Answer:
+        """The same answer, with what its program printed beside it."""
+        return replace(self, printed=MappingProxyType(dict(printed)), _memory={})
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a collected file, None if there was none."""

@@ -1,3 +1,4 @@
+from .programs import with_printed
 from .result import CRITERION_RATE, NULL_SCORE, SOLVER_SCORE, Survey, Validation
 from .scores import PERTURBED_RATE, perturb_answer
 from .validate import survey
@@ -11,4 +12,5 @@ __all__ = [
     "Validation",
     "perturb_answer",
     "survey",
+    "with_printed",
 ]

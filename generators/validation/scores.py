@@ -25,6 +25,7 @@ from generators.grading import (
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import Family, TaskInstance
+from generators.validation.programs import with_printed
 
 BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
 PERTURBED_RATE = 0.1  # of the numbers of its answer, the perturbed key has wrong
@@ -237,7 +238,7 @@ def score_answer(
     instance: TaskInstance, answer: Answer | None, dimensions: tuple[str, ...] = DIMENSIONS
 ) -> float:
     """Score an answer. Raises GeneratorError if no criterion of the dimensions can be checked."""
-    verdicts = check_answer(instance.rubric, answer)
+    verdicts = check_answer(instance.rubric, with_printed(instance.rubric, answer))
     score = score_verdicts(instance.rubric, verdicts, dimensions)
     if score is None:
         raise GeneratorError(f"{instance.spec.stratum}: no criterion can be checked")
@@ -248,9 +249,8 @@ def decided_criteria(
     instance: TaskInstance, answer: Answer | None
 ) -> Iterator[tuple[tuple[str, str, float], bool]]:
     """The verdict on each part that can be decided, after its metarubric, dimension and weight."""
-    for part, verdict in zip(
-        instance.rubric.parts, check_answer(instance.rubric, answer), strict=True
-    ):
+    verdicts = check_answer(instance.rubric, with_printed(instance.rubric, answer))
+    for part, verdict in zip(instance.rubric.parts, verdicts, strict=True):
         if verdict is not None:
             yield (part.metarubric, part.dimension, part.weight), verdict
 

@@ -12,8 +12,10 @@ from generators.grading import (
     apply_gates,
     check_facts,
     headline_credit,
+    hidden_inputs,
     key_fraction,
     parse_answer,
+    program_of,
     score_parts,
     score_verdicts,
 )
@@ -26,10 +28,12 @@ from registry.result_row import GRADER
 def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     """The grade that follows from the answer alone: the block of the final message or of
     ``answer.json`` (``parse_answer`` has which), with the repairs that it needed and what in it
-    does not fit the schema; the message itself and the collected files where no block is asked for.
+    does not fit the schema; the message itself and the collected files where no block is asked for;
+    and what the answer's program printed when the episode ended.
 
     An attempt that the infrastructure failed has no score; a model that left no valid answer
-    scores 0. Raises HarnessError for an episode of another instance.
+    scores 0. Raises HarnessError for an episode of another instance, or without the runs of its
+    program that the rubric asks about.
     """
     if episode.instance != instance.id:
         raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
@@ -38,6 +42,9 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
         undecided = (None,) * len(rubric.parts)
         return make_grade(episode, GRADER, rubric, GradeStatus.MISSING, undecided)
     answer = read_answer(instance.brief, episode)
+    program = None if answer is None else program_of(answer)
+    if program is not None and hidden_inputs(rubric) and not episode.program_runs:
+        raise HarnessError(f"episode {episode.id} has no runs of its answer's program")
     facts = check_facts(rubric, answer)
     if answer is None:
         return make_grade(episode, GRADER, rubric, GradeStatus.NO_ANSWER, facts)
@@ -53,7 +60,10 @@ def read_answer(brief: Brief, episode: Episode) -> Answer | None:
     if not brief.answer_schema:
         return Answer({}, files, episode.answer)
     answer = parse_answer(episode.answer, episode.answer_file, brief.answer_schema)
-    return None if answer is None else answer.with_files(files)
+    if answer is None:
+        return None
+    printed = {run.given: run.output for run in episode.program_runs if run.exit_code == 0}
+    return answer.with_files(files).with_printed(printed)
 
 
 def make_grade(

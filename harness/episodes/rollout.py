@@ -20,7 +20,8 @@ from harness.agent import (
     run_single_turn,
     turn_request,
 )
-from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, StopReason
+from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, ProgramRun, StopReason
+from harness.episodes.hidden_tests import run_hidden_tests
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.external_agents import (
     OUTPUT_BYTES,
@@ -38,7 +39,8 @@ from registry.errors import RegistryError
 class AttemptRequest:
     """One attempt at a cell. The journal has the replies of the first ``inherited`` turns, which an
     attempt before this one bought; their tool calls are carried out again. ``ceiling`` limits
-    tokens and cost; ``window`` is the model's context, which a single turn needs."""
+    tokens and cost; ``window`` is the model's context, which a single turn needs. The program that
+    the answer gives is run on each of ``hidden_inputs``."""
 
     cell: Cell
     attempt: int
@@ -48,6 +50,7 @@ class AttemptRequest:
     inherited: int = 0
     ceiling: Ceiling = UNLIMITED
     window: ContextWindow | None = None
+    hidden_inputs: tuple[str, ...] = ()
 
 
 def run_attempt(
@@ -62,7 +65,7 @@ def run_attempt(
     ``now`` returns UTC as ISO 8601, ``tick`` is a monotonic clock in seconds. Raises HarnessError
     if a model that is not built in would run in a sandbox that does not isolate.
     """
-    if not _may_run(model, sandboxes, request.cell.mode):
+    if not _may_run(model, sandboxes, request):
         raise HarnessError(
             f"model {model.name!r} is not built in, and the local sandbox does not isolate what "
             "it runs: set `sandbox: docker` in study.yaml"
@@ -94,14 +97,18 @@ def run_attempt(
         # A program starts from the beginning, so it inherits none.
         replies=0 if isinstance(model, ProgramAgent) else counting.replies,
         inherited=request.inherited,
+        program_runs=left.runs,
     )
 
 
-def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider, mode: Mode) -> bool:
+def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider, request: AttemptRequest) -> bool:
     """Return True if the model is trusted, is isolated, or runs no code in these sandboxes."""
+    if sandboxes.isolates:
+        return True
     if isinstance(model, AgentServer):
-        return sandboxes.isolates or model.folders is not None
-    return model.trusted or sandboxes.isolates or mode is Mode.SINGLE_TURN
+        return model.folders is not None and not request.hidden_inputs
+    single_turn = request.cell.mode is Mode.SINGLE_TURN
+    return model.trusted or (single_turn and not request.hidden_inputs)
 
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
@@ -118,10 +125,11 @@ def model_seed(cell: Cell, attempt: int) -> Seed:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Answer and files that an agent left for its graders."""
+    """Answer and files that an agent left for its graders, and the runs of its program."""
 
     answer: bytes | None = None
     files: tuple[tuple[str, bytes], ...] = ()
+    runs: tuple[ProgramRun, ...] = ()
 
 
 def _work(
@@ -136,7 +144,8 @@ def _work(
     agent_run, container = AgentRun(opening_messages(brief), (), StopReason.FAILED), ""
     try:
         if request.cell.mode is Mode.SINGLE_TURN:  # it has no tools, so no sandbox
-            return _run_once(request, model, tick), _Left(), container
+            agent_run = _run_once(request, model, tick)
+            return agent_run, _test(request, agent_run, _Left(), sandboxes), container
         program = isinstance(model, ProgramAgent)
         limits = replace(brief.limits, output_bytes=OUTPUT_BYTES) if program else brief.limits
         with _provider_of(model, sandboxes).open(brief.assets, limits, program) as sandbox:
@@ -157,7 +166,8 @@ def _work(
                     libraries=sandboxes.libraries,
                     ceiling=request.ceiling,
                 )
-            return agent_run, _collect(brief, agent_run, sandbox), container
+            left = _collect(brief, agent_run, sandbox)
+        return agent_run, _test(request, agent_run, left, sandboxes), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
     except (HarnessError, RegistryError):
@@ -178,6 +188,20 @@ def _run_once(request: AttemptRequest, model: ModelOrAgent, tick: Callable[[], f
     seed = model_seed(request.cell, request.attempt)
     asked = turn_request(request.brief, request.window, seed)
     return run_single_turn(model, asked, request.journal, tick)
+
+
+def _test(
+    request: AttemptRequest, agent_run: AgentRun, left: _Left, sandboxes: SandboxProvider
+) -> _Left:
+    """What the agent left, with the runs of its program. Raises AttemptFailed."""
+    brief = request.brief
+    if agent_run.stop is StopReason.FAILED or not request.hidden_inputs:
+        return left
+    answer = parse_answer(agent_run.answer, left.answer, brief.answer_schema)
+    if answer is not None:
+        answer = answer.with_files(dict(left.files))
+    runs = run_hidden_tests(answer, request.hidden_inputs, sandboxes, brief.limits)
+    return replace(left, runs=runs)
 
 
 def _collect(brief: Brief, agent_run: AgentRun, sandbox: Sandbox) -> _Left:

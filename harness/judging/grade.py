@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from generators.grading import Answer, Part, Rubric, check_facts, needs_runs
 from generators.task import Brief, TaskInstance
 from harness.build_model import JUDGES, build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
@@ -69,7 +70,7 @@ def judge_episode(
     """Return a judge's grade of an episode; at a later ``look``'s wave once more, by calls of its
     own. No call is made about an attempt that the infrastructure failed, which has no grade, or
     about an empty answer, which meets no criterion. The judge decides facts; the gates before them
-    are applied to its verdicts here.
+    are applied to its verdicts here. What a program printed is decided by its runs.
 
     Raises AttemptFailed if the provider fails, HarnessError for another instance's episode.
     """
@@ -81,14 +82,24 @@ def judge_episode(
         return make_grade(episode, name, rubric, GradeStatus.MISSING, undecided)
     answer = submitted(instance.brief, episode)
     if not answer.strip():
-        unmet = tuple(False if is_judged(part) else None for part in rubric.parts)
+        unmet = tuple(
+            False if is_judged(part) else _seen_in_runs(part, None) for part in rubric.parts
+        )
         return make_grade(episode, name, rubric, GradeStatus.NO_ANSWER, unmet)
     submission = submission_of(instance, episode, look)
     decided = iter(judge_criteria(judge, submission, questions_of(rubric), journals))
-    facts = tuple(next(decided) if is_judged(part) else None for part in rubric.parts)
     block = read_answer(instance.brief, episode)
+    facts = tuple(
+        next(decided) if is_judged(part) else _seen_in_runs(part, block) for part in rubric.parts
+    )
     grade = make_grade(episode, name, rubric, GradeStatus.GRADED, facts, block)
     return replace(grade, status=GradeStatus.MISSING) if grade.score is None else grade
+
+
+def _seen_in_runs(part: Part, answer: Answer | None) -> bool | None:
+    """The verdict on what the answer's program printed, which no judge is asked; None for all
+    else."""
+    return check_facts(Rubric((part,)), answer)[0] if needs_runs(part.check) else None
 
 
 def submission_of(instance: TaskInstance, episode: Episode, look: int | None = None) -> Submission:

@@ -26,6 +26,7 @@ from generators.grading import (
     Unrepaired,
     Verdicts,
     criteria_of,
+    needs_runs,
     parse_block,
 )
 from generators.seed import Seed
@@ -58,12 +59,14 @@ def is_judged(part: Part) -> bool:
 def _question_of(part: Part) -> str:
     """The part's text for a judge; "" if no judge decides it: one without weight belongs to
     another column, and an answer's text does not show whether files exist or are unchanged, whether
-    it was repaired, or the schema.
+    it was repaired, the schema, or what a program prints.
 
     The text of a templated question does not state what is right. A judge reads what the answer,
     or the file that it was to write, must state, whatever the wrapping.
     """
     if part.weight <= 0 or isinstance(part.check, Unrepaired | FitsSchema):
+        return ""
+    if needs_runs(part.check):
         return ""
     if not isinstance(part.check, Scored):
         return part.text

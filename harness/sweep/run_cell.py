@@ -10,7 +10,8 @@ from itertools import count
 from typing import Self
 
 from generators.catalog import INSTALLED, Catalog
-from generators.task import Brief, TaskInstance
+from generators.grading import hidden_inputs
+from generators.task import TaskInstance
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model, read_window
 from harness.episode import Cell, Episode, Mode, StopReason
@@ -188,7 +189,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     if not attempts or attempts[-1].stop is StopReason.FAILED:
         number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
-        episode = _run_attempt(cell, instance.brief, number, inherited, bench, now)
+        episode = _run_attempt(cell, instance, number, inherited, bench, now)
         key = attempt_key(cell.episode, number)
         if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
@@ -225,7 +226,7 @@ def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) 
 
 def _run_attempt(
     cell: Cell,
-    brief: Brief,
+    instance: TaskInstance,
     attempt: int,
     inherited: int,
     bench: Workbench,
@@ -239,12 +240,13 @@ def _run_attempt(
         AttemptRequest(
             cell,
             attempt,
-            brief,
+            instance.brief,
             run=context.run,
             journal=replies.attempt(attempt, inherited, bench.stop.is_set),
             inherited=inherited,
             ceiling=_ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
+            hidden_inputs=hidden_inputs(instance.rubric),
         ),
         _model_of(cell, pin, bench),
         bench.sandboxes,

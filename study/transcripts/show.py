@@ -332,6 +332,11 @@ def _print_end(page: _Page, episode: Episode) -> None:
         page.title("files of the answer")
         for path, data in episode.answer_files:
             page.note(f"{on_one_line(path)}, {len(data):,} bytes, {digest_bytes(data)}", "")
+    if episode.program_runs:
+        ended = sum(run.exit_code == 0 for run in episode.program_runs)
+        page.title(
+            "runs of the answer's program", f"{ended} of {len(episode.program_runs)} ended well"
+        )
 
 
 def _print_grade(page: _Page, transcript: Transcript) -> None:

@@ -19,7 +19,7 @@ from generators.grading import (
 from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.templates.scoring import Scored
-from generators.validation import perturb_answer
+from generators.validation import perturb_answer, with_printed
 from registry.canonical import digest_value
 from study.protocol import Task
 
@@ -74,6 +74,7 @@ def _texts(instance: TaskInstance) -> Iterator[Answer]:
 
 
 def _grade(instance: TaskInstance, answer: Answer | None) -> list[object]:
+    answer = with_printed(instance.rubric, answer)
     facts = check_facts(instance.rubric, answer)
     verdicts = apply_gates(instance.rubric, facts, answer)
     scores = (

@@ -17,6 +17,8 @@ from generators.grading.rubric import check_answer
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
 
+# Metarubrics of numbers that stand in no list of items.
+READINGS = {"detector_radii", "module_gains", "magnetic_field"}
 FAMILIES = {
     family.name: family
     for family in INSTALLED.families()
@@ -162,8 +164,8 @@ def doubled(value):
 def test_items_given_twice_with_different_values_are_not_read(name):
     key = key_of(name)
     assert doubled(key) != key
-    # The radii of the detector are no items; half of an answer is not taken back by the other.
-    assert earned(name, Answer(doubled(key))) <= BY_NAME | {"detector_dimensions"}
+    # Readings of an instrument are no items; half of an answer is not taken back by the other.
+    assert earned(name, Answer(doubled(key))) <= BY_NAME | READINGS
 
 
 @in_each_family
@@ -194,7 +196,7 @@ def test_the_truth_among_more_than_anyone_lists_earns_nothing(name):
     }
     flooded = key | {path: [*value, *fillers(value)] for path, value in lists.items()}
     assert lists
-    assert earned(name, Answer(flooded)) <= {"detector_dimensions"}
+    assert earned(name, Answer(flooded)) <= READINGS
 
 
 # No number of an ordinary size: one of those could be right.
@@ -254,12 +256,16 @@ READ_FROM = {
     "sigma_b": {"estimated_b_sigma"},
     "H0": {"h_estimation"},
     "sigma_H0": {"h_stdev_estimation"},
-    "layer_radii_m": set(),  # the calorimeter's radius is a row beside theirs
-    "ecal_radius_m": set(),
-    "events": {"invariant_masses", "no_of_particles"}
-    | {"new_particle_mass", "new_particle_decay_width"},
-    "mass_GeV": {"new_particle_mass"},
-    "width_GeV": {"new_particle_decay_width"},
+    "radii_m": {"detector_radii"},
+    "gains_MeV": {"module_gains"},
+    "field_T": {"magnetic_field"},
+    "muon_pairs": {"muon_pairs"},
+    "events": {"invariant_masses", "all_events", "muon_pairs", "particle_mass"}
+    | {"particle_width", "background_slope", "signal_fraction"},
+    "mass_GeV": {"particle_mass"},
+    "width_GeV": {"particle_width"},
+    "slope_per_GeV": {"background_slope"},
+    "signal_fraction": {"signal_fraction"},
     "faulty": {"faulty_supplies", "notfaulty_supplies", "supplies_frequency", "supply_batch"}
     | {"supply_manufacturing_machine", "faulty_machines", "not_faulty_machines"},
     "machines": {"faulty_machines", "not_faulty_machines"},

@@ -15,6 +15,7 @@ from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
 from generators.task import TaskInstance
 from generators.validation.overlap import fingerprints
+from generators.validation.programs import with_printed
 from generators.validation.result import NULL_SCORE, SOLVER_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS, key_score
 from generators.validation.validate import digests_elsewhere, instance_digest, public_seeds
@@ -24,7 +25,7 @@ NUMPY_ARTEFACTS = re.compile(r"np\.|numpy|array\(|float64|uint8|\bnan\b|\binf\b"
 
 
 def score(instance: TaskInstance, answer: Answer | None, *dimensions: tuple[str, ...]) -> float:
-    verdicts = check_answer(instance.rubric, answer)
+    verdicts = check_answer(instance.rubric, with_printed(instance.rubric, answer))
     found = score_verdicts(instance.rubric, verdicts, *dimensions)
     assert found is not None
     return found

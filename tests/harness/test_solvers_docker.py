@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generators.catalog import Catalog
+from generators.grading.programs import hidden_inputs
 from generators.task import DIFFICULTIES, Family, TaskSpec
 from generators.validation.result import SOLVER_SCORE
 from generators.validation.validate import public_seeds
@@ -39,7 +40,14 @@ def test_an_honest_agent_solves_it_in_a_container(
     spec = TaskSpec(family.name, family.version, difficulty, ())
     cell = Cell("episode", spec, instance.id, seed, "honest", 0)
     episode = run_attempt(
-        AttemptRequest(cell, 1, instance.brief, run="run", journal=MemoryJournal()),
+        AttemptRequest(
+            cell,
+            1,
+            instance.brief,
+            run="run",
+            journal=MemoryJournal(),
+            hidden_inputs=hidden_inputs(instance.rubric),
+        ),
         HonestAgent("honest", 0.0),
         docker_sandboxes,
         noon,

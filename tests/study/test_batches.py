@@ -68,15 +68,18 @@ def usages(study: Study, kind: CallKind) -> list[bool]:
     return [call.reply.usage.batch for call in calls]
 
 
-def test_probes_are_bought_in_one_batch_at_half_price(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", [(), ("--markers",)], ids=["questions", "markers"])
+def test_probes_are_bought_in_one_batch_at_half_price(
+    tmp_path: Path, what: tuple[str, ...]
+) -> None:
     with sell() as sold:
         study = make(tmp_path, sold)
-        result = run(study, "probe", "--wave", "0")
+        result = run(study, "probe", "--wave", "0", *what)
         assert result.exit_code == 0, result.output
         (told,) = json.loads(result.stdout)["models"]
         assert (told["owed"], told["done"], told["fresh"]) == (CALLS, CALLS, CALLS)
         assert told["cost_usd"] == pytest.approx(CALLS * HALF)
-        assert run(study, "probe", "--wave", "0").exit_code == 0
+        assert run(study, "probe", "--wave", "0", *what).exit_code == 0
     assert (len(sold.batches), sold.single, sold.faults) == (1, 0, [])
     assert usages(study, CallKind.PROBE) == [True] * CALLS
     assert verify_study(study.store, study.identities()).holds

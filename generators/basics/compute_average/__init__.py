@@ -286,6 +286,7 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
             f"(± {AVERAGE_TOLERANCE}).",
             number_near("average", AVERAGE_TOLERANCE, read),
             "final_result",
+            headline=True,
         ),
     )
 

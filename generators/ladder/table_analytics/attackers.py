@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 
 from generators.attackers import Access, AnswerBlock, Attacker, Files, NoisySolver
@@ -54,11 +55,11 @@ def pass_over(probability: float, files: Files, draws: Stream) -> AnswerBlock:
 
 
 def _answers(files: Files, orders: Orders, in_order: bool = False) -> AnswerBlock:
-    connection = connect(files[DATABASE], orders)
-    if in_order:
-        connection.executescript(_BY_NAME)
     lines = (line.split(": ") for line in files[QUESTIONS].decode().splitlines())
-    answers = [(id, answer(question, connection)) for id, question in lines]
+    with closing(connect(files[DATABASE], orders)) as connection:
+        if in_order:
+            connection.executescript(_BY_NAME)
+        answers = [(id, answer(question, connection)) for id, question in lines]
     return answer_block(NAME, ((id, value) for id, value in answers if value is not None))
 
 

@@ -10,6 +10,7 @@ import csv
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 VIEWS = """
@@ -114,11 +115,12 @@ def answer(question: str, connection: sqlite3.Connection) -> str | int | None:
 def solve(folder: Path) -> dict[str, object]:
     """The answer block for the files in the folder."""
     orders = read_orders((folder / "orders.csv").read_text(encoding="ascii"))
-    connection = connect((folder / "chain.sqlite").read_bytes(), orders)
-    answers = []
-    for line in (folder / "questions.txt").read_text(encoding="ascii").splitlines():
-        id, question = line.split(": ")
-        answers.append({"id": id, "answer": answer(question, connection)})
+    asked = (folder / "questions.txt").read_text(encoding="ascii").splitlines()
+    with closing(connect((folder / "chain.sqlite").read_bytes(), orders)) as connection:
+        answers = [
+            {"id": id, "answer": answer(question, connection)}
+            for id, question in (line.split(": ") for line in asked)
+        ]
     return {"task": "table_analytics", "answers": answers}
 
 

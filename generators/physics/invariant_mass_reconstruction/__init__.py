@@ -1,4 +1,4 @@
-"""Find an unknown particle's mass and width from the tracks of its decays into e⁺e⁻."""
+"""Find an unknown particle's mass and width from its decays into pairs of electrons or muons."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from generators.family import Drawn, FamilyOfParts, InputFiles, read_part
 from generators.physics.invariant_mass_reconstruction.parameters import (
     BY_DIFFICULTY,
     CALORIMETER_FILE,
-    LONGITUDINAL_FILE,
+    DETECTOR_FILE,
+    FIELD_FILE,
+    GAINS_FILE,
     NAME,
+    PICTURE_BYTES,
     TRACKER_FILE,
-    TRANSVERSE_FILE,
     Parameters,
 )
 from generators.physics.invariant_mass_reconstruction.rubric import (
@@ -25,24 +27,29 @@ def draw(parameters: Parameters, streams: Streams) -> Drawn:
     """The input files and the truth of one seed."""
     # Imported here: listing the families should not cost numpy and Pillow.
     from generators.physics.invariant_mass_reconstruction import render
+    from generators.physics.invariant_mass_reconstruction.measure import draw_graded, measure
     from generators.physics.invariant_mass_reconstruction.sample import draw_sample
 
     sample = draw_sample(parameters, streams)
+    events = measure(parameters, sample, streams)
     files = InputFiles()
-    files.add_text(TRACKER_FILE, "text/csv", render.write_tracker_hits(sample))
-    files.add_text(CALORIMETER_FILE, "text/csv", render.write_calorimeter_hits(sample))
-    transverse = render.draw_transverse(sample.detector, parameters.states_field)
-    files.add_picture(TRANSVERSE_FILE, render.encode_png(transverse), transverse)
-    longitudinal = render.draw_longitudinal(sample.detector)
-    files.add_picture(LONGITUDINAL_FILE, render.encode_png(longitudinal), longitudinal)
+    files.add_text(TRACKER_FILE, "text/csv", render.write_tracker_hits(events))
+    files.add_text(CALORIMETER_FILE, "text/csv", render.write_calorimeter_hits(events))
+    for path, pixels in (
+        (DETECTOR_FILE, render.draw_detector(sample.detector)),
+        (GAINS_FILE, render.draw_gains(sample.detector)),
+        (FIELD_FILE, render.draw_field(sample.detector)),
+    ):
+        files.add_picture(path, render.encode_png(pixels), pixels, PICTURE_BYTES)
+    graded = draw_graded(parameters, sample, events, streams)
     redraws = {"redraws": sample.redraws, "pair_redraws": sample.pair_redraws}
-    return Drawn(files, make_truth(parameters, sample), redraws)
+    return Drawn(files, make_truth(parameters, sample, graded), redraws)
 
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's invariant_mass_reconstruction
     name=NAME,
-    version="2",
-    summary="reconstruct the masses of electron pairs, and fit an unknown particle's peak",
+    version="3",
+    summary="measure the masses of lepton pairs, and an unknown particle's mass and width",
     package=__name__,
     by_difficulty=BY_DIFFICULTY,
     draw=draw,

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from generators.physics.invariant_mass_reconstruction.parameters import (
     HIGH_MASS,
-    LOW_MASS,
     SOUGHT_MASSES,
     SOUGHT_WIDTHS,
 )
@@ -38,13 +37,17 @@ _SAME = 0.5  # two fits closer than this share of their widths are one peak
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Fitted mass and width, their errors from the Hessian (GeV), and by how much −ln L of
-    the next best peak is larger (at most _NEAR)."""
+    """Fitted mass, width, slope and fraction of signal (GeV and per GeV), each with its error from
+    the Hessian, and by how much −ln L of the next best peak is larger (at most _NEAR)."""
 
     mass: float
     sigma_mass: float
     width: float
     sigma_width: float
+    slope: float
+    sigma_slope: float
+    fraction: float
+    sigma_fraction: float
     lead: float
 
 
@@ -74,17 +77,18 @@ class _Place:
 
 
 def fit_reference(
-    masses: Sequence[float], start: tuple[float, float, float, float]
+    masses: Sequence[float], lowest: float, start: tuple[float, float, float, float]
 ) -> Reference | None:
-    """The best fit with mass and width in the ranges that the prompt names; None if the
+    """The best fit, over masses from the lowest to HIGH_MASS, that has mass and width in the
+    ranges that the prompt names; None if the
     search from ``start`` (M, Γ, λ, f) or from the other peaks of a scan reaches no maximum."""
     values = np.array(masses)
-    first = _fit(values, _theta(*start))
+    first = _fit(values, lowest, _theta(*start))
     if first is None:
         return None
     slope = math.exp(first.theta[2])
-    places = _places(values, slope, first.loss)
-    fits = [_fit(values, _theta(at.mass, at.width, slope, at.share)) for at in places]
+    places = _places(values, lowest, slope, first.loss)
+    fits = [_fit(values, lowest, _theta(at.mass, at.width, slope, at.share)) for at in places]
     sought = [fit for fit in (first, *fits) if fit is not None and _sought(fit)]
     if not sought:
         return None
@@ -97,14 +101,16 @@ def fit_reference(
 
 
 def _report(best: _Fit, lead: float) -> Reference:
-    sigma_mass, sigma_log_width = np.sqrt(np.diag(best.covariance)[:2])
-    return Reference(
-        round(best.mass, DECIMALS),
-        round(float(sigma_mass), DECIMALS),
-        round(best.width, DECIMALS),
-        round(best.width * float(sigma_log_width), DECIMALS),
-        round(min(lead, _NEAR), DECIMALS),
+    errors = [float(error) for error in np.sqrt(np.diag(best.covariance))]
+    slope, fraction = math.exp(best.theta[2]), 1 / (1 + math.exp(-best.theta[3]))
+    values = (
+        *(best.mass, errors[0]),
+        *(best.width, best.width * errors[1]),
+        *(slope, slope * errors[2]),
+        *(fraction, fraction * (1 - fraction) * errors[3]),
+        min(lead, _NEAR),
     )
+    return Reference(*(round(value, DECIMALS) for value in values))
 
 
 def _theta(mass: float, width: float, slope: float, share: float) -> Array:
@@ -121,18 +127,20 @@ def _same(peak: _Fit | _Place, best: _Fit) -> bool:
     return abs(peak.mass - best.mass) < _SAME * max(peak.width, best.width)
 
 
-def _fit(values: Array, theta: Array) -> _Fit | None:
+def _fit(values: Array, lowest: float, theta: Array) -> _Fit | None:
     """The minimum of −ln L near ``theta``, by damped Newton steps; None if there is none."""
-    loss, gradient = _loss(values, theta)
+    loss, gradient = _loss(values, lowest, theta)
     damping = 1e-3
     for _ in range(_MOST_STEPS):
         scale = np.array([math.exp(theta[1]), 1.0, 1.0, 1.0])
-        hessian = _hessian(values, theta, scale)
+        hessian = _hessian(values, lowest, theta, scale)
         step = _step(hessian, gradient * scale, damping)
         if damping <= 1e-9 and np.max(np.abs(step)) < _CONVERGED:
             return _finish(theta, loss, hessian, scale)
         tried = theta + scale * step
-        new_loss, new_gradient = _loss(values, tried) if _sane(tried) else (math.inf, gradient)
+        new_loss, new_gradient = (
+            _loss(values, lowest, tried) if _sane(tried) else (math.inf, gradient)
+        )
         # At the minimum the loss is flat to rounding: there a smaller step decides.
         if new_loss <= loss + 1e-9:
             theta, loss, gradient = tried, new_loss, new_gradient
@@ -164,35 +172,36 @@ def _finish(theta: Array, loss: float, hessian: Array, scale: Array) -> _Fit | N
     return _Fit(theta, loss, np.linalg.inv(hessian) * np.outer(scale, scale))
 
 
-def _hessian(values: Array, theta: Array, scale: Array) -> Array:
+def _hessian(values: Array, lowest: float, theta: Array, scale: Array) -> Array:
     """Second derivatives in units of ``scale``, from central differences of the gradient."""
     rows = []
     for index in range(len(theta)):
         shift = np.zeros(len(theta))
         shift[index] = _STEP * scale[index]
-        above, below = _loss(values, theta + shift)[1], _loss(values, theta - shift)[1]
+        above = _loss(values, lowest, theta + shift)[1]
+        below = _loss(values, lowest, theta - shift)[1]
         rows.append((above - below) * scale / (2 * _STEP))
     matrix = np.array(rows)
     return (matrix + matrix.T) / 2
 
 
-def _loss(values: Array, theta: Array) -> tuple[float, Array]:
+def _loss(values: Array, lowest: float, theta: Array) -> tuple[float, Array]:
     """−ln L and its gradient in θ."""
     mass, half, slope = float(theta[0]), math.exp(theta[1]), math.exp(theta[2])
     share = 1 / (1 + math.exp(-theta[3]))
     off = values - mass
     square = off * off + half * half
-    up, down = HIGH_MASS - mass, LOW_MASS - mass
+    up, down = HIGH_MASS - mass, lowest - mass
     area = math.atan(up / half) - math.atan(down / half)
     up2, down2 = up * up + half * half, down * down + half * half
-    reach = HIGH_MASS - LOW_MASS
+    reach = HIGH_MASS - lowest
     kept = -math.expm1(-slope * reach)
     signal = share * half / area / square
-    total = signal + (1 - share) * slope / kept * np.exp(-slope * (values - LOW_MASS))
+    total = signal + (1 - share) * slope / kept * np.exp(-slope * (values - lowest))
     weight = signal / total
     by_mass = 2 * off / square - (half / down2 - half / up2) / area
     by_half = 1 - 2 * half * half / square - half * (down / down2 - up / up2) / area
-    by_slope = 1 - slope * (values - LOW_MASS) - slope * reach * (1 - kept) / kept
+    by_slope = 1 - slope * (values - lowest) - slope * reach * (1 - kept) / kept
     gradient = np.array(
         [
             -np.sum(weight * by_mass),
@@ -204,12 +213,13 @@ def _loss(values: Array, theta: Array) -> tuple[float, Array]:
     return float(-np.sum(np.log(total))), gradient
 
 
-def _places(values: Array, slope: float, best: float) -> list[_Place]:
+def _places(values: Array, lowest: float, slope: float, best: float) -> list[_Place]:
     """Find the local maxima in M of the likelihood, with the background's slope as given, that
     come near the best; the nearest first."""
     maxima = []
+    reach = HIGH_MASS - lowest
     for width in _WIDTHS:
-        edges = np.linspace(LOW_MASS, HIGH_MASS, round((HIGH_MASS - LOW_MASS) / (_BIN * width)) + 1)
+        edges = np.linspace(lowest, HIGH_MASS, round(reach / (_BIN * width)) + 1)
         counts = np.histogram(values, edges)[0].astype(float)
         places = np.arange(SOUGHT_MASSES[0], SOUGHT_MASSES[1], min(width / 2, 2.0))
         shares, losses = _profile(counts, edges, slope, places, width)
@@ -226,7 +236,7 @@ def _profile(
     """For a peak at each place: the best fraction of signal, and −ln L there, up to the little
     that the bins lose."""
     bins = np.diff(edges)
-    falling = np.exp(-slope * (edges - LOW_MASS))
+    falling = np.exp(-slope * (edges - edges[0]))
     background = (falling[:-1] - falling[1:]) / (falling[0] - falling[-1])
     primitive = np.arctan((edges[None, :] - places[:, None]) * (2 / width))
     signal = np.diff(primitive, axis=1) / (primitive[:, -1:] - primitive[:, :1])
@@ -234,10 +244,17 @@ def _profile(
     shares = np.full(len(places), 0.05)
     for _ in range(8):  # Newton on a concave function of one number
         inner = ratio / (1 + shares[:, None] * ratio)
-        rise, curve = inner @ counts, (inner * inner) @ counts
+        rise, curve = _weigh(inner, counts), _weigh(inner * inner, counts)
         shares = np.clip(shares + rise / curve, shares / 5, 1 - (1 - shares) / 5)
-    gain = np.log1p(shares[:, None] * ratio) @ counts
-    return shares, -(gain + float(np.log(background / bins) @ counts))
+    gain = _weigh(np.log1p(shares[:, None] * ratio), counts)
+    return shares, -(gain + float(np.sum(np.log(background / bins) * counts)))
+
+
+def _weigh(rows: Array, counts: Array) -> Array:
+    """The product of a matrix and a vector, without the threads of a linear algebra library, whose
+    waiting costs more than the work."""
+    product: Array = np.einsum("ij,j->i", rows, counts)
+    return product
 
 
 def _lowest_of_neighbours(losses: Array) -> Iterator[int]:

@@ -1,6 +1,6 @@
-"""Files: two tables of hits, and two drawings of the detector.
+"""Files: two tables of what was measured, and three pictures of the instrument.
 
-The drawings are made of flat colours at twice their size and then halved: a pixel's shade is
+The pictures are made of flat colours at twice their size and then halved: a pixel's shade is
 the number, 0 to 4, of its quarters that are painted, so all of it is arithmetic of integers.
 """
 
@@ -9,70 +9,65 @@ from __future__ import annotations
 import functools
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from generators.physics.invariant_mass_reconstruction.parameters import MOST_ETA
-from generators.physics.invariant_mass_reconstruction.sample import (
-    Detector,
-    Electron,
-    Sample,
-    crossing,
+from generators.physics.invariant_mass_reconstruction.measure import (
+    ANGLE_DECIMALS,
+    Z_DECIMALS,
+    Event,
 )
+from generators.physics.invariant_mass_reconstruction.sample import Detector
 
 Pixels = NDArray[np.uint8]
 
-# Ink 0 is paper. Then black, grey, one for each layer of the tracker, the calorimeter.
+# Ink 0 is paper. Then black, grey, red, and one for each layer of the tracker.
 _INKS = (
     (0, 0, 0),
-    (150, 150, 150),
+    (170, 170, 170),
+    (214, 39, 40),
     (31, 119, 180),
     (44, 160, 44),
     (148, 103, 189),
-    (214, 39, 40),
-    (230, 120, 0),
+    (140, 86, 75),
+    (227, 119, 194),
+    (188, 189, 34),
+    (23, 190, 207),
 )
-_BLACK, _GREY, _FIRST_LAYER, _CALORIMETER = 1, 2, 3, 7
+_BLACK, _GREY, _RED, _FIRST_LAYER = 1, 2, 3, 4
 _SHADES = 4
 _TEXT = 20  # px
+_SIZE = (1200, 900)
 
 
-def write_tracker_hits(sample: Sample) -> bytes:
-    """Columns event_id, layer, x, y, z (m), two rows for each layer of an event."""
-    lines = ["event_id,layer,x,y,z"]
-    detector = sample.detector
-    for event, (pair, order) in enumerate(zip(sample.pairs, sample.orders, strict=True), 1):
-        for layer, radius in enumerate(detector.layers):
-            name = f"{event},tracker layer {layer + 1}"
-            for electron in _in_order(pair, order[layer]):
-                x, y, z = crossing(electron, radius, detector.field)
-                lines.append(f"{name},{fixed(x)},{fixed(y)},{fixed(z)}")
+def write_tracker_hits(events: tuple[Event, ...]) -> bytes:
+    """Columns event_id, layer, phi (rad), z (m)."""
+    lines = ["event_id,layer,phi,z"]
+    for number, event in enumerate(events, 1):
+        for hit in event.hits:
+            phi, z = fixed(hit.phi, ANGLE_DECIMALS), fixed(hit.z, Z_DECIMALS)
+            lines.append(f"{number},{hit.layer + 1},{phi},{z}")
     return ("\n".join(lines) + "\n").encode()
 
 
-def write_calorimeter_hits(sample: Sample) -> bytes:
-    """Columns event_id, x, y, z (m), energy (GeV), two rows for each event."""
-    lines = ["event_id,x,y,z,energy"]
-    detector = sample.detector
-    for event, (pair, order) in enumerate(zip(sample.pairs, sample.orders, strict=True), 1):
-        for electron in _in_order(pair, order[-1]):
-            x, y, z = crossing(electron, detector.calorimeter, detector.field)
-            lines.append(f"{event},{fixed(x)},{fixed(y)},{fixed(z)},{fixed(electron.energy)}")
+def write_calorimeter_hits(events: tuple[Event, ...]) -> bytes:
+    """Columns event_id, module, phi (rad), z (m), counts."""
+    lines = ["event_id,module,phi,z,counts"]
+    for number, event in enumerate(events, 1):
+        for cluster in event.clusters:
+            phi, z = fixed(cluster.phi, ANGLE_DECIMALS), fixed(cluster.z, Z_DECIMALS)
+            lines.append(f"{number},{cluster.module + 1},{phi},{z},{cluster.counts}")
     return ("\n".join(lines) + "\n").encode()
 
 
-def _in_order(pair: Sequence[Electron], first: int) -> tuple[Electron, Electron]:
-    return pair[first], pair[1 - first]
-
-
-def fixed(value: float) -> str:
-    """Six decimals, and no negative zero."""
-    text = f"{value:.6f}"
-    return "0.000000" if text == "-0.000000" else text
+def fixed(value: float, decimals: int) -> str:
+    """The value with these decimals, and no negative zero."""
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +84,16 @@ class _Page:
         outer = radius + width / 2
         box = [_twice(x - outer), _twice(y - outer), _twice(x + outer), _twice(y + outer)]
         self.pen.ellipse(box, outline=ink, width=2 * width)
+
+    def arc(self, x: float, y: float, radius: float, ink: int) -> None:
+        """A quarter of a circle, to the right and upwards, two pixels wide."""
+        outer = radius + 1
+        box = [_twice(x - outer), _twice(y - outer), _twice(x + outer), _twice(y + outer)]
+        self.pen.arc(box, 270, 360, ink, 4)
+
+    def disc(self, x: float, y: float, radius: float, ink: int) -> None:
+        box = [_twice(x - radius), _twice(y - radius), _twice(x + radius), _twice(y + radius)]
+        self.pen.ellipse(box, ink)
 
     def text(self, x: float, y: float, words: str, anchor: str = "la", ink: int = _BLACK) -> None:
         self.pen.text((_twice(x), _twice(y)), words, ink, _font(), anchor)
@@ -126,126 +131,121 @@ def _page(image: Image.Image) -> _Page:
     return _Page(image, pen)
 
 
-# --- the view along the beam
+# --- a quadrant of the detector
 
-_VIEW = (1200, 900)
-_CENTRE = (495, 430)
-_SCALE = 215  # px per m
-_EDGE = 1.8  # m
-_LEGEND = 915
+_BEAM = (130, 810)
+_SCALE = 460  # px per m
+_EDGE = 1.7  # m
+_LEGEND = 950
 
 
-def draw_transverse(detector: Detector, states_field: bool) -> Pixels:
-    """Layers as circles about the beam."""
-    page = _page(_transverse_axes().copy())
-    x, y = _CENTRE
-    layers = _layers(detector)
-    for ink, _, radius in layers:
-        page.circle(x, y, radius * _SCALE, ink, 2)
-    page.line([(x - 6, y), (x + 6, y)], _BLACK)
-    page.line([(x, y - 6), (x, y + 6)], _BLACK)
-    _draw_legend(page, _LEGEND, 60, layers)
-    strength = f"B = {detector.field:.3f} T" if states_field else "B uniform"
-    page.text(_LEGEND, 80 + 30 * (len(layers) + 1), f"{strength}, along +z")
+def draw_detector(detector: Detector) -> Pixels:
+    """Quarter circles about the beam."""
+    page = _page(_detector_axes().copy())
+    x, y = _BEAM
+    layers = [(_FIRST_LAYER + index, radius) for index, radius in enumerate(detector.layers)]
+    for ink, radius in (*layers, (_RED, detector.calorimeter)):
+        page.arc(x, y, radius * _SCALE, ink)
+    names = [(ink, f"tracker layer {row}") for row, (ink, _) in enumerate(layers, 1)]
+    for row, (ink, name) in enumerate((*names, (_RED, "calorimeter"))):
+        height = 80 + 34 * row
+        page.line([(_LEGEND, height), (_LEGEND + 36, height)], ink, 4)
+        page.text(_LEGEND + 48, height, name, "lm")
     return _reduce(page)
 
 
 @functools.cache
-def _transverse_axes() -> Image.Image:
-    page = _blank(*_VIEW)
-    x, y = _CENTRE
+def _detector_axes() -> Image.Image:
+    page = _blank(*_SIZE)
+    x, y = _BEAM
     side = round(_EDGE * _SCALE)
-    page.text(x, 10, "Detector, transverse view (z = 0)", "ma")
-    box = [(x - side, y - side), (x + side, y - side), (x + side, y + side), (x - side, y + side)]
-    page.line([*box, box[0]], _BLACK)
-    for tick in range(-15, 16, 5):
+    page.text(x + side // 2, 2, "Detector, one quadrant at z = 0", "ma")
+    page.line([(x, y - side), (x, y), (x + side, y)], _BLACK)
+    for tick in range(18):
         along = tick * _SCALE / 10
-        page.line([(x + along, y + side), (x + along, y + side + 7)], _BLACK)
-        page.text(x + along, y + side + 12, f"{tick / 10:.1f}", "ma")
-        page.line([(x - side, y - along), (x - side - 7, y - along)], _BLACK)
-        page.text(x - side - 12, y - along, f"{tick / 10:.1f}", "rm")
-    page.text(x, y + side + 42, "x (m)", "ma")
-    page.upright(28, y, "y (m)")
+        length = 12 if tick % 5 == 0 else 6
+        page.line([(x + along, y), (x + along, y + length)], _BLACK)
+        page.line([(x, y - along), (x - length, y - along)], _BLACK)
+        if tick % 5 == 0:
+            page.text(x + along, y + 16, f"{tick / 10:.1f}", "ma")
+            page.text(x - 18, y - along, f"{tick / 10:.1f}", "rm")
+    page.text(x + side // 2, y + 46, "x (m)", "ma")
+    page.upright(36, y - side // 2, "y (m)")
     return page.image
 
 
-# --- the view from the side
+# --- the gains of the calorimeter's modules
 
-_SIDE_VIEW = (1650, 600)
-_BEAM = (700, 505)
-_Z_SCALE, _R_SCALE = 34, 235  # px per m
-_Z_EDGE, _R_EDGE = 18.0, 1.9  # m
-_SIDE_LEGEND = 1350
+_LEAST_GAIN, _MOST_GAIN = 4, 20  # MeV per count
+_GAIN_AXIS, _GAIN_BASE, _GAIN_SCALE = 170, 800, 60  # px, px, px per MeV
+_FIRST_ROW, _ROW = 110, 80  # px
+_DOT = 7  # px, radius
 
 
-def draw_longitudinal(detector: Detector) -> Pixels:
-    """Layers as lines at their radius, as long as the detector is there."""
-    page = _page(_longitudinal_axes().copy())
-    x, y = _BEAM
-    layers = _layers(detector)
-    for ink, _, radius in layers:
-        reach = radius * math.sinh(MOST_ETA)
-        height = y - radius * _R_SCALE
-        page.line([(x - reach * _Z_SCALE, height), (x + reach * _Z_SCALE, height)], ink, 3)
-        label = f"2z = {2 * reach:.2f} m"
-        if ink == _CALORIMETER:
-            page.text(x, height - 6, label, "mb", ink)
-        else:
-            page.text(x + reach * _Z_SCALE + 24, height, label, "lm", ink)
-    page.line([(x - 6, y), (x + 6, y)], _BLACK)
-    page.line([(x, y - 6), (x, y + 6)], _BLACK)
-    _draw_legend(page, _SIDE_LEGEND, 60, layers)
+def draw_gains(detector: Detector) -> Pixels:
+    """A dot for each module, above an axis of energy per count."""
+    page = _page(_gain_axes().copy())
+    for row, gain in enumerate(detector.gains):
+        height = _FIRST_ROW + _ROW * row
+        page.text(_GAIN_AXIS - 20, height, f"module {row + 1}", "rm")
+        right = _GAIN_AXIS + (_MOST_GAIN - _LEAST_GAIN) * _GAIN_SCALE
+        page.line([(_GAIN_AXIS, height), (right, height)], _GREY)
+        page.disc(_GAIN_AXIS + (gain - _LEAST_GAIN) * _GAIN_SCALE, height, _DOT, _FIRST_LAYER)
     return _reduce(page)
 
 
 @functools.cache
-def _longitudinal_axes() -> Image.Image:
-    page = _blank(*_SIDE_VIEW)
-    x, y = _BEAM
-    side, top = round(_Z_EDGE * _Z_SCALE), y - round(_R_EDGE * _R_SCALE)
-    page.text(x, 10, "Detector, longitudinal view", "ma")
-    page.line([(x - side, y), (x - side, top), (x + side, top), (x + side, y)], _BLACK)
-    page.line([(x - side, y), (x + side, y)], _BLACK)
-    for tick in range(-15, 16, 5):
-        page.line([(x + tick * _Z_SCALE, y), (x + tick * _Z_SCALE, y + 7)], _BLACK)
-        page.text(x + tick * _Z_SCALE, y + 12, f"{tick}", "ma")
-    for tick in range(0, 16, 5):
-        height = y - tick * _R_SCALE / 10
-        page.line([(x - side, height), (x - side - 7, height)], _BLACK)
-        page.text(x - side - 12, height, f"{tick / 10:.1f}", "rm")
-    page.text(x, y + 42, "z (m)", "ma")
-    page.upright(20, (y + top) // 2, "r (m)")
-    _draw_cone(page, x, y, top)
-    page.line([(_SIDE_LEGEND, 330), (_SIDE_LEGEND + 14, 330)], _GREY, 2)
-    page.line([(_SIDE_LEGEND + 22, 330), (_SIDE_LEGEND + 36, 330)], _GREY, 2)
-    page.text(_SIDE_LEGEND + 50, 330, "eta = ±3", "lm")
+def _gain_axes() -> Image.Image:
+    page = _blank(*_SIZE)
+    right = _GAIN_AXIS + (_MOST_GAIN - _LEAST_GAIN) * _GAIN_SCALE
+    middle = (_GAIN_AXIS + right) // 2
+    page.text(middle, 20, "Calorimeter, energy for one count", "ma")
+    page.line([(_GAIN_AXIS, 70), (_GAIN_AXIS, _GAIN_BASE), (right, _GAIN_BASE)], _BLACK)
+    for fifth in range(5 * (_MOST_GAIN - _LEAST_GAIN) + 1):
+        x = _GAIN_AXIS + fifth * _GAIN_SCALE / 5
+        length = 12 if fifth % 5 == 0 else 6
+        page.line([(x, _GAIN_BASE), (x, _GAIN_BASE + length)], _BLACK)
+        if fifth % 10 == 0:
+            page.text(x, _GAIN_BASE + 16, str(_LEAST_GAIN + fifth // 5), "ma")
+    page.text(middle, _GAIN_BASE + 50, "MeV per count", "ma")
     return page.image
 
 
-def _draw_cone(page: _Page, x: int, y: int, top: int) -> None:
-    """Dashed lines at eta = ±3, from the origin to the frame."""
-    across = _Z_SCALE * math.sinh(MOST_ETA) / _R_SCALE  # px for each one upwards
-    height = min(y - top, math.floor(_Z_EDGE * _Z_SCALE / across))
-    for start in range(0, height - 8, 14):
-        for sign in (-1, 1):
-            points = [(x + sign * across * up, y - up) for up in (start, start + 8)]
-            page.line(points, _GREY, 2)
+# --- the gauge of the magnetic field
+
+_DIAL = (600, 480)
+_DIAL_RADIUS, _NEEDLE = 340, 320  # px
+_MOST_FIELD = 4.0  # T
+_FIRST_ANGLE, _SWEEP = 225.0, 270.0  # degrees: where 0 T stands, and from there to the end
 
 
-def _layers(detector: Detector) -> list[tuple[int, str, float]]:
-    """Ink, name and radius of each layer, from the beam outwards."""
-    layers = [
-        (_FIRST_LAYER + index, f"tracker layer {index + 1}", radius)
-        for index, radius in enumerate(detector.layers)
-    ]
-    return [*layers, (_CALORIMETER, "calorimeter", detector.calorimeter)]
+def draw_field(detector: Detector) -> Pixels:
+    """A needle on a round scale."""
+    page = _page(_gauge().copy())
+    page.line([_DIAL, _on_dial(detector.field, _NEEDLE)], _RED, 3)
+    page.disc(*_DIAL, 12, _BLACK)
+    return _reduce(page)
 
 
-def _draw_legend(page: _Page, x: int, y: int, layers: list[tuple[int, str, float]]) -> None:
-    for row, (ink, name, radius) in enumerate(layers):
-        height = y + 30 * row
-        page.line([(x, height), (x + 36, height)], ink, 4)
-        page.text(x + 48, height, f"{name}: {radius:.3f} m", "lm")
+def _on_dial(field: float, radius: float) -> tuple[float, float]:
+    angle = math.radians(_FIRST_ANGLE - _SWEEP * field / _MOST_FIELD)
+    return _DIAL[0] + radius * math.cos(angle), _DIAL[1] - radius * math.sin(angle)
+
+
+@functools.cache
+def _gauge() -> Image.Image:
+    page = _blank(*_SIZE)
+    page.text(_DIAL[0], 40, "Magnetic field along +z", "ma")
+    page.circle(*_DIAL, _DIAL_RADIUS + 10, _BLACK, 3)
+    for tick in range(81):
+        field = tick / 20
+        length = 26 if tick % 10 == 0 else 16 if tick % 2 == 0 else 8
+        ends = [_on_dial(field, _DIAL_RADIUS - inner) for inner in (0, length)]
+        page.line(ends, _BLACK, 2 if tick % 10 == 0 else 1)
+        if tick % 10 == 0:
+            page.text(*_on_dial(field, _DIAL_RADIUS + 42), f"{field:.1f}", "mm")
+    page.text(_DIAL[0], _DIAL[1] + 130, "T", "mm")
+    return page.image
 
 
 def _reduce(page: _Page) -> Pixels:

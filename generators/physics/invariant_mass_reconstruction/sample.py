@@ -12,20 +12,26 @@ from functools import partial
 
 from generators.physics.invariant_mass_reconstruction.parameters import (
     BEND,
-    CALORIMETER_RADII,
+    CALORIMETER_RADIUS,
+    DETECTOR_SCALES,
     ELECTRON_MASS,
     FIELDS,
+    GAINS,
     HIGH_MASS,
     LEAST_LEAD,
-    LOW_MASS,
-    MEAN_PT,
+    LOWEST_MASSES,
+    MEAN_LOSS,
+    MEAN_PTS,
     MOST_ETA,
+    MOST_LOSS,
+    MOST_PAIR_ETA,
     MOST_PULL,
     MOST_WIDTH_ERROR,
+    MUON_MASS,
+    MUON_SHARE,
     PARTICLE_MASSES,
     RADIUS_FACTORS,
     REACH,
-    SAMPLED_EVENTS,
     SLOPE_FACTORS,
     SOUGHT_MASSES,
     SOUGHT_WIDTHS,
@@ -43,20 +49,29 @@ Momentum = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Radii of the tracker's layers and of the calorimeter (m), and the field along +z (T)."""
+    """Radii of the tracker's layers and of the calorimeter (m), the field along +z (T), and the
+    gain of each module of the calorimeter (MeV per count), all as the pictures show them."""
 
     layers: tuple[float, ...]
     calorimeter: float
     field: float
+    gains: tuple[float, ...]
+
+    def module(self, phi: float) -> int:
+        """The index of the module at this azimuth; module 1 begins at zero."""
+        turns = phi / (2 * math.pi) % 1.0
+        return min(int(turns * len(self.gains)), len(self.gains) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Particle:
-    """Mass and width (FWHM) of what is sought, GeV, and the background's slope, per GeV."""
+    """Mass and width (FWHM) of what is sought, the background's slope, and the least mass of a
+    pair (GeV and per GeV)."""
 
     mass: float
     width: float
     slope: float
+    lowest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +84,37 @@ class Spectrum:
 
 
 @dataclass(frozen=True, slots=True)
-class Electron:
-    """One of a pair where it starts; ``turn`` is the charge, +1 turns clockwise."""
+class Lepton:
+    """One of a pair where it starts; ``turn`` is the charge, +1 turns clockwise. ``kept`` is the
+    share of its momentum with which it enters the tracker: an electron radiates before it."""
 
     momentum: Momentum
     energy: float
     turn: int
+    kept: float = 1.0
+
+    @property
+    def tracked(self) -> Momentum:
+        """The momentum in the tracker."""
+        px, py, pz = self.momentum
+        return self.kept * px, self.kept * py, self.kept * pz
 
 
-Pair = tuple[Electron, Electron]
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two leptons of an event: muons, or electrons."""
+
+    muons: bool
+    leptons: tuple[Lepton, Lepton]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One instance's draws. Event number i + 1 has the i-th mass and pair; ``orders`` says
-    which of an event's hits is written first, and ``sampled`` which events are graded."""
+    """One instance's draws. Event number i + 1 has the i-th mass and pair."""
 
     detector: Detector
     spectrum: Spectrum
     pairs: tuple[Pair, ...]
-    orders: tuple[tuple[int, ...], ...]
-    sampled: tuple[int, ...]
     redraws: int
     pair_redraws: int
 
@@ -100,34 +125,33 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     spectrum, redraws = redraw(
         lambda attempt: draw_spectrum(parameters, streams, attempt), "spectrum"
     )
+    mean_pt = streams.at("momenta").uniform(*MEAN_PTS)
     pairs, pair_redraws = [], 0
     for index, mass in enumerate(spectrum.masses):
         pair, attempt = redraw(
-            partial(_draw_pair, mass, detector, streams, index), f"pair of event {index + 1}"
+            partial(_draw_pair, mass, mean_pt, detector, streams, index),
+            f"pair of event {index + 1}",
         )
         pairs.append(pair)
         pair_redraws += attempt
-    flips = len(detector.layers) + 1
-    return Sample(
-        detector,
-        spectrum,
-        tuple(pairs),
-        tuple(_draw_order(flips, streams, index) for index in range(parameters.events)),
-        _draw_sampled(parameters.events, streams),
-        redraws,
-        pair_redraws,
-    )
+    return Sample(detector, spectrum, tuple(pairs), redraws, pair_redraws)
 
 
 def draw_detector(parameters: Parameters, streams: Streams) -> Detector:
-    """Radii and field to three decimals, as the figures print them. The layers keep their
-    order: the nominal radii differ by more than the factors do."""
-    layers = tuple(
-        round(radius * streams.at("layer", index).uniform(*RADIUS_FACTORS), 3)
-        for index, radius in enumerate(parameters.radii)
+    """Radii and field to three decimals, gains to two. The layers keep their order: the nominal
+    radii differ by more than the factors do."""
+    scale = streams.at("scale").uniform(*DETECTOR_SCALES)
+    *layers, calorimeter = (
+        round(scale * radius * streams.at("layer", index).uniform(*RADIUS_FACTORS), 3)
+        for index, radius in enumerate((*parameters.radii, CALORIMETER_RADIUS))
     )
-    calorimeter = round(streams.at("calorimeter").uniform(*CALORIMETER_RADII), 3)
-    return Detector(layers, calorimeter, round(streams.at("field").uniform(*FIELDS), 3))
+    low, high = map(math.log, GAINS)
+    gains = (
+        round(math.exp(streams.at("gain", index).uniform(low, high)), 2)
+        for index in range(parameters.modules)
+    )
+    field = round(streams.at("field").uniform(*FIELDS), 3)
+    return Detector(tuple(layers), calorimeter, field, tuple(gains))
 
 
 def draw_particle(parameters: Parameters, streams: Streams, attempt: int = 0) -> Particle:
@@ -140,6 +164,7 @@ def draw_particle(parameters: Parameters, streams: Streams, attempt: int = 0) ->
         round(mass, _PARTICLE_DECIMALS),
         round(narrow * math.exp(share * math.log(wide / narrow)), _PARTICLE_DECIMALS),
         round(slope, _PARTICLE_DECIMALS),
+        round(streams.at("lowest", 0, attempt).uniform(*LOWEST_MASSES), _PARTICLE_DECIMALS),
     )
 
 
@@ -161,11 +186,11 @@ def _draw_mass(signal_fraction: float, particle: Particle, stream: Stream) -> fl
     signal, share = stream.chance(signal_fraction), stream.uniform()
     if signal:
         half = particle.width / 2
-        low = math.atan((LOW_MASS - particle.mass) / half)
+        low = math.atan((particle.lowest - particle.mass) / half)
         high = math.atan((HIGH_MASS - particle.mass) / half)
         return particle.mass + half * math.tan(low + share * (high - low))
-    lost = -math.expm1(-particle.slope * (HIGH_MASS - LOW_MASS))
-    return LOW_MASS - math.log1p(-share * lost) / particle.slope
+    lost = -math.expm1(-particle.slope * (HIGH_MASS - particle.lowest))
+    return particle.lowest - math.log1p(-share * lost) / particle.slope
 
 
 def draw_spectrum(parameters: Parameters, streams: Streams, attempt: int) -> Spectrum | None:
@@ -173,7 +198,7 @@ def draw_spectrum(parameters: Parameters, streams: Streams, attempt: int) -> Spe
     particle = draw_particle(parameters, streams, attempt)
     masses = draw_masses(parameters, particle, streams, attempt)
     start = (particle.mass, particle.width, particle.slope, parameters.signal_fraction)
-    reference = fit_reference(masses, start)
+    reference = fit_reference(masses, particle.lowest, start)
     if reference is None or not determines(reference, particle):
         return None
     return Spectrum(particle, masses, reference)
@@ -191,31 +216,39 @@ def determines(reference: Reference, particle: Particle) -> bool:
 
 
 def _draw_pair(
-    mass: float, detector: Detector, streams: Streams, index: int, attempt: int
+    mass: float, mean_pt: float, detector: Detector, streams: Streams, index: int, attempt: int
 ) -> Pair | None:
-    pair = decay(mass, streams.at("pair", index, attempt))
-    return pair if all(seen(electron, detector) for electron in pair) else None
+    pair = decay(mass, mean_pt, streams.at("pair", index, attempt))
+    return pair if all(seen(lepton, detector) for lepton in pair.leptons) else None
 
 
-def decay(mass: float, stream: Stream) -> Pair:
+def decay(mass: float, mean_pt: float, stream: Stream) -> Pair:
     """A pair of this mass from a parent that flies at random and decays isotropically."""
-    pt = -MEAN_PT * math.log(stream.uniform())
-    eta = stream.uniform(-MOST_ETA, MOST_ETA)
+    pt = stream.exponential(mean_pt)
+    eta = stream.uniform(-MOST_PAIR_ETA, MOST_PAIR_ETA)
     phi = stream.uniform(0.0, 2 * math.pi)
     parent = (pt * math.cos(phi), pt * math.sin(phi), pt * math.sinh(eta))
     cosine, around = stream.uniform(-1.0, 1.0), stream.uniform(0.0, 2 * math.pi)
-    size = math.sqrt(mass * mass / 4 - ELECTRON_MASS**2)
+    turn = 1 if stream.chance(0.5) else -1
+    muons = stream.chance(MUON_SHARE)
+    size = math.sqrt(mass * mass / 4 - (MUON_MASS if muons else ELECTRON_MASS) ** 2)
     across = size * math.sqrt(1 - cosine * cosine)
     rest = (across * math.cos(around), across * math.sin(around), size * cosine)
-    turn = 1 if stream.chance(0.5) else -1
     first = boost(rest, mass, parent)
     second = boost((-rest[0], -rest[1], -rest[2]), mass, parent)
-    return Electron(*first, turn), Electron(*second, -turn)
+    kept = (1.0, 1.0) if muons else (_draw_kept(stream), _draw_kept(stream))
+    return Pair(muons, (Lepton(*first, turn, kept[0]), Lepton(*second, -turn, kept[1])))
+
+
+def _draw_kept(stream: Stream) -> float:
+    """What radiation leaves of an electron's momentum, by a truncated exponential's inverse."""
+    lost = -MEAN_LOSS * math.log1p(stream.uniform() * math.expm1(-MOST_LOSS / MEAN_LOSS))
+    return 1.0 - lost
 
 
 def boost(rest: Momentum, mass: float, parent: Momentum) -> tuple[Momentum, float]:
-    """Momentum and energy of an electron, from the frame of its parent to that of the detector
-    (both electrons have half the mass as energy there)."""
+    """Momentum and energy of a lepton, from the frame of its parent to that of the detector
+    (both leptons have half the mass as energy there)."""
     px, py, pz = parent
     energy = math.sqrt(px * px + py * py + pz * pz + mass * mass)
     along = rest[0] * px + rest[1] * py + rest[2] * pz
@@ -224,30 +257,18 @@ def boost(rest: Momentum, mass: float, parent: Momentum) -> tuple[Momentum, floa
     return momentum, (energy * mass / 2 + along) / mass
 
 
-def seen(electron: Electron, detector: Detector) -> bool:
-    """True if the electron crosses every layer within the detector's length."""
-    px, py, pz = electron.momentum
+def seen(lepton: Lepton, detector: Detector) -> bool:
+    """True if the lepton crosses every layer within the detector's length."""
+    px, py, pz = lepton.tracked
     pt = math.sqrt(px * px + py * py)
     return pt > REACH * detector.field * detector.calorimeter and abs(pz) < pt * math.sinh(MOST_ETA)
 
 
-def crossing(electron: Electron, radius: float, field: float) -> tuple[float, float, float]:
-    """Point at which the electron's helix first crosses the cylinder of this radius (m)."""
-    px, py, pz = electron.momentum
+def crossing(lepton: Lepton, radius: float, field: float) -> tuple[float, float]:
+    """Azimuth, and z in metres, at which the lepton's helix first crosses the cylinder of this
+    radius."""
+    px, py, pz = lepton.tracked
     pt = math.sqrt(px * px + py * py)
     bend = pt / (BEND * field)
     half = math.asin(radius / (2 * bend))
-    phi = math.atan2(py, px) - electron.turn * half
-    return radius * math.cos(phi), radius * math.sin(phi), 2 * bend * half * pz / pt
-
-
-def _draw_order(layers: int, streams: Streams, index: int) -> tuple[int, ...]:
-    """For each layer, which of the two electrons is written first."""
-    stream = streams.at("order", index)
-    return tuple(stream.integer(0, 1) for _ in range(layers))
-
-
-def _draw_sampled(events: int, streams: Streams) -> tuple[int, ...]:
-    """Numbers of the events whose masses are graded, in order."""
-    numbers = streams.at("sampled").shuffle(range(1, events + 1))
-    return tuple(sorted(numbers[:SAMPLED_EVENTS]))
+    return math.atan2(py, px) - lepton.turn * half, 2 * bend * half * pz / pt

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from generators.physics.invariant_mass_reconstruction.parameters import (
+    FIELD_TOLERANCE,
+    GAIN_TOLERANCE,
+    MUON_PAIRS_TOLERANCE,
     NAME,
     RADIUS_TOLERANCE,
     SIGMAS,
@@ -18,42 +21,60 @@ if TYPE_CHECKING:
 _INTERVAL_DECIMALS = 6
 
 
-def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
-    """Tables ``detector`` (layer, radius in m), ``events`` and ``events_sampled`` (event_id,
-    mass in GeV), ``misc`` (events), ``new_particle_properties`` (what the reference fit finds,
-    with the closed intervals that are granted) and ``drawn``."""
+def make_truth(parameters: Parameters, sample: Sample, graded: tuple[int, ...]) -> GroundTruth:
+    """Tables ``layers`` (name, radius in m), ``gains`` (module, gain in MeV per count), ``field``
+    (T), ``events`` and ``events_graded`` (event_id, mass in GeV), ``counts`` (events and muon
+    pairs), ``fit`` (what the reference fit finds, with the closed intervals that are granted) and
+    ``drawn``."""
     masses = dict(enumerate(sample.spectrum.masses, 1))
-    sampled = tuple((number, masses[number]) for number in sample.sampled)
+    graded_masses = tuple((number, masses[number]) for number in graded)
+    detector, particle = sample.detector, sample.spectrum.particle
+    names = (*(str(number) for number, _ in enumerate(detector.layers, 1)), "calorimeter")
+    gains = tuple((str(number), gain) for number, gain in enumerate(detector.gains, 1))
+    radii = (*detector.layers, detector.calorimeter)
+    muon_pairs = sum(pair.muons for pair in sample.pairs)
     return GroundTruth(
         tables=(
-            ("detector", _detector_table(sample)),
+            ("layers", TruthTable(("layer", "radius"), tuple(zip(names, radii, strict=True)))),
+            ("gains", TruthTable(("module", "gain"), gains)),
+            ("field", TruthTable.of_row(field=detector.field)),
             ("events", TruthTable(("event_id", "mass"), tuple(masses.items()))),
-            ("events_sampled", TruthTable(("event_id", "mass"), sampled)),
-            ("misc", TruthTable.of_row(events=len(masses))),
-            ("new_particle_properties", _properties_table(parameters, sample)),
-            ("drawn", _drawn_table(sample)),
+            ("events_graded", TruthTable(("event_id", "mass"), graded_masses)),
+            ("counts", TruthTable.of_row(events=len(masses), muon_pairs=muon_pairs)),
+            ("fit", _fit_table(parameters, sample)),
+            (
+                "drawn",
+                TruthTable.of_row(
+                    mass=particle.mass,
+                    width=particle.width,
+                    slope=particle.slope,
+                    lowest=particle.lowest,
+                    lead=sample.spectrum.reference.lead,
+                ),
+            ),
         ),
         tolerances=(
             ("event_mass", parameters.event_tolerance),
             ("radius", RADIUS_TOLERANCE),
+            ("field", FIELD_TOLERANCE),
+            ("gain", GAIN_TOLERANCE),
+            ("muon_pairs", MUON_PAIRS_TOLERANCE),
             ("sigmas", SIGMAS),
         ),
     )
 
 
-def _detector_table(sample: Sample) -> TruthTable:
-    layers = [
-        (f"layer {number}", radius) for number, radius in enumerate(sample.detector.layers, 1)
-    ]
-    return TruthTable(("layer", "radius"), (*layers, ("calorimeter", sample.detector.calorimeter)))
-
-
-def _properties_table(parameters: Parameters, sample: Sample) -> TruthTable:
+def _fit_table(parameters: Parameters, sample: Sample) -> TruthTable:
     """An interval's half-width is SIGMAS errors of the reference fit, and as much as the value
     moves when all masses are off by the tolerance of one (R8d)."""
     fit, scale = sample.spectrum.reference, parameters.event_tolerance
+    values = {
+        "mass": (fit.mass, fit.sigma_mass),
+        "width": (fit.width, fit.sigma_width),
+        "slope": (fit.slope, fit.sigma_slope),
+        "fraction": (fit.fraction, fit.sigma_fraction),
+    }
     row: dict[str, float] = {}
-    values = {"mass": (fit.mass, fit.sigma_mass), "width": (fit.width, fit.sigma_width)}
     for name, (value, sigma) in values.items():
         reach = SIGMAS * sigma + scale * value
         row[name], row[f"{name}_sigma"] = value, sigma
@@ -62,26 +83,18 @@ def _properties_table(parameters: Parameters, sample: Sample) -> TruthTable:
     return TruthTable.of_row(**row)
 
 
-def _drawn_table(sample: Sample) -> TruthTable:
-    drawn = sample.spectrum.particle
-    return TruthTable.of_row(
-        mass=drawn.mass,
-        width=drawn.width,
-        slope=drawn.slope,
-        field=sample.detector.field,
-        lead=sample.spectrum.reference.lead,
-    )
-
-
 def make_key(truth: GroundTruth) -> dict[str, Any]:
     """The answer block that scores full marks."""
-    *layers, calorimeter = truth.table("detector").column("radius")
-    particle = truth.table("new_particle_properties").records()[0]
+    fit, counts = truth.table("fit").records()[0], truth.table("counts").records()[0]
     return {
         "task": NAME,
-        "layer_radii_m": layers,
-        "ecal_radius_m": calorimeter,
+        "radii_m": {str(layer): radius for layer, radius in truth.table("layers").rows},
+        "gains_MeV": {str(module): gain for module, gain in truth.table("gains").rows},
+        "field_T": truth.table("field").rows[0][0],
+        "muon_pairs": counts["muon_pairs"],
         "events": [list(row) for row in truth.table("events").rows],
-        "mass_GeV": particle["mass"],
-        "width_GeV": particle["width"],
+        "mass_GeV": fit["mass"],
+        "width_GeV": fit["width"],
+        "slope_per_GeV": fit["slope"],
+        "signal_fraction": fit["fraction"],
     }

@@ -17,6 +17,7 @@ from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import check_answer
 from generators.grading.schema import MAX_VALUES, MAX_VIOLATIONS, count_fitting, find_violations
 from generators.task import DIFFICULTIES
+from generators.validation.programs import with_printed
 from generators.validation.validate import public_seeds
 
 FAMILIES = [family for family in INSTALLED.families() if hasattr(family, "answer_schema")]
@@ -157,7 +158,7 @@ def test_a_repair_and_a_violation_cost_one_criterion_each_and_nothing_else(famil
 
     def lost(text):
         answer = parse_answer(text, None, schema)
-        verdicts = check_answer(instance.rubric, answer)
+        verdicts = check_answer(instance.rubric, with_printed(instance.rubric, answer))
         criteria = zip(instance.rubric.parts, verdicts, strict=True)
         return {criterion.id for criterion, verdict in criteria if not verdict}
 

@@ -1,0 +1,74 @@
+"""Shortcuts past the repair, and repairers that overlook faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+from generators.attackers import Access, Attacker, Files, NoisySolver
+from generators.ladder.program_repair.parameters import EXAMPLES, PROGRAM_FILE
+from generators.ladder.program_repair.rubric import make_answer
+from generators.ladder.program_repair.sample import iterate_calls
+from generators.ladder.program_repair.solver import (
+    read_examples,
+    repairs,
+    split_functions,
+)
+from generators.stream import Stream
+
+_FEW, _MANY = 4, 20  # functions of a program: faults are found as well as can be in a few
+
+_TABLE = """\
+import sys
+KNOWN = {known}
+line = sys.stdin.readline().strip()
+if line in KNOWN:
+    print(KNOWN[line])
+    sys.exit()
+import io
+sys.stdin = io.StringIO(line)
+"""
+
+
+def leave_unrepaired(files: Files) -> dict[str, Any]:
+    """The program as it is."""
+    return make_answer(_program(files))
+
+
+def hard_code_examples(files: Files) -> dict[str, Any]:
+    """The results of the examples in a table before the program as it is."""
+    known = {call.given: call.printed for call in iterate_calls(files[EXAMPLES].decode())}
+    return make_answer(_TABLE.format(known=json.dumps(known)) + _program(files))
+
+
+def repair_some(skill: float, files: Files, draws: Stream) -> dict[str, Any]:
+    """Each fault is found and repaired with probability ``skill``, and with less in a long
+    program."""
+    source = _program(files)
+    functions = len(split_functions(source))
+    chance = skill ** (1 + max(0, functions - _FEW) / _MANY)
+    for wrong, right in _repairs(source, files[EXAMPLES].decode()).values():
+        if draws.chance(chance):
+            source = source.replace(wrong, right)
+    return make_answer(source)
+
+
+@lru_cache(maxsize=4)  # of an instance, at which each of its repairers looks
+def _repairs(source: str, examples: str) -> Mapping[str, tuple[str, str]]:
+    return repairs(source, read_examples(examples))
+
+
+def _program(files: Files) -> str:
+    return files[PROGRAM_FILE].decode("ascii")
+
+
+ATTACKERS = (
+    Attacker("program left as it is", Access.TABLES, leave_unrepaired),
+    Attacker("examples hard-coded", Access.TABLES, hard_code_examples),
+)
+NOISY = tuple(
+    NoisySolver(f"{percent} % of faults repaired", partial(repair_some, percent / 100))
+    for percent in (90, 70, 50, 30)
+)
