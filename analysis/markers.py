@@ -27,7 +27,7 @@ class MarkerFinding(StrEnum):
 
     EXPOSED = "exposed"
     NOT_SHOWN = "not shown"
-    INVALID = "invalid"  # the private markers are known too
+    INVALID = "invalid"  # markers are known that nobody can have read
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class MarkerExposure:
     """One model's markers at a wave: one-sided exact p of the public instances, and that adjusted
     over the wave's models (Holm). ``rate`` of the public ones is right, with its exact 95 %
     interval; ``recalled`` is the share of them that the model knew, if it guessed the others.
-    ``p_private`` is the control's."""
+    ``p_private`` is the control's. A model of before the publication has no adjusted p."""
 
     wave: int
     model: str
@@ -54,7 +54,7 @@ class MarkerExposure:
     interval: tuple[float, float]
     recalled: float
     p: float
-    p_adjusted: float
+    p_adjusted: float | None
     p_private: float
     alpha: float
     finding: MarkerFinding
@@ -64,14 +64,15 @@ def test_markers(
     plan: Plan, counts: Sequence[tuple[str, MarkerCounts, MarkerCounts]], wave: int
 ) -> tuple[MarkerExposure, ...]:
     """The test of the models that were asked about every instance at a wave: each with the counts
-    of its public and private instances."""
-    if not counts:
-        return ()
-    p = np.array([tail(public.right, public.asked) for _, public, _ in counts])
-    alpha = marker_alpha(plan)
+    of its public and private instances. Models of before the publication are not tested: of them
+    both arms are the control."""
+    rules = plan.standard
+    early = set() if rules is None else {*rules.pre_exposure, *rules.frozen}
+    tested = [(public.right, public.asked) for name, public, _ in counts if name not in early]
+    adjusted = iter(holm(np.array([tail(*each) for each in tested], dtype=np.float64)).tolist())
     return tuple(
-        _exposure(wave, model, public, private, float(own), float(adjusted), alpha)
-        for (model, public, private), own, adjusted in zip(counts, p, holm(p), strict=True)
+        _exposure(plan, wave, *each, None if each[0] in early else next(adjusted))
+        for each in counts
     )
 
 
@@ -79,19 +80,20 @@ test_markers.__test__ = False  # type: ignore[attr-defined]  # its name is not p
 
 
 def _exposure(
+    plan: Plan,
     wave: int,
     model: str,
     public: MarkerCounts,
     private: MarkerCounts,
-    p: float,
-    adjusted: float,
-    alpha: float,
+    adjusted: float | None,
 ) -> MarkerExposure:
-    rate = public.right / public.asked
-    control = tail(private.right, private.asked)
-    finding = MarkerFinding.EXPOSED if adjusted <= alpha else MarkerFinding.NOT_SHOWN
-    if control <= MARKER_CONTROL:
+    rate, alpha = public.right / public.asked, marker_alpha(plan)
+    p, control = tail(public.right, public.asked), tail(private.right, private.asked)
+    finding = MarkerFinding.NOT_SHOWN
+    if control <= MARKER_CONTROL or (adjusted is None and p <= MARKER_CONTROL):
         finding = MarkerFinding.INVALID
+    elif adjusted is not None and adjusted <= alpha:
+        finding = MarkerFinding.EXPOSED
     return MarkerExposure(
         wave=wave,
         model=model,

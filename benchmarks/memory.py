@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -211,26 +212,28 @@ def variance_of(scores: Floats) -> dict[str, float]:
 
 
 def measure_markers(studies: int) -> dict[str, Any]:
-    """Return what studies find of a model that recalls some of the public markers."""
-    plan, shares = basic_plan(["s"], ASKED), (RECALLED, 0.0)
+    """Return what studies find of a model that recalls some of the public markers, and of one that
+    recalls none."""
+    plan = basic_plan(["s"], ASKED)
     example = INSTALLED.family("compute_average").generate("easy", ROOT)
-    found = {share: dict.fromkeys(MarkerFinding, 0) for share in shares}
+    found: dict[float, Counter[MarkerFinding]] = {RECALLED: Counter(), 0.0: Counter()}
     for study in range(studies):
-        counts: dict[float, list[MarkerCounts]] = {share: [] for share in shares}
+        arms = []
         for arm in range(2):
             seeds = [ROOT.child("markers", study, arm, number) for number in range(ASKED)]
-            asked = [
-                replace(example, title=title_of(seed), marker=marker_of(seed)) for seed in seeds
-            ]
-            read = {each.title: each.marker for each in asked} if arm == 0 else {}
-            for share in shares:
-                memory = Memory({}, {}, read).thin(share, f"study {study}")
-                right = sum(_names(SpikedAgent("m", 0.0, memory), each) for each in asked)
-                counts[share].append(MarkerCounts(ASKED, right))
-        for share, (public, private) in counts.items():
-            (row,) = test_markers(plan, [("m", public, private)], 0)
-            found[share][row.finding] += 1
+            arms.append(
+                [replace(example, title=title_of(seed), marker=marker_of(seed)) for seed in seeds]
+            )
+        asked = [[(each.marker, _request(each)) for each in arm] for arm in arms]
+        released = Memory({}, {}, {each.title: each.marker for each in arms[0]})
+        for share, findings in found.items():
+            agent = SpikedAgent("m", 0.0, released.thin(share, f"study {study}"))
+            public, private = (
+                MarkerCounts(ASKED, sum(_names(agent, *each) for each in arm)) for arm in asked
+            )
+            findings[test_markers(plan, [("m", public, private)], 0)[0].finding] += 1
     return {
+        "studies": studies,
         "instances": ASKED,
         "alpha": plan.marker_alpha,
         "recalled": RECALLED,
@@ -240,10 +243,13 @@ def measure_markers(studies: int) -> dict[str, Any]:
     }
 
 
-def _names(agent: SpikedAgent, instance: TaskInstance) -> bool:
-    """Report if an agent names the marker of an instance."""
-    request = ModelRequest(marker_messages(instance, INSTALLED), (), ROOT)
-    return read_marker(agent.respond(request).message.text) == instance.marker
+def _request(instance: TaskInstance) -> ModelRequest:
+    return ModelRequest(marker_messages(instance, INSTALLED), (), ROOT)
+
+
+def _names(agent: SpikedAgent, marker: str, request: ModelRequest) -> bool:
+    """Report if an agent names a marker."""
+    return read_marker(agent.respond(request).message.text) == marker
 
 
 def _round(values: Floats) -> list[float]:

@@ -120,7 +120,8 @@ def _marker_words(plan: Plan) -> str:
         f"right. {plan.marker_alpha:g} over {counted(plan.looks, 'look')} and all models: each "
         f"look has {marker_alpha(plan):.4g}, adjusted over its models by Holm's method. The "
         f"private instances are the control: a p of theirs of {MARKER_CONTROL:g} or less makes the "
-        "result invalid. Exposure is no inflation, and no verdict rests on it."
+        "result invalid; so does one of the public instances of a model that was released before "
+        "publication, which is not tested. Exposure is no inflation, and no verdict rests on it."
     )
 
 

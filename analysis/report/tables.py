@@ -459,7 +459,7 @@ _SPECS = (
             "#Rate, 95 % interval": lambda m: f"{score_words(m.rate, m.interval)} %",
             "#Recalled": lambda m: _percent(m.recalled),
             "#p": lambda m: p_words(m.p),
-            "#Adjusted p": lambda m: p_words(m.p_adjusted),
+            "#Adjusted p": lambda m: _p(m.p_adjusted),
             "#Control": lambda m: p_words(m.p_private),
             "Result": "finding",
         },

@@ -62,14 +62,17 @@ def marker_words(row: MarkerExposure) -> str:
     """The markers that a model named, in words."""
     public, private = row.public, row.private
     low, high = row.interval
+    p = f"p {p_words(row.p)}, released before the publication"
+    if row.p_adjusted is not None:
+        p = f"adjusted p {p_words(row.p_adjusted)}, level {row.alpha:.4g}"
     counts = (
         f"{row.model}, wave {row.wave}: named the markers of {public.right} of {public.asked} "
         f"public instances ({points(row.rate)} %, 95 % interval {points(low)} to {points(high)} %; "
-        f"by chance 12.5 %; adjusted p {p_words(row.p_adjusted)}, level {row.alpha:.4g}) and of "
+        f"by chance 12.5 %; {p}) and of "
         f"{private.right} of {private.asked} private ones (p {p_words(row.p_private)})."
     )
     if row.finding is MarkerFinding.INVALID:
-        return f"{counts} Invalid: it knows private markers, which nobody can have read."
+        return f"{counts} Invalid: it knows markers that it cannot have read."
     if row.finding is MarkerFinding.EXPOSED:
         return (
             f"{counts} Exposed: it has met the public instances. This shows no inflation of its "

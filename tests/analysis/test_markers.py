@@ -19,7 +19,7 @@ from analysis.markers import (
     tail,
     test_markers,
 )
-from analysis.plan.presets import basic_plan
+from analysis.plan.presets import basic_plan, standard_plan
 from analysis.report.wording import marker_words
 from generators.title import MARKERS
 
@@ -82,6 +82,17 @@ def test_a_reader_is_exposed_and_one_that_knows_private_markers_is_invalid() -> 
     assert "Exposure is not shown" in words[1]
     assert "Invalid" in words[2]
     assert test_markers(PLAN, [], 3) == ()
+
+
+def test_models_of_before_the_publication_are_controls() -> None:
+    """They take no part of alpha, and one that knows public markers is a fault of the study."""
+    plan = standard_plan(["a"], 64, looks=1, pre_exposure=["old", "older"], frozen=["old"])
+    rows = test_markers(
+        plan, [("old", *counts(70)), ("older", *counts(32)), ("new", *counts(70))], 0
+    )
+    assert [row.finding for row in rows] == ["invalid", "not shown", "exposed"]
+    assert [row.p_adjusted for row in rows] == [None, None, tail(70, 256)]
+    assert "released before the publication" in marker_words(rows[0])
 
 
 def test_looks_and_models_share_the_registered_alpha() -> None:
