@@ -54,7 +54,7 @@ from tests.study.conftest import draw_tiny, run_wave
 PROTOCOL = """\
 study: judged
 tasks:
-  - {{family: compute_average, difficulty: easy}}
+  - {{family: order_statistics, difficulty: easy}}
   - {{family: count_circles, difficulty: easy}}
 seeds_per_arm: 2
 models:
@@ -78,7 +78,8 @@ CALL = Decimal("0.03")  # of 100 tokens and 20, as the server counts each
 EPISODES = 2 * 2 * 2  # tasks, arms, seeds
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
 BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
-NUMBER = re.compile(r"(?:number|average is|shows|per picture is) (-?\d+(?:\.\d+)?)")
+COUNT = re.compile(r"(\S+\.png) shows (\d+)")
+NUMBER = re.compile(r"(?: is| are) (-?\d+(?:\.\d+)?)")
 KEY = "sk-judge-do-not-keep"
 
 
@@ -96,7 +97,9 @@ def verdicts(request: Json, met: Callable[[str, str], bool]) -> Answer:
 
 
 def reads(text: str, criterion: str) -> bool:
-    """A careful judge: a stated number must stand in the answer."""
+    """A careful judge: a stated number must stand in the answer, and a count beside its file."""
+    if count := COUNT.search(criterion):
+        return f'"{count[1]}": {count[2]}' in text
     wanted = NUMBER.search(criterion)
     if wanted is None:
         return True
@@ -351,11 +354,11 @@ def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
     told = json.loads(run(study, "show", half["episode"], "--grade", "--json").stdout)["grade"]
     strict, kind = told["judges"]
     assert [strict["judge"], kind["judge"], kind["score"]] == ["strict", "kind", 1.0]
-    assert [each["id"] for each in strict["criteria"]] == [each["id"] for each in told["criteria"]]
-    assert all(each["passed"] in (True, None) for each in kind["criteria"])
+    assert [each["id"] for each in strict["parts"]] == [each["id"] for each in told["parts"]]
+    assert all(each["passed"] in (True, None) for each in kind["parts"])
     page = run(study, "show", half["episode"], "--grade").stdout
     failed = [line for line in page.splitlines() if line.startswith("fail  ")]
-    assert len(failed) == sum(each["passed"] is False for each in told["criteria"]) > 0
+    assert len(failed) == sum(each["passed"] is False for each in told["parts"]) > 0
     assert all("strict " in line and line.endswith("kind pass") for line in failed)
 
     result = run(study, "export", "--format", "inspect", "--out", str(tmp_path / "logs"))
@@ -479,8 +482,8 @@ def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served])
     pin = replace(study.protocol.judges[0], settings=(("max_tokens", "200"),))
     judge = Judge(pin, object())  # type: ignore[arg-type]  # it is asked nothing
     price = read_prices(study.folder / "prices.yaml").prices[0]
-    criterion = Part("m/0", "m", "m", "It says five.", "SR", 1.0, "", None)
-    bound = judging_bound(judge, Submission("Do it.", "Done."), [criterion] * 25, price)
+    parts = [Part(f"m/{n}", f"m-{n}", "m", "It is so.", "SR", 1.0, "", None) for n in range(25)]
+    bound = judging_bound(judge, Submission("Do it.", "Done."), parts, price)
     assert bound is not None
     # Two calls, three tries each, with 200 tokens of reply at 0.001 USD and at least the text.
     assert bound > 2 * 3 * (200 * Decimal("0.001") + len(SYSTEM) * Decimal("0.0001"))
