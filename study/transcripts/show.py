@@ -147,7 +147,10 @@ def _grade_fields(grade: Grade) -> Record:
         "status": str(grade.status),
         "score": grade.score,
         "dimensions": dict(grade.dimension_scores),
-        "parts": [{"id": key, "passed": verdict} for key, verdict in _verdicts(grade)],
+        "parts": [
+            {"id": name, "fact": fact, "passed": verdict}
+            for (name, verdict), fact in zip(_verdicts(grade), grade.facts, strict=True)
+        ],
     }
 
 

@@ -44,8 +44,8 @@ EPISODE = Episode(
 SPEC = TaskSpec("f", "1", "easy", (("n", 3), ("share", 0.25), ("mode", "L")))
 CELL = Cell("sha256:e", SPEC, "sha256:i", Seed(bytes(range(32))), "m", 1)
 GRADE = Grade(
-    "sha256:e", "deterministic", GradeStatus.GRADED, ("a/0", "b/0"), (True, None), 0.5,
-    (("SR", 0.5), ("DH", None)),
+    "sha256:e", "deterministic", GradeStatus.GRADED, ("a/0", "b/0"), (True, None), (False, None),
+    0.5, (("SR", 0.5), ("DH", None)),
 )  # fmt: skip
 PROBE = Probe(CHARGE, "sha256:i", 0.5, "v-1")
 TEXT_PROBE = TextProbe(CHARGE, "sha256:i", Membership(10, 1.5, -2.0, None), "v-1")

@@ -33,8 +33,9 @@ def episode(*steps: Turn, stop: StopReason = StopReason.ANSWERED, error: str = "
 
 def grade(status: GradeStatus, verdicts: tuple[bool | None, ...], score: float | None) -> Grade:
     dimensions = (("SR", score), ("DH", None), ("IM", None), ("IF", score))
+    parts = ("a", "b", "c")
     return Grade(
-        CELL.episode, "deterministic", status, ("a", "b", "c"), verdicts, score, dimensions
+        CELL.episode, "deterministic", status, parts, verdicts, verdicts, score, dimensions
     )
 
 

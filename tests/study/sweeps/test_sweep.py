@@ -25,7 +25,7 @@ from tests.study.conftest import make_study, promise_unchecked, sweep
 
 OPEN = SweepRequest(0, allow_dirty=True)
 
-CIRCLES = Task("count_circles", "2", "hard", Mode.SINGLE_TURN)
+CIRCLES = Task("count_circles", "3", "hard", Mode.SINGLE_TURN)
 STUDY = """\
 study: once
 tasks:
