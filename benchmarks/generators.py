@@ -41,7 +41,7 @@ _BUDGETS = {
     "cepheid_calibration@3": (0.2, 1.5, 3.0),
     "hubble_constant@3": (0.1, 0.4, 1.2),
     "invariant_mass_reconstruction@3": (0.2, 0.4, 1.0),
-    "lissajous_figures@2": (0.4, 0.8, 2.8),
+    "lissajous_figures@3": (0.4, 0.8, 2.8),
 }
 BUDGET = {
     f"{entry}/{difficulty}": budget

@@ -40,7 +40,7 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
         "invariant_mass_reconstruction@3": partial(
             _load, "generators.physics.invariant_mass_reconstruction"
         ),
-        "lissajous_figures@2": partial(_load, "generators.physics.lissajous_figures"),
+        "lissajous_figures@3": partial(_load, "generators.physics.lissajous_figures"),
         "order_statistics@1": partial(_load, "generators.ladder.order_statistics"),
         "program_repair@1": partial(_load, "generators.ladder.program_repair"),
         "sequence_variants@1": partial(_load, "generators.ladder.sequence_variants"),

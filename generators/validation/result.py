@@ -58,6 +58,7 @@ class Validation:
     unsteady: tuple[str, ...] = ()  # metarubrics
     redraws: tuple[int, ...] = ()  # by seed: degenerate draws that the guards refused
     misfits: tuple[str, ...] = ()  # what of a key does not fit the answer schema
+    without_attackers: str = ""  # place to write them, of a family with files that ships none
     prints: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     @property
@@ -101,6 +102,11 @@ class Validation:
         for name, score in self.nulls:
             if score.mean > NULL_SCORE:
                 yield f"the null answer {name!r} scores {score.mean:.3f}, above {NULL_SCORE}"
+        if self.without_attackers:
+            yield (
+                "the family has no attackers or no noisy solvers: write ATTACKERS and NOISY in "
+                f"{self.without_attackers}"
+            )
         for attack in self.attacks:
             if attack.score.mean > attack.bound:
                 yield (

@@ -168,8 +168,18 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         unsteady=tuple(sorted(unsteady_metarubrics)),
         redraws=tuple(one.redraws for one in solved),
         misfits=tuple(sorted({line for one in solved for line in one.misfits})),
+        without_attackers=_place_of_attackers(family) if instance.brief.assets else "",
         prints=frozenset().union(*prints[:seeds]),
     )
+
+
+def _place_of_attackers(family: Family) -> str:
+    """The module in which the family should have attackers and noisy solvers; "" if it has both.
+    Families of templates never come here: their levels are questions, not difficulties."""
+    if isinstance(family, Attackable) and family.attackers() and family.noisy_solvers():
+        return ""
+    package: str = getattr(family, "package", family.name)
+    return f"{package.replace('.', '/')}/attackers.py"
 
 
 def _bounded(family: Family, means: dict[str, MeanScore]) -> tuple[Attack, ...]:

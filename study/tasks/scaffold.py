@@ -30,6 +30,7 @@ def new_task(name: str, out: Path) -> int:
         "test_new_task.py.txt": f"tests/test_{name}.py",
         "new_task.py": f"src/{name}/__init__.py",
         "solver.py": f"src/{name}/solver.py",
+        "attackers.py": f"src/{name}/attackers.py",
     }
     with new_folder(out) as draft:
         for source, place in places.items():

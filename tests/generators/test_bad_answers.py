@@ -30,8 +30,6 @@ BY_NAME = {
     "cepheids_without_data",
     "galaxies_used",
     "no_of_galaxies",
-    "faulty_supplies",
-    "notfaulty_supplies",
 }
 
 
@@ -266,8 +264,10 @@ READ_FROM = {
     "width_GeV": {"particle_width"},
     "slope_per_GeV": {"background_slope"},
     "signal_fraction": {"signal_fraction"},
-    "faulty": {"faulty_supplies", "notfaulty_supplies", "supplies_frequency", "supply_batch"}
-    | {"supply_manufacturing_machine", "faulty_machines", "not_faulty_machines"},
+    "supplies": {"supplies_frequency", "period", "symmetry", "good_supplies", "faulty_supplies"}
+    | {"machine_faults", "batch_faults", "faulty_machines", "not_faulty_machines"},
+    "machine_faults": {"machine_faults"},
+    "batch_faults": {"batch_faults"},
     "machines": {"faulty_machines", "not_faulty_machines"},
 }
 

@@ -277,7 +277,7 @@ def test_a_survey_says_what_it_is_at_and_what_it_held_to():
     assert body["strata"][2]["criteria"][2] == {
         "metarubric": "found_numbers",
         "dimension": "DH",
-        "weight": 2.0,
+        "weight": 5.0,
         "passed": 200,
         "total": 200,
         "rate": 1.0,

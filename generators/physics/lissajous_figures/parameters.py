@@ -13,16 +13,21 @@ NAME = "lissajous_figures"
 
 TABLE = "measurements.csv"
 COLUMNS = ("day", "supply_ID", "machine", "batch", "measurement_id")
+COIL_TABLE = "coils.csv"
+COIL_COLUMNS = ("coil", "inductance_H")
 FOLDER = "oscilloscope_output"
 
 REFERENCE_HZ = 100
-COILS_H = (6.0, 3.0, 2.0, 1.5, 1.2, 1.0)
 IMPEDANCE_OHM = (376.5, 377.5)  # values that round to 377: low included, high not
+NO_COIL = "none"
 WORST_RATE = Fraction(1, 10)  # of failures among a machine's tested units, before it is faulty
 FREQUENCY_TOLERANCE = 0.5  # of a frequency asked for to the integer
+PERIOD_TOLERANCE = 0.5  # of a time asked for in whole milliseconds
+READ_SHARE = 1 / 3  # of the frequencies that an answer must have right for the rest to count
 
 # Geometry of a picture, in pixels.
 SIDE = 1000
+PICTURE_BYTES = 65_536  # of each file: pictures of one size show no ratio in a list of files
 UNIT = 80  # one unit of the screen
 TURN = 1 << 16  # parts of a full turn, of which every angle is a whole number
 TIP_GAP = 12  # between two tips of the curve on an edge of its box, at least
@@ -30,6 +35,9 @@ TIP_GAP = 12  # between two tips of the curve on an edge of its box, at least
 # Draws.
 AMPLITUDES = (3.0, 5.0)  # units of the screen
 OPENNESS = (0.15, 0.5)  # 0 is a line that is retraced
+FITTING_OHM = (376.6, 377.4)  # impedance of a coil at the frequency that it fits
+MISFIT = (0.01, 0.04)  # relative error of a coil that nearly fits; less than frequencies differ
+INDUCTANCE_DECIMALS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,23 @@ class Ratio:
         return Fraction(REFERENCE_HZ * self.q, self.p)
 
     @property
-    def is_good(self) -> bool:
-        """True if some coil of the product line has 377 Ω at this frequency."""
-        low, high = IMPEDANCE_OHM
-        angular = 2 * math.pi * float(self.hertz)
-        return any(low <= angular * coil < high for coil in COILS_H)
+    def period_ms(self) -> int:
+        """Time after which the figure repeats, in milliseconds: p cycles of the reference."""
+        return 1000 * self.p // REFERENCE_HZ
+
+    @property
+    def symmetry(self) -> str:
+        """The symmetry of the figure at every phase. Half a period later x and y have the signs
+        (−1)^p and (−1)^q, of which one at least is −1."""
+        if self.p % 2 and self.q % 2:
+            return "half-turn"
+        return "left-right" if self.p % 2 else "up-down"
+
+
+def fits(inductance: float, hertz: float) -> bool:
+    """True if a coil of this inductance has 377 Ω at this frequency, to three figures."""
+    low, high = IMPEDANCE_OHM
+    return low <= 2 * math.pi * hertz * inductance < high
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +77,8 @@ class Parameters(FamilyParameters):
     """Numbers of units, days, batches and faults, and the ratios of the figures.
 
     ``faults`` has a range for each machine: the number of its ``tested`` units that fail.
+    ``ratios`` are pairs about equally hard to read: a coil fits one of each pair, drawn for each
+    instance, and another coil nearly fits the other.
     ``zeros`` is the least number of faulty units with an identifier that begins with 0.
     """
 
@@ -65,7 +87,7 @@ class Parameters(FamilyParameters):
     tested: int
     batches: int
     faults: tuple[tuple[int, int], ...]
-    ratios: tuple[Ratio, ...]
+    ratios: tuple[tuple[Ratio, Ratio], ...]
     zeros: int
     states_axis: bool
 
@@ -88,34 +110,34 @@ class Parameters(FamilyParameters):
             "machines": self.machines,
             "tested_per_machine": self.tested,
             "batches": self.batches,
-            "frequencies": len(self.ratios),
+            "frequencies": 2 * len(self.ratios),
             "leading_zeros": self.zeros,
         }
 
 
-_EASY = (Ratio(1, 3), Ratio(1, 2), Ratio(1, 1))
-_MEDIUM = (Ratio(1, 5), *_EASY, Ratio(2, 3))
-_HARD = tuple(Ratio((f := Fraction(tens, 10)).numerator, f.denominator) for tens in range(1, 11))
+def _pairs(*pairs: tuple[int, int, int, int]) -> tuple[tuple[Ratio, Ratio], ...]:
+    return tuple((Ratio(q, p), Ratio(other_q, other_p)) for q, p, other_q, other_p in pairs)
+
 
 BY_DIFFICULTY = {
     "easy": Parameters(
-        units=30,
+        units=60,
         days=10,
-        tested=8,
-        batches=2,
-        faults=((3, 3), (0, 0)),
-        ratios=_EASY,
+        tested=10,
+        batches=3,
+        faults=((4, 4), (0, 0)),
+        ratios=_pairs((1, 1, 1, 2), (2, 3, 2, 5), (3, 4, 3, 5)),
         zeros=0,
         states_axis=True,
-        limits=Limits(turns=20),
+        limits=Limits(turns=30),
     ),
     "medium": Parameters(
         units=200,
         days=20,
         tested=10,
-        batches=3,
-        faults=((4, 7), (1, 1), (0, 0)),
-        ratios=_MEDIUM,
+        batches=4,
+        faults=((5, 7), (1, 1), (0, 0)),
+        ratios=_pairs((2, 3, 2, 5), (3, 4, 3, 5), (4, 5, 3, 7), (5, 7, 3, 8)),
         zeros=1,
         states_axis=False,
         limits=Limits(turns=30, working_seconds=1800.0),
@@ -123,10 +145,17 @@ BY_DIFFICULTY = {
     "hard": Parameters(
         units=2000,
         days=60,
-        tested=20,
+        tested=10,
         batches=6,
-        faults=((6, 14), (6, 14), (2, 2), (1, 1), (0, 0), (0, 0)),
-        ratios=(*_HARD, Ratio(1, 3), Ratio(2, 3)),
+        faults=((5, 6), (4, 5), (1, 1), (1, 1), (0, 0), (0, 0)),
+        ratios=_pairs(
+            (3, 4, 2, 5),
+            (4, 5, 3, 7),
+            (3, 8, 4, 7),
+            (5, 8, 3, 10),
+            (6, 7, 2, 9),
+            (7, 10, 9, 10),
+        ),
         zeros=1,
         states_axis=False,
         limits=Limits(turns=50, tool_seconds=120.0, working_seconds=3600.0),

@@ -1,4 +1,4 @@
-"""The table of units, and the oscilloscope's pictures: a turquoise curve on a grid.
+"""The tables of units and coils, and the oscilloscope's pictures: a turquoise curve on a grid.
 
 Pixels follow from whole numbers alone: cosines come from one table of 2**-26ths, whose entries
 lie further from rounding ties than any mathematical library errs, and every angle is a whole
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from generators.physics.lissajous_figures.parameters import COLUMNS, SIDE, TURN, UNIT
+from generators.physics.lissajous_figures.parameters import COIL_COLUMNS, COLUMNS, SIDE, TURN, UNIT
 from generators.physics.lissajous_figures.sample import Figure, Unit
 
 Pixels = NDArray[np.uint8]
@@ -44,6 +44,11 @@ def write_table(units: Sequence[Unit]) -> bytes:
         cells = (str(unit.day), unit.supply_id, unit.machine, unit.batch, unit.measurement_id)
         lines.append(",".join(cells))
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def write_coils(coils: Sequence[tuple[str, str]]) -> bytes:
+    """A header and a line for each coil."""
+    return "".join(f"{','.join(cells)}\n" for cells in (COIL_COLUMNS, *coils)).encode()
 
 
 def draw_picture(figure: Figure) -> Pixels:

@@ -25,19 +25,38 @@ from generators.grading import (
     Row,
     Rubric,
     ShareOf,
+    ValueEquals,
     fill_rubric,
 )
-from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE, NAME, Parameters
+from generators.physics.lissajous_figures.parameters import (
+    FREQUENCY_TOLERANCE,
+    NAME,
+    NO_COIL,
+    PERIOD_TOLERANCE,
+    READ_SHARE,
+    Parameters,
+)
 from generators.task import GroundTruth
 
-FAULTY = ItemList(("faulty",), "supply_id")
+SUPPLIES = ItemList(("supplies",), "supply_id")
 MACHINES = ItemList(("machines",), TEXTS)
+SYMMETRIES = ("half-turn", "left-right", "up-down")
 
-
+_FAULTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 ANSWER_SCHEMA = answer_schema(
     NAME,
     {
-        "faulty": list_of(record_of(supply_id=TEXT, machine=TEXT, batch=TEXT, frequency_hz=NUMBER)),
+        "supplies": list_of(
+            record_of(
+                supply_id=TEXT,
+                frequency_hz=NUMBER,
+                period_ms=NUMBER,
+                symmetry={"enum": list(SYMMETRIES)},
+                coil=TEXT,
+            )
+        ),
+        "machine_faults": _FAULTS,
+        "batch_faults": _FAULTS,
         "machines": list_of(TEXT),
     },
 )
@@ -47,33 +66,31 @@ ANSWER_SCHEMA = answer_schema(
 class _Gates:
     """Gates that keep guesses from earning anything."""
 
-    supplies_precise: ItemPrecision  # R8a: a list of everything is no finding
-    supplies_found: ItemRecall  # R8a: nor is an empty one
-    machines_precise: ShareOf  # R8a; and R8e: machines without readings are a guess
-    machines_found: ShareOf
+    read: ShareOf  # R8e: what stands beside pictures that were not read is a guess
+    machines_precise: ShareOf  # R8a: a list of everything is no finding
+    machines_found: ShareOf  # R8a: nor is an empty one
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
     """The criteria of an instance with this truth."""
-    qa, faulty = truth.table("qa_data"), truth.table("faulty_machines")
-    supplies = tuple(map(str, qa.column("supply_id")))
-    machines = tuple(map(str, faulty.column("machine")))
-    precise = ItemPrecision(FAULTY, supplies, source="qa_data.supply_id")
-    read = ShareOf((precise, ShareOf(tuple(map(_frequency, qa.records())))), share=1.0)
+    machines = tuple(map(str, truth.table("faulty_machines").column("machine")))
+    read = ShareOf(tuple(map(_frequency, truth.table("tested").records())), share=READ_SHARE)
     source = "faulty_machines.machine"
     gates = _Gates(
-        precise,
-        ItemRecall(FAULTY, supplies, source="qa_data.supply_id"),
+        read,
         ShareOf((ItemPrecision(MACHINES, machines, source=source), read), share=1.0),
         ShareOf((ItemRecall(MACHINES, machines, source=source), read), share=1.0),
     )
-    return fill_rubric((*_sections(), *_supplies(gates), *_machines(gates)), dict(truth.tables))
+    return fill_rubric((*_sections(), *_supplies(gates), *_faults(gates)), dict(truth.tables))
 
 
 def _frequency(row: Row) -> ItemNumber:
-    true = float(row["frequency_hz"])
-    low, high = true - FREQUENCY_TOLERANCE, true + FREQUENCY_TOLERANCE
-    return ItemNumber(FAULTY, str(row["supply_id"]), "frequency_hz", low, high)
+    return _near(row, "frequency_hz", FREQUENCY_TOLERANCE)
+
+
+def _near(row: Row, field: str, tolerance: float) -> ItemNumber:
+    true = float(row[field])
+    return ItemNumber(SUPPLIES, str(row["supply_id"]), field, true - tolerance, true + tolerance)
 
 
 def _sections() -> tuple[Metarubric, ...]:
@@ -85,7 +102,7 @@ def _sections() -> tuple[Metarubric, ...]:
             "IF",
             0.15,
             "The answer has a section DATA FOR QUALITY ASSURANCE.",
-            ItemRecall(FAULTY, ()),
+            ItemRecall(SUPPLIES, ()),
         ),
         Metarubric(
             "management_section",
@@ -98,80 +115,105 @@ def _sections() -> tuple[Metarubric, ...]:
 
 
 def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
-    def listed(row: Row) -> Gated:
-        return Gated(ListsItem(FAULTY, str(row["supply_id"])), gates.supplies_precise)
+    def symmetry(row: Row) -> Gated:
+        value = ItemValue(SUPPLIES, str(row["supply_id"]), "symmetry", str(row["symmetry"]))
+        # R8b: one of three, it counts only beside a frequency that was measured.
+        return Gated(Gated(value, _frequency(row)), gates.read)
 
-    def omitted(row: Row) -> Gated:
-        return Gated(OmitsItem(FAULTY, str(row["supply_id"])), gates.supplies_found)
-
-    def frequency(row: Row) -> Gated:
-        return Gated(_frequency(row), gates.supplies_precise)
-
-    def attribute(name: str, row: Row) -> Gated:
-        # R8b: it stands in the table, and counts only beside a frequency that was measured.
-        value = ItemValue(FAULTY, str(row["supply_id"]), name, str(row[name]))
-        return Gated(Gated(value, _frequency(row)), gates.supplies_precise)
+    def coil(row: Row) -> Gated:
+        value = str(row.get("coil", NO_COIL))
+        hertz = float(row["hertz"])
+        low, high = hertz - 2 * FREQUENCY_TOLERANCE, hertz + 2 * FREQUENCY_TOLERANCE
+        name = str(row["supply_id"])
+        measured = ItemNumber(SUPPLIES, name, "frequency_hz", low, high)
+        return Gated(Gated(ItemValue(SUPPLIES, name, "coil", value), measured), gates.read)
 
     return (
         Metarubric(
-            "faulty_supplies",
-            "DH",
-            3.0,
-            "The answer lists the power supply {supply_id} as faulty.",
-            listed,
-            "qa_data",
-        ),
-        Metarubric(
-            "notfaulty_supplies",
-            "DH",
-            3.0,
-            "The answer does not list the power supply {supply_id} as faulty.",
-            omitted,
-            "complement_qa_data",
-        ),
-        Metarubric(
             "supplies_frequency",
             "IM",
-            10.0,
-            "The answer states that the faulty power supply {supply_id} has a frequency of "
-            f"{{hertz}} Hz ({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz).",
-            frequency,
-            "qa_data",
+            9.0,
+            "The answer states that the power supply {supply_id} has a frequency of {hertz} Hz "
+            f"({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz).",
+            lambda row: Gated(_frequency(row), gates.read),
+            "tested",
         ),
         Metarubric(
-            "supply_batch",
-            "DH",
-            1.0,
-            "The answer states that the faulty power supply {supply_id} is of batch {batch}.",
-            lambda row: attribute("batch", row),
-            "qa_data",
+            "period",
+            "SR",
+            2.0,
+            "The answer states that the figure of the power supply {supply_id} repeats after "
+            "{period_ms} ms.",
+            lambda row: Gated(_near(row, "period_ms", PERIOD_TOLERANCE), gates.read),
+            "tested",
+            criteria=4,
         ),
         Metarubric(
-            "supply_manufacturing_machine",
-            "DH",
-            1.0,
-            "The answer states that the faulty power supply {supply_id} was made by machine "
-            "{machine}.",
-            lambda row: attribute("machine", row),
-            "qa_data",
+            "symmetry",
+            "SR",
+            2.0,
+            "The answer states that the figure of the power supply {supply_id} has the symmetry "
+            "{symmetry} at every phase.",
+            symmetry,
+            "tested",
+            criteria=4,
+        ),
+        Metarubric(
+            "good_supplies",
+            "SR",
+            3.0,
+            "The answer states that the coil {coil} fits the power supply {supply_id}.",
+            coil,
+            "good",
+            criteria=5,
+        ),
+        Metarubric(
+            "faulty_supplies",
+            "SR",
+            3.0,
+            "The answer states that no coil fits the power supply {supply_id}, so that it is "
+            "faulty.",
+            coil,
+            "faulty",
+            criteria=5,
         ),
     )
 
 
-def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
+def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
+    def counted(key: str, column: str, row: Row) -> Check:
+        return Gated(ValueEquals((key, str(row[column])), int(row["faulty"])), gates.read)
+
     def listed(row: Row) -> Check:
         return Gated(ListsItem(MACHINES, str(row["machine"])), gates.machines_precise)
 
     def omitted(row: Row) -> Check:
         return Gated(OmitsItem(MACHINES, str(row["machine"])), gates.machines_found)
 
-    rate = "({faulty} of its {tested} tested supplies failed, {percent:.0f} %)"
+    rate = "({faulty} of its {tested} tested supplies failed, {percent:.0f} %)."
     return (
+        Metarubric(
+            "machine_faults",
+            "DH",
+            1.5,
+            "The answer states that {faulty} of the tested supplies of machine {machine} are "
+            "faulty.",
+            lambda row: counted("machine_faults", "machine", row),
+            "machines",
+        ),
+        Metarubric(
+            "batch_faults",
+            "DH",
+            1.5,
+            "The answer states that {faulty} of the tested supplies of batch {batch} are faulty.",
+            lambda row: counted("batch_faults", "batch", row),
+            "batches",
+        ),
         Metarubric(
             "faulty_machines",
             "DH",
-            2.0,
-            f"The answer lists machine {{machine}} as faulty {rate}.",
+            1.0,
+            f"The answer lists machine {{machine}} as faulty {rate}",
             listed,
             "faulty_machines",
             headline=True,
@@ -179,8 +221,8 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "not_faulty_machines",
             "DH",
-            2.0,
-            f"The answer does not list machine {{machine}} as faulty {rate}.",
+            1.0,
+            f"The answer does not list machine {{machine}} as faulty {rate}",
             omitted,
             "not_faulty_machines",
         ),
@@ -192,8 +234,8 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
 
 def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
     """By name: nothing; that all is well (the likeliest state of one unit); as many identifiers
-    as could be thought of; and one as likely as any at each faulty frequency."""
-    frequencies = [round(ratio.hertz) for ratio in parameters.ratios if not ratio.is_good]
+    as could be thought of; and one as likely as any at each frequency."""
+    frequencies = sorted({round(ratio.hertz) for pair in parameters.ratios for ratio in pair})
     many = [_supply(number, frequencies[number % len(frequencies)]) for number in range(10_000)]
     return {
         "empty": {},
@@ -207,9 +249,12 @@ def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
 
 
 def _supply(number: int, hertz: int) -> dict[str, Any]:
-    supply = f"{number:010d}"
-    return {"supply_id": supply, "machine": "ABC123", "batch": "A", "frequency_hz": hertz}
+    name = f"{number:010d}"
+    measured = {"supply_id": name, "frequency_hz": hertz, "period_ms": 50}
+    return measured | {"symmetry": "half-turn", "coil": NO_COIL}
 
 
-def _answer(faulty: list[dict[str, Any]], machines: list[str]) -> dict[str, Any]:
-    return {"task": NAME, "faulty": faulty, "machines": machines}
+def _answer(supplies: list[dict[str, Any]], machines: list[str]) -> dict[str, Any]:
+    batches = dict.fromkeys(string.ascii_uppercase[:6], 1)
+    counts = {"machine_faults": dict.fromkeys(machines, 1), "batch_faults": batches}
+    return {"task": NAME, "supplies": supplies, **counts, "machines": machines}

@@ -12,6 +12,9 @@ from typing import TypeVar
 
 from generators.physics.lissajous_figures.parameters import (
     AMPLITUDES,
+    FITTING_OHM,
+    INDUCTANCE_DECIMALS,
+    MISFIT,
     OPENNESS,
     TIP_GAP,
     TURN,
@@ -57,9 +60,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The units in the order of the table."""
+    """The units in the order of the table, and the coils in that of theirs."""
 
     units: tuple[Unit, ...]
+    coils: tuple[tuple[str, str], ...]  # name, inductance as it is written
     redraws: int
 
 
@@ -99,7 +103,8 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
         stream = slot.stream(streams, "measurement", attempt)
         return f"{stream.integer(0, 10**_MEASUREMENT_DIGITS - 1):0{_MEASUREMENT_DIGITS}d}"
 
-    figures, redraws = _figures(parameters, streams, tested)
+    fitting = _draw_fitting(parameters, streams)
+    figures, redraws = _figures(parameters, streams, tested, fitting)
     supplies, supply_redraws = _distinct(supply_name, slots)
     measurements, measurement_redraws = _distinct(measurement_name, tested)
     machines, machine_redraws = _distinct(machine_name, range(parameters.machines))
@@ -117,7 +122,31 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
         rows.append(((unit.day, making.word(), unit.supply_id), unit))
     rows.sort(key=lambda row: row[0])  # by day, and at random within it
     redraws += supply_redraws + measurement_redraws + machine_redraws
-    return Sample(tuple(unit for _, unit in rows), redraws)
+    coils = _draw_coils(parameters, streams, fitting)
+    return Sample(tuple(unit for _, unit in rows), coils, redraws)
+
+
+def _draw_fitting(parameters: Parameters, streams: Streams) -> frozenset[Ratio]:
+    """The ratios that a coil fits: one of each pair."""
+    return frozenset(
+        streams.at("fitting", index).choice(pair) for index, pair in enumerate(parameters.ratios)
+    )
+
+
+def _draw_coils(
+    parameters: Parameters, streams: Streams, fitting: frozenset[Ratio]
+) -> tuple[tuple[str, str], ...]:
+    """A coil for each ratio: it fits, or nearly so. Their order has no meaning."""
+    written = []
+    for index, ratio in enumerate(itertools.chain(*parameters.ratios)):
+        stream = streams.at("coil", index)
+        impedance = stream.uniform(*FITTING_OHM)
+        if ratio not in fitting:
+            impedance *= 1 + stream.uniform(*MISFIT) * stream.choice((-1, 1))
+        inductance = impedance / (2 * math.pi * float(ratio.hertz))
+        written.append(f"{inductance:.{INDUCTANCE_DECIMALS}f}")
+    ordered = streams.at("coils").shuffle(written)
+    return tuple((f"L{number}", inductance) for number, inductance in enumerate(ordered, 1))
 
 
 def _distinct(draw: Callable[[K, int], str], keys: Iterable[K]) -> tuple[dict[K, str], int]:
@@ -153,30 +182,37 @@ def _untested(parameters: Parameters, streams: Streams) -> Iterator[_Slot]:
 
 
 def _figures(
-    parameters: Parameters, streams: Streams, tested: Sequence[_Slot]
+    parameters: Parameters,
+    streams: Streams,
+    tested: Sequence[_Slot],
+    fitting: frozenset[Ratio],
 ) -> tuple[dict[_Slot, Figure], int]:
     """The figure of each tested unit, and how many were drawn again."""
-    ratios, redraws = redraw(partial(_ratios, parameters, streams, tested), "frequencies")
-    figures = {}
-    for slot, ratio in zip(tested, ratios, strict=True):
-        figures[slot], attempt = redraw(partial(_figure, streams, slot, ratio), "figure")
+    ratios = _ratios(parameters, streams, tested, fitting)
+    figures, redraws = {}, 0
+    for slot in tested:
+        figures[slot], attempt = redraw(partial(_figure, streams, slot, ratios[slot]), "figure")
         redraws += attempt
     return figures, redraws
 
 
 def _ratios(
-    parameters: Parameters, streams: Streams, tested: Sequence[_Slot], attempt: int
-) -> tuple[Ratio, ...] | None:
-    """Uniform among the good or the faulty ones; None if all faulty units share one, since
-    one guess would then meet them all."""
-    ratios = tuple(
-        slot.stream(streams, "frequency", attempt).choice(
-            [ratio for ratio in parameters.ratios if ratio.is_good != slot.fails]
+    parameters: Parameters,
+    streams: Streams,
+    tested: Sequence[_Slot],
+    fitting: frozenset[Ratio],
+) -> dict[_Slot, Ratio]:
+    """The ratio of each unit. Among the good ones, and among the faulty ones, each possible ratio
+    occurs as often as any other, or once more: instances are equally hard to read."""
+    ratios: dict[_Slot, Ratio] = {}
+    for fails in (False, True):
+        stream = streams.at("frequencies", int(fails))
+        slots = stream.shuffle([slot for slot in tested if slot.fails is fails])
+        possible = stream.shuffle(
+            [ratio for pair in parameters.ratios for ratio in pair if (ratio in fitting) != fails]
         )
-        for slot in tested
-    )
-    faulty = {ratio for slot, ratio in zip(tested, ratios, strict=True) if slot.fails}
-    return ratios if len(faulty) > 1 else None
+        ratios.update(zip(slots, itertools.cycle(possible), strict=False))
+    return ratios
 
 
 def _figure(streams: Streams, slot: _Slot, ratio: Ratio, attempt: int) -> Figure | None:

@@ -14,22 +14,24 @@ import csv
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from PIL.PngImagePlugin import PngImageFile
 
 REFERENCE_HZ = 100.0  # sideways: no supply is faster than it, so there are no more tips above
 MOST = 10
-COILS_H = (6.0, 3.0, 2.0, 1.5, 1.2, 1.0)
 MOST_POINTS = 3000
 LINE = 1.0  # half of the width of the curve, in pixels
 RATIOS = [(q, p) for p in range(1, MOST + 1) for q in range(1, p + 1) if math.gcd(p, q) == 1]
 
 
-def read_curve(path: Path) -> tuple[Any, Any]:
+Readings = list[tuple[dict[str, str], tuple[int, int]]]  # rows of the table, and their ratios
+
+
+def read_curve(picture: Path | IO[bytes]) -> tuple[Any, Any]:
     """Points of the curve, each coordinate from −1 to 1 over the box that holds it."""
-    with PngImageFile(path) as image:
+    with PngImageFile(picture) as image:
         green = np.asarray(image.convert("RGB").getchannel("G"))
     # Turquoise has 224 of green, and the grid 90.
     down, across = np.divmod(np.flatnonzero(green > 160), green.shape[1])
@@ -54,44 +56,67 @@ def misfit(a: Any, b: Any) -> float:
     return float(np.min(even - odd))
 
 
-def read_frequency(path: Path) -> float:
-    """The frequency of the supply in the picture, in Hz."""
-    x, y = read_curve(path)
+def read_ratio(picture: Path | IO[bytes]) -> tuple[int, int]:
+    """Cycles of the supply and of the reference in the picture, in lowest terms."""
+    x, y = read_curve(picture)
     angle_x, angle_y = np.arccos(x), np.arccos(y)
     a = [np.cos(q * angle_x) for q in range(MOST + 1)]
     b = [np.cos(p * angle_y) for p in range(MOST + 1)]
-    q, p = min(RATIOS, key=lambda ratio: misfit(a[ratio[0]], b[ratio[1]]))
-    return REFERENCE_HZ * q / p
+    return min(RATIOS, key=lambda ratio: misfit(a[ratio[0]], b[ratio[1]]))
 
 
-def is_good(hertz: float) -> bool:
-    """Whether a supply meets its bounds."""
-    return any(376.5 <= 2 * math.pi * hertz * coil < 377.5 for coil in COILS_H)
+def find_coil(hertz: float, coils: list[tuple[str, float]]) -> str:
+    """The coil with 377 Ω to three figures at this frequency, or "none"."""
+    for name, inductance in coils:
+        if 376.5 <= 2 * math.pi * hertz * inductance < 377.5:
+            return name
+    return "none"
+
+
+def symmetry(q: int, p: int) -> str:
+    """What half a period does: x and y change their signs where their cycles are odd."""
+    if p % 2 and q % 2:
+        return "half-turn"
+    return "left-right" if p % 2 else "up-down"
+
+
+def read_rows(table: str) -> list[dict[str, str]]:
+    """The rows of a table."""
+    return list(csv.DictReader(table.splitlines()))
+
+
+def answer(readings: Readings, coils: list[tuple[str, float]]) -> dict[str, object]:
+    """The answer block for these readings."""
+    supplies = []
+    machines: dict[str, list[bool]] = {}
+    batches: dict[str, list[bool]] = {}
+    for row, (q, p) in readings:
+        hertz = REFERENCE_HZ * q / p
+        coil = find_coil(hertz, coils)
+        supply = {"supply_id": row["supply_ID"], "frequency_hz": round(hertz)}
+        supplies.append(supply | {"period_ms": 10 * p, "symmetry": symmetry(q, p), "coil": coil})
+        machines.setdefault(row["machine"], []).append(coil == "none")
+        batches.setdefault(row["batch"], []).append(coil == "none")
+    return {
+        "task": "lissajous_figures",
+        "supplies": supplies,
+        "machine_faults": {name: sum(faults) for name, faults in machines.items()},
+        "batch_faults": {name: sum(faults) for name, faults in batches.items()},
+        "machines": [name for name, faults in machines.items() if 10 * sum(faults) > len(faults)],
+    }
 
 
 def solve(folder: Path) -> dict[str, object]:
-    """The answer block for the table and the pictures in the folder."""
-    faulty: list[dict[str, object]] = []
-    counts: dict[str, list[int]] = {}
-    with (folder / "measurements.csv").open(newline="", encoding="utf-8") as table:
-        tested = [row for row in csv.DictReader(table) if row["measurement_id"]]
-    for row in tested:
-        picture = folder / "oscilloscope_output" / f"ID_{row['measurement_id']}.png"
-        hertz = read_frequency(picture)
-        count = counts.setdefault(row["machine"], [0, 0])
-        count[0] += 1
-        if not is_good(hertz):
-            count[1] += 1
-            faulty.append(
-                {
-                    "supply_id": row["supply_ID"],
-                    "machine": row["machine"],
-                    "batch": row["batch"],
-                    "frequency_hz": round(hertz),
-                }
-            )
-    machines = [name for name, (tested, faults) in counts.items() if 10 * faults > tested]
-    return {"task": "lissajous_figures", "faulty": faulty, "machines": machines}
+    """The answer block for the tables and the pictures in the folder."""
+    rows = read_rows((folder / "measurements.csv").read_text(encoding="utf-8"))
+    coils = read_rows((folder / "coils.csv").read_text(encoding="utf-8"))
+    pictures = folder / "oscilloscope_output"
+    readings = [
+        (row, read_ratio(pictures / f"ID_{row['measurement_id']}.png"))
+        for row in rows
+        if row["measurement_id"]
+    ]
+    return answer(readings, [(row["coil"], float(row["inductance_H"])) for row in coils])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -11,60 +12,133 @@ from typing import Any
 from generators.physics.lissajous_figures.parameters import (
     FREQUENCY_TOLERANCE,
     NAME,
+    NO_COIL,
+    PERIOD_TOLERANCE,
     WORST_RATE,
     Ratio,
+    fits,
 )
 from generators.task import GroundTruth, Scalar, TruthTable
 
-_SUPPLY_COLUMNS = ("supply_id", "machine", "batch", "frequency_hz", "hertz", "measurement_id")
+_SUPPLY_COLUMNS = (
+    "supply_id",
+    "machine",
+    "batch",
+    "frequency_hz",
+    "hertz",
+    "period_ms",
+    "symmetry",
+    "coil",
+    "measurement_id",
+)
 
 
-def make_truth(table: bytes, ratios: Mapping[str, Ratio]) -> GroundTruth:
-    """Tables ``qa_data`` and ``complement_qa_data`` (the tested units that are faulty, and those
-    that are not), ``faulty_machines`` and ``not_faulty_machines``, in the order of the file.
+def make_truth(table: bytes, coil_table: bytes, ratios: Mapping[str, Ratio]) -> GroundTruth:
+    """Tables ``tested`` (a row for each tested supply), ``faulty`` and ``good`` (those that no
+    coil fits, and the others), ``machines`` and ``batches`` (faulty supplies of each),
+    ``faulty_machines`` and ``not_faulty_machines``, in the order of the file.
 
     ``ratios`` gives the figure of each measurement of the table.
     """
-    rows = csv.DictReader(io.StringIO(table.decode(), newline=""))
-    tested = [row for row in rows if row["measurement_id"]]
-    supplies: dict[bool, list[tuple[Scalar, ...]]] = {True: [], False: []}
-    counts: dict[str, list[int]] = {}
-    for row in tested:
-        ratio = ratios[row["measurement_id"]]
-        written = (row["supply_ID"], row["machine"], row["batch"])
-        hertz = (float(ratio.hertz), round(ratio.hertz))
-        supplies[ratio.is_good].append((*written, *hertz, row["measurement_id"]))
-        count = counts.setdefault(row["machine"], [0, 0])
-        count[0] += 1
-        count[1] += not ratio.is_good
+    coils = [(row["coil"], float(row["inductance_H"])) for row in _rows(coil_table)]
+    written = _rows(table)
+    tested = [
+        _supply(row, ratios[row["measurement_id"]], coils)
+        for row in written
+        if row["measurement_id"]
+    ]
+    faulty = [supply for supply in tested if supply["coil"] == NO_COIL]
+    good = [supply for supply in tested if supply["coil"] != NO_COIL]
+    machines = _counts("machine", tested, faulty)
     return GroundTruth(
         tables=(
-            ("qa_data", TruthTable(_SUPPLY_COLUMNS, tuple(supplies[False]))),
-            ("complement_qa_data", TruthTable(_SUPPLY_COLUMNS, tuple(supplies[True]))),
-            ("faulty_machines", _machines(counts, faulty=True)),
-            ("not_faulty_machines", _machines(counts, faulty=False)),
+            ("tested", _table(_SUPPLY_COLUMNS, tested)),
+            ("faulty", _table(("supply_id", "hertz"), faulty)),
+            ("good", _table(("supply_id", "hertz", "coil"), good)),
+            ("machines", _table(("machine", "tested", "faulty", "percent"), machines)),
+            ("batches", _table(("batch", "tested", "faulty"), _counts("batch", tested, faulty))),
+            ("faulty_machines", _machines(machines, faulty=True)),
+            ("not_faulty_machines", _machines(machines, faulty=False)),
         ),
-        tolerances=(("frequency_hz", FREQUENCY_TOLERANCE),),
+        tolerances=(("frequency_hz", FREQUENCY_TOLERANCE), ("period_ms", PERIOD_TOLERANCE)),
     )
 
 
-def _machines(counts: Mapping[str, Sequence[int]], faulty: bool) -> TruthTable:
-    rows = []
-    for machine, (tested, faults) in counts.items():
-        rate = Fraction(faults, tested)
-        if (rate > WORST_RATE) == faulty:
-            rows.append((machine, tested, faults, float(100 * rate)))
-    return TruthTable(("machine", "tested", "faulty", "percent"), tuple(rows))
+Record = Mapping[str, Scalar]
+
+
+def _rows(table: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(table.decode(), newline="")))
+
+
+def _supply(
+    row: Mapping[str, str], ratio: Ratio, coils: Sequence[tuple[str, float]]
+) -> dict[str, Scalar]:
+    hertz = float(ratio.hertz)
+    fitting = [name for name, inductance in coils if fits(inductance, hertz)]
+    return {
+        "supply_id": row["supply_ID"],
+        "machine": row["machine"],
+        "batch": row["batch"],
+        "frequency_hz": hertz,
+        "hertz": round(ratio.hertz),
+        "period_ms": ratio.period_ms,
+        "symmetry": ratio.symmetry,
+        "coil": fitting[0] if fitting else NO_COIL,
+        "measurement_id": row["measurement_id"],
+    }
+
+
+def _table(columns: tuple[str, ...], records: Sequence[Record]) -> TruthTable:
+    return TruthTable(columns, tuple(tuple(record[name] for name in columns) for record in records))
+
+
+def _counts(
+    column: str, tested: Sequence[Record], faulty: Sequence[Record]
+) -> list[dict[str, Scalar]]:
+    """How many of the tested supplies there are for each value of the column, and how many of
+    them are faulty."""
+    of_all = Counter(supply[column] for supply in tested)
+    of_faulty = Counter(supply[column] for supply in faulty)
+    return [
+        {
+            column: name,
+            "tested": count,
+            "faulty": of_faulty[name],
+            "percent": 100 * of_faulty[name] / count,
+        }
+        for name, count in of_all.items()
+    ]
+
+
+def _machines(machines: Sequence[Record], faulty: bool) -> TruthTable:
+    rows = [
+        record
+        for record in machines
+        if (Fraction(int(record["faulty"]), int(record["tested"])) > WORST_RATE) == faulty
+    ]
+    return _table(("machine", "tested", "faulty", "percent"), rows)
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
     """The answer block that scores full marks."""
-    names = ("supply_id", "machine", "batch")
+
+    def faults(table: str, column: str) -> dict[str, Any]:
+        return {str(row[column]): row["faulty"] for row in truth.table(table).records()}
+
     return {
         "task": NAME,
-        "faulty": [
-            {**{name: row[name] for name in names}, "frequency_hz": row["hertz"]}
-            for row in truth.table("qa_data").records()
+        "supplies": [
+            {
+                "supply_id": row["supply_id"],
+                "frequency_hz": row["hertz"],
+                "period_ms": row["period_ms"],
+                "symmetry": row["symmetry"],
+                "coil": row["coil"],
+            }
+            for row in truth.table("tested").records()
         ],
+        "machine_faults": faults("machines", "machine"),
+        "batch_faults": faults("batches", "batch"),
         "machines": list(truth.table("faulty_machines").column("machine")),
     }

@@ -99,7 +99,7 @@ def test_the_guide_shows_the_parts_as_they_are(written: Path) -> None:
 def test_it_has_the_parts_of_every_family_in_their_order(written: Path) -> None:
     family = next(written.rglob("src/*/__init__.py"))
     package = family.parent
-    assert {path.stem for path in package.glob("*.py")} == {"__init__", "solver"}
+    assert {path.stem for path in package.glob("*.py")} == {"__init__", "attackers", "solver"}
     functions = re.findall(r"^def ([a-z]\w*)", family.read_text(), re.M)
     assert tuple(functions) == PARTS
     assert not re.search("new_task|NewTask", "".join(p.read_text() for p in package.glob("*.py")))
@@ -115,6 +115,34 @@ def test_installed_it_is_listed_shown_and_made_like_any_other(written: Path) -> 
     assert made.returncode == 0
     answer = json.loads((written / "made" / "truth.json").read_text())["answer"]
     assert answer["task"] == "lucky_sums"
+
+
+def test_its_readers_that_err_are_ordered_and_its_shortcuts_do_not_pay(written: Path) -> None:
+    ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
+    strata = json.loads(ended.stdout)["strata"]
+    easy = [solver["mean"] for solver in strata[0]["noisy_solvers"]]
+    assert easy == pytest.approx([0.9, 0.7, 0.5, 0.3], abs=0.1)
+    for stratum in strata:
+        means = [solver["mean"] for solver in stratum["noisy_solvers"]]
+        assert means == sorted(means, reverse=True)
+        attacks = {attack["name"]: attack["mean"] for attack in stratum["attacks"]}
+        assert attacks["file size"] < 0.15 < attacks["all readings averaged"] < 0.5
+
+
+def test_a_family_without_attackers_is_told_which_module_to_write(written: Path) -> None:
+    module = written / "site" / "lucky_sums" / "attackers.py"
+    text = module.read_text()
+    module.write_text(text.split("ATTACKERS =")[0])
+    try:
+        ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
+    finally:
+        module.write_text(text)
+    assert ended.returncode == 1
+    problems = json.loads(ended.stdout)["strata"][0]["problems"]
+    assert problems == [
+        "the family has no attackers or no noisy solvers: write ATTACKERS and NOISY in "
+        "lucky_sums/attackers.py"
+    ]
 
 
 def test_a_family_that_breaks_a_promise_exits_with_1(written: Path) -> None:
