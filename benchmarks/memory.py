@@ -36,6 +36,7 @@ from generators.attackers import Attackable
 from generators.catalog import INSTALLED
 from generators.grading import (
     Answer,
+    Prints,
     ShareOf,
     check_answer,
     check_facts,
@@ -48,6 +49,7 @@ from generators.grading.checks import ungated
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from generators.title import marker_of, title_of
+from generators.validation import with_printed
 from harness.markers import marker_messages, read_marker
 from harness.model import ModelRequest
 from harness.models import SpikedAgent
@@ -149,13 +151,15 @@ def _names_in(check: Any) -> Iterator[str]:
     if isinstance(check, ShareOf):
         for inner in check.checks:
             yield from _names_in(inner)
+    elif isinstance(check, Prints):
+        yield "program"
     else:
         yield (check.path if hasattr(check, "path") else check.items.path)[0]
 
 
 def graded(instance: TaskInstance, block: Mapping[str, Any]) -> list[float]:
     """Return the outcomes of an answer block."""
-    answer = Answer(block)
+    answer = with_printed(instance.rubric, Answer(block))
     verdicts = check_answer(instance.rubric, answer)
     return [
         score_verdicts(instance.rubric, verdicts) or 0.0,
