@@ -3,7 +3,8 @@
 ``python -m benchmarks.key_bits`` prints the page's table. The bits of `order_statistics` and
 `sequence_variants` follow from what is drawn. Those of `table_analytics` are estimated from the
 answers of public instances, kind by kind; its answers count as independent, so that the sum is an
-upper bound.
+upper bound. Those of `program_repair` are the choice of the functions with a fault, and of the edit
+of one token that repairs each.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from generators.family import FamilyOfParts
-from generators.ladder import order_statistics, sequence_variants, table_analytics
+from generators.ladder import (
+    order_statistics,
+    program_repair,
+    sequence_variants,
+    table_analytics,
+)
 from generators.ladder.order_statistics import parameters as order_parameters
+from generators.ladder.program_repair import parameters as repair_parameters
+from generators.ladder.program_repair.solver import edits, split_functions
 from generators.ladder.sequence_variants import parameters as variant_parameters
 from generators.ladder.sequence_variants.genes import Gene
 from generators.ladder.sequence_variants.sample import key_bits as variant_key_bits
@@ -69,6 +77,21 @@ def table_bits(difficulty: str, instances: Sequence[TaskInstance]) -> float:
     return bits / len(instances)
 
 
+def repair_bits(difficulty: str, instances: Sequence[TaskInstance]) -> float:
+    """Mean bits of the key over instances of `program_repair`, each given its faulty program: which
+    functions have a fault, and which edit of one token repairs each of them."""
+    parameters = repair_parameters.BY_DIFFICULTY[difficulty]
+    places = math.log2(math.comb(parameters.functions, parameters.faults))
+    bits = []
+    for instance in instances:
+        files = {asset.path: asset.data.decode() for asset in instance.brief.assets}
+        faulty = split_functions(files[repair_parameters.PROGRAM_FILE])
+        right = split_functions(str(instance.truth.table("program").column("right")[0]))
+        wrong = [source for name, source in faulty.items() if source != right[name]]
+        bits.append(places + sum(math.log2(len(list(edits(source)))) for source in wrong))
+    return statistics.fmean(bits)
+
+
 def number_entropy(numbers: Sequence[int], draws: Stream) -> float:
     """Vasicek's estimate of the entropy, in bits, of the distribution that whole numbers come from
     (JRSS B 38, 54, 1976). Each gets a uniform draw from (0, 1) added, which makes it continuous
@@ -84,6 +107,7 @@ def number_entropy(numbers: Sequence[int], draws: Stream) -> float:
 
 _FAMILIES: Mapping[str, tuple[FamilyOfParts[Any], Bits, str]] = {
     "order_statistics": (order_statistics.FAMILY, order_bits, "questions"),
+    "program_repair": (program_repair.FAMILY, repair_bits, "faults"),
     "sequence_variants": (sequence_variants.FAMILY, variant_bits, "variants"),
     "table_analytics": (table_analytics.FAMILY, table_bits, "questions"),
 }

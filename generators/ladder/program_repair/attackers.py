@@ -43,12 +43,11 @@ def hard_code_examples(files: Files) -> dict[str, Any]:
     return make_answer(_TABLE.format(known=json.dumps(known)) + _program(files))
 
 
-def repair_some(skill: float, files: Files, draws: Stream) -> dict[str, Any]:
-    """Each fault is found and repaired with probability ``skill``, and with less in a long
-    program."""
+def repair_some(overlooked: float, files: Files, draws: Stream) -> dict[str, Any]:
+    """Each fault is left with probability ``overlooked``, and with more in a long program."""
     source = _program(files)
     functions = len(split_functions(source))
-    chance = skill ** (1 + max(0, functions - _FEW) / _MANY)
+    chance = (1 - overlooked) ** (1 + max(0, functions - _FEW) / _MANY)
     for wrong, right in _repairs(source, files[EXAMPLES].decode()).values():
         if draws.chance(chance):
             source = source.replace(wrong, right)
@@ -69,6 +68,6 @@ ATTACKERS = (
     Attacker("examples hard-coded", Access.TABLES, hard_code_examples),
 )
 NOISY = tuple(
-    NoisySolver(f"{percent} % of faults repaired", partial(repair_some, percent / 100))
-    for percent in (90, 70, 50, 30)
+    NoisySolver(f"{percent} % of faults overlooked", partial(repair_some, percent / 100))
+    for percent in (10, 30, 50, 70)
 )

@@ -24,7 +24,7 @@ from generators.validation.validate import public_seeds
 from harness.agent.single_turn import single_turn
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ladder.md"
-LADDER = ("order_statistics", "sequence_variants", "table_analytics")
+LADDER = ("order_statistics", "program_repair", "sequence_variants", "table_analytics")
 SEEDS = 20
 
 
