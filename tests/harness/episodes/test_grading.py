@@ -8,10 +8,12 @@ import json
 import pytest
 
 from generators.catalog import INSTALLED
+from generators.grading.answer import parse_answer
 from generators.grading.rubric import DIMENSIONS
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
-from harness.episode import Episode, Grade, GradeStatus, StopReason
+from generators.validation.programs import with_printed
+from harness.episode import Episode, Grade, GradeStatus, ProgramRun, StopReason
 from harness.episodes.grading import grade_episode
 from harness.errors import HarnessError
 from harness.model import Usage
@@ -34,9 +36,11 @@ def episode_of(
     answer_file: bytes | None = None,
     stop: StopReason = StopReason.ANSWERED,
 ) -> Episode:
+    read = with_printed(instance.rubric, parse_answer(answer, answer_file))
+    printed = {} if read is None else read.printed
     return Episode(
         "e", instance.id, "run", "m", 0, 1, (), (), answer, answer_file, stop, Usage(), noon(),
-        1.0, "c",
+        1.0, "c", program_runs=tuple(ProgramRun(*each, 0) for each in printed.items()),
     )  # fmt: skip
 
 

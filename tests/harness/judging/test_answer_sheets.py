@@ -25,7 +25,11 @@ def of_style(style: str) -> list[Sheet]:
 
 def test_there_are_as_many_criteria_as_asked_for_in_every_task_and_style() -> None:
     assert sum(len(sheet.parts) for sheet in SHEETS) >= 400
-    assert {sheet.stratum for sheet in SHEETS} == {f"{name}/easy" for name, _, _ in STRATA}
+    assert {sheet.stratum for sheet in SHEETS} == {
+        f"{name}/easy"
+        for name, _, _ in STRATA
+        if name != "program_repair"  # its tests are run, and no judge is asked about them
+    }
     for stratum in {sheet.stratum for sheet in SHEETS}:
         there = {sheet.style for sheet in SHEETS if sheet.stratum == stratum}
         # A list of bare numbers has no identifiers to swap.

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from generators.catalog import INSTALLED
+from generators.grading.programs import hidden_inputs
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from harness.agent.tools import TOOLS
@@ -52,7 +53,14 @@ def instance_of(name: str, *path: str | int) -> tuple[TaskInstance, Seed]:
 def run(model: Model, instance: TaskInstance, seed: Seed, sandboxes: SandboxProvider) -> Episode:
     cell = Cell(f"{model.name}/{instance.id}", instance.spec, instance.id, seed, model.name, 0)
     return run_attempt(
-        AttemptRequest(cell, 1, instance.brief, run="run", journal=MemoryJournal()),
+        AttemptRequest(
+            cell,
+            1,
+            instance.brief,
+            run="run",
+            journal=MemoryJournal(),
+            hidden_inputs=hidden_inputs(instance.rubric),
+        ),
         model,
         sandboxes,
         noon,
