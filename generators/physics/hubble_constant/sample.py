@@ -90,19 +90,24 @@ class Sample:
 
 
 class _Presence(NamedTuple):
-    """Flags of the data present for a galaxy; it is usable if all are."""
+    """The dispersion of a galaxy's random velocity, and flags of the data present for it."""
 
+    motion: float
     spectrum: bool
     cepheid: bool
     magnitude: bool
     period: bool
 
+    @property
+    def usable(self) -> bool:
+        """True if all that the analysis needs is present."""
+        return self.spectrum and self.cepheid and self.magnitude and self.period
+
 
 class _Measured(NamedTuple):
-    """What is measured of a galaxy, present or not."""
+    """What is measured of a galaxy with a spectrum or a Cepheid."""
 
     z: float
-    motion: float
     magnitude: float
     error: float
     excess: float
@@ -141,13 +146,14 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     cepheid_names = distinct_ids("HDD", parameters.galaxies, streams.at("cepheid-ids"))
     galaxies = []
     for index, (has, values) in enumerate(zip(present, measured, strict=True)):
-        spectrum = None
-        if has.spectrum:
+        spectrum = cepheid = None
+        if values and has.spectrum:
             kept, attempt = draw_lines(values.z, parameters.p_line, streams, index)
             spectrum = Spectrum(values.z, kept)
             redraws += attempt
-        cepheid = _cepheid(cepheid_names[index], has, values) if has.cepheid else None
-        galaxies.append(Galaxy(names[index], values.motion, spectrum, cepheid))
+        if values and has.cepheid:
+            cepheid = _cepheid(cepheid_names[index], has, values)
+        galaxies.append(Galaxy(names[index], has.motion, spectrum, cepheid))
     return Sample(constant, tuple(galaxies), distinct_ids("", 1, streams.at("plate"))[0], redraws)
 
 
@@ -159,11 +165,12 @@ def _presences(
         _presence(parameters, streams.at("presence", index, attempt))
         for index in range(parameters.galaxies)
     )
-    return present if sum(map(all, present)) >= parameters.usable else None
+    return present if sum(has.usable for has in present) >= parameters.usable else None
 
 
 def _presence(parameters: Parameters, stream: Stream) -> _Presence:
     return _Presence(
+        motion=float(round(stream.uniform(parameters.slowest, parameters.fastest))),
         spectrum=stream.chance(parameters.p_spectrum),
         cepheid=stream.chance(parameters.p_cepheid),
         magnitude=not stream.chance(P_MISSING),
@@ -177,30 +184,30 @@ def _measurements(
     present: tuple[_Presence, ...],
     streams: Streams,
     attempt: int,
-) -> tuple[_Measured, ...] | None:
-    """Draw what is measured of each galaxy; None if a star is fainter than telescopes reach, or
-    if the best estimate errs so much that it would not be taken for right."""
+) -> tuple[_Measured | None, ...] | None:
+    """Draw what is measured of each galaxy, if anything is; None if a star is fainter than
+    telescopes reach, or if the best estimate errs so much that it would not be taken for right."""
     measured = tuple(
-        _measure(parameters, constant, streams.at("galaxy", index, attempt))
-        for index in range(parameters.galaxies)
+        _measure(parameters, constant, has.motion, streams.at("galaxy", index, attempt))
+        if has.spectrum or has.cepheid
+        else None
+        for index, has in enumerate(present)
     )
     points = [
-        Point(
-            *(each.z, each.motion, distance(each.magnitude, each.excess, each.period), each.error)
-        )
+        Point(*(each.z, has.motion, distance(each.magnitude, each.excess, each.period), each.error))
         for has, each in zip(present, measured, strict=True)
-        if all(has)
+        if each and has.usable
     ]
     best = estimate_constant(points)
     errs = abs(best.constant - constant) > LARGEST_ERROR * best.error
-    return None if errs or any(each.magnitude > FAINTEST for each in measured) else measured
+    faint = any(each and each.magnitude > FAINTEST for each in measured)
+    return None if errs or faint else measured
 
 
-def _measure(parameters: Parameters, constant: float, stream: Stream) -> _Measured:
+def _measure(parameters: Parameters, constant: float, motion: float, stream: Stream) -> _Measured:
     """One galaxy. The period is uniform in its logarithm; the magnitude errs about its relation
     by SCATTER and by its photometry."""
     away = stream.uniform(*DISTANCE_RANGE)
-    motion = float(round(stream.uniform(parameters.slowest, parameters.fastest)))
     z = round((constant * away + stream.normal(0.0, motion)) / LIGHT, _Z_DECIMALS)
     shortest, longest = map(math.log10, PERIOD_RANGE)
     period = round(math.pow(10.0, stream.uniform(shortest, longest)), PERIOD_DECIMALS)
@@ -209,7 +216,7 @@ def _measure(parameters: Parameters, constant: float, stream: Stream) -> _Measur
     error = round(stream.uniform(low, high), MAGNITUDE_DECIMALS)
     scatter = stream.normal(0.0, math.hypot(SCATTER, error))
     magnitude = round(apparent_magnitude(period, away, excess) + scatter, MAGNITUDE_DECIMALS)
-    return _Measured(z, motion, magnitude, error, excess, period)
+    return _Measured(z, magnitude, error, excess, period)
 
 
 def _cepheid(name: str, has: _Presence, values: _Measured) -> Cepheid:

@@ -206,7 +206,7 @@ def test_too_few_usable_galaxies_are_drawn_again():
     )
     easy = dataclasses.replace(BY_DIFFICULTY["easy"], p_spectrum=0.9)
     sample = draw_sample(easy, bare)
-    assert sample.redraws == 1
+    assert sample.redraws >= 1
     assert len(usable(sample)) >= 5
 
 
