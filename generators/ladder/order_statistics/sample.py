@@ -46,23 +46,21 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     asked = streams.at("turns").shuffle(range(parameters.questions))
     questions, redraws = [], 0
     for index, turn in enumerate(asked):
-        numbers, refused = _distinct(parameters, streams.at("numbers", index))
+        numbers = _distinct(parameters, streams.at("numbers", index))
         name, attempt = draw_name(streams, index)
         kind = kinds[turn % len(kinds)]
         argument = _argument(kind, parameters, numbers, streams.at("argument", index))
         questions.append(Question(name, numbers, kind, argument))
-        redraws += refused + attempt
+        redraws += attempt
     return Sample(tuple(questions), streams.at("order").shuffle(range(len(questions))), redraws)
 
 
-def _distinct(parameters: Parameters, stream: Stream) -> tuple[tuple[int, ...], int]:
-    """Different numbers in the order drawn, and how many draws gave one that was there."""
+def _distinct(parameters: Parameters, stream: Stream) -> tuple[int, ...]:
+    """Different numbers in the order drawn; a number that is there already is passed over."""
     numbers: dict[int, None] = {}
-    draws = 0
     while len(numbers) < parameters.length:
         numbers[stream.integer(parameters.low, parameters.high)] = None
-        draws += 1
-    return tuple(numbers), draws - len(numbers)
+    return tuple(numbers)
 
 
 def _argument(kind: str, parameters: Parameters, numbers: Sequence[int], stream: Stream) -> int:
