@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from generators.ladder.table_analytics.parameters import MOST_UNITS, PRICES, Parameters
 from generators.seed import Streams, redraw
 from generators.stream import Stream
+
+T = TypeVar("T")
 
 _SHOP_WORDS = ("Arcade", "Basket", "Corner", "Depot", "Larder", "Market", "Pantry", "Stall")
 _PRODUCT_WORDS = ("Biscuit", "Candle", "Jam", "Kettle", "Lamp", "Pencil", "Soap", "Teapot")
@@ -74,9 +77,11 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
         )
         for index, name in enumerate(streams.at("product order").shuffle(product_names))
     )
+    sold_in = _in_turn(shops, parameters.orders, streams.at("sold in"))
+    sold = _in_turn(products, parameters.orders, streams.at("sold"))
     orders = (
-        _order(parameters, shops, products, streams.at("order", index))
-        for index in range(parameters.orders)
+        _order(parameters, shop, product, streams.at("order", index))
+        for index, (shop, product) in enumerate(zip(sold_in, sold, strict=True))
     )
     by_day = tuple(sorted(orders, key=lambda order: order.day))
     return Sample(shops, products, by_day, shop_redraws + redraws)
@@ -98,11 +103,15 @@ def _names(
     return redraw(draw, what)
 
 
-def _order(
-    parameters: Parameters, shops: Sequence[Shop], products: Sequence[Product], stream: Stream
-) -> Order:
+def _in_turn(items: Sequence[T], count: int, stream: Stream) -> Iterator[T]:
+    """So many of the items in random order, each as often as the others or once more, so that the
+    instances of a level are equally hard."""
+    return (items[turn % len(items)] for turn in stream.shuffle(range(count)))
+
+
+def _order(parameters: Parameters, shop: Shop, product: Product, stream: Stream) -> Order:
     day = stream.integer(1, parameters.days)
-    return Order(day, stream.choice(shops), stream.choice(products), stream.integer(1, MOST_UNITS))
+    return Order(day, shop, product, stream.integer(1, MOST_UNITS))
 
 
 def write_orders(sample: Sample) -> bytes:
