@@ -54,7 +54,7 @@ def test_the_page_shows_every_metarubric_guess_and_bound(found: Survey) -> None:
         assert name in page
     assert page.count("<svg") == 2
     assert page.count("stroke: var(--contaminated)") == 2  # the bounds
-    assert "found_numbers, easy: 6/6." in page
+    assert "found_numbers, easy: 36/36." in page
 
 
 def test_the_page_loads_nothing_and_runs_nothing(found: Survey) -> None:
