@@ -225,8 +225,8 @@ ATTACKERS = (
 
 @dataclass(frozen=True)
 class _Skill:
-    """Errors of reading a circle and a dot (px) and the needle (degrees), and the probability of
-    confusing a hit, which spoils its pair."""
+    """Errors of reading a circle and a dot (px) and the needle (degrees), and the mean probability
+    of confusing a hit, which spoils its pair; it differs from run to run."""
 
     circle: float
     dot: float
@@ -240,19 +240,21 @@ def noisy(skill: _Skill, files: Files, draws: Stream) -> Block:
     radii = seen.instrument.radii + [
         draws.normal(0, skill.circle) / 460 for _ in seen.instrument.radii
     ]
-    gains = seen.instrument.gains + [draws.normal(0, skill.dot) / 60 for _ in seen.instrument.gains]
+    gains = seen.instrument.gains * [
+        5 ** (draws.normal(0, skill.dot) / 960) for _ in seen.instrument.gains
+    ]
     field = seen.instrument.field + draws.normal(0, skill.needle) * 4 / 270
     instrument = solver.Instrument(radii, gains, field)
     masses, muons = solver.measure(seen.tracks, seen.clusters, instrument)
-    clean = (1 - skill.confused) ** (len(radii) - 1)
+    clean = math.exp(-draws.exponential(skill.confused) * (len(radii) - 1))
     units = draws.uniforms(2 * len(masses)).reshape(2, -1)
     masses = np.where(units[0] < clean, masses, masses * np.exp(2 * units[1] - 1))
     return _block(instrument, masses, muons, seen.peak)
 
 
 NOISY = (
-    NoisySolver("able", partial(noisy, _Skill(1.0, 2.0, 0.5, 0.01))),
-    NoisySolver("fair", partial(noisy, _Skill(2.0, 4.0, 1.0, 0.04))),
-    NoisySolver("hasty", partial(noisy, _Skill(2.7, 6.5, 2.2, 0.08))),
-    NoisySolver("weak", partial(noisy, _Skill(4.0, 10.0, 4.0, 0.12))),
+    NoisySolver("able", partial(noisy, _Skill(1.1, 2.6, 0.35, 0.013))),
+    NoisySolver("fair", partial(noisy, _Skill(2.3, 4.6, 0.75, 0.05))),
+    NoisySolver("hasty", partial(noisy, _Skill(3.4, 8.0, 1.5, 0.12))),
+    NoisySolver("weak", partial(noisy, _Skill(5.0, 13.0, 3.0, 0.22))),
 )

@@ -177,36 +177,40 @@ def _detector_axes() -> Image.Image:
 # --- the gains of the calorimeter's modules
 
 _LEAST_GAIN, _MOST_GAIN = 4, 20  # MeV per count
-_GAIN_AXIS, _GAIN_BASE, _GAIN_SCALE = 170, 800, 60  # px, px, px per MeV
+_GAIN_AXIS, _GAIN_END, _GAIN_BASE = 170, 1130, 800  # px
 _FIRST_ROW, _ROW = 110, 80  # px
 _DOT = 7  # px, radius
 
 
 def draw_gains(detector: Detector) -> Pixels:
-    """A dot for each module, above an axis of energy per count."""
+    """A dot for each module, above a logarithmic axis of energy per count: an error of reading is
+    the same share of any gain."""
     page = _page(_gain_axes().copy())
     for row, gain in enumerate(detector.gains):
         height = _FIRST_ROW + _ROW * row
         page.text(_GAIN_AXIS - 20, height, f"module {row + 1}", "rm")
-        right = _GAIN_AXIS + (_MOST_GAIN - _LEAST_GAIN) * _GAIN_SCALE
-        page.line([(_GAIN_AXIS, height), (right, height)], _GREY)
-        page.disc(_GAIN_AXIS + (gain - _LEAST_GAIN) * _GAIN_SCALE, height, _DOT, _FIRST_LAYER)
+        page.line([(_GAIN_AXIS, height), (_GAIN_END, height)], _GREY)
+        page.disc(_on_gain_axis(gain), height, _DOT, _FIRST_LAYER)
     return _reduce(page)
+
+
+def _on_gain_axis(gain: float) -> float:
+    share = math.log(gain / _LEAST_GAIN) / math.log(_MOST_GAIN / _LEAST_GAIN)
+    return _GAIN_AXIS + share * (_GAIN_END - _GAIN_AXIS)
 
 
 @functools.cache
 def _gain_axes() -> Image.Image:
     page = _blank(*_SIZE)
-    right = _GAIN_AXIS + (_MOST_GAIN - _LEAST_GAIN) * _GAIN_SCALE
-    middle = (_GAIN_AXIS + right) // 2
+    middle = (_GAIN_AXIS + _GAIN_END) // 2
     page.text(middle, 20, "Calorimeter, energy for one count", "ma")
-    page.line([(_GAIN_AXIS, 70), (_GAIN_AXIS, _GAIN_BASE), (right, _GAIN_BASE)], _BLACK)
-    for fifth in range(5 * (_MOST_GAIN - _LEAST_GAIN) + 1):
-        x = _GAIN_AXIS + fifth * _GAIN_SCALE / 5
+    page.line([(_GAIN_AXIS, 70), (_GAIN_AXIS, _GAIN_BASE), (_GAIN_END, _GAIN_BASE)], _BLACK)
+    for fifth in range(5 * _LEAST_GAIN, 5 * _MOST_GAIN + 1):
+        x = _on_gain_axis(fifth / 5)
         length = 12 if fifth % 5 == 0 else 6
         page.line([(x, _GAIN_BASE), (x, _GAIN_BASE + length)], _BLACK)
-        if fifth % 10 == 0:
-            page.text(x, _GAIN_BASE + 16, str(_LEAST_GAIN + fifth // 5), "ma")
+        if fifth % 5 == 0 and (fifth <= 50 or fifth % 10 == 0):
+            page.text(x, _GAIN_BASE + 16, str(fifth // 5), "ma")
     page.text(middle, _GAIN_BASE + 50, "MeV per count", "ma")
     return page.image
 

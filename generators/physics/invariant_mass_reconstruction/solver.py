@@ -67,14 +67,14 @@ def read_radii(picture: Any) -> Any:
 
 
 def read_gains(picture: Any) -> Any:
-    """A row each 80 pixels from 110; 4 MeV at 170, and 60 pixels for one more."""
+    """A row each 80 pixels from 110; the axis is logarithmic, 4 MeV at 170 and 20 at 1130."""
     gains = []
     for row in range(110, 750, 80):
         rows, columns = np.nonzero(picture[row - 12 : row + 13])
         if len(rows):
             weights = picture[row - 12 + rows, columns]
             middle = np.average(columns, weights=weights) + PIXEL
-            gains.append(4 + (middle - 170) / 60)
+            gains.append(4 * 5 ** ((middle - 170) / 960))
     return np.array(gains)
 
 

@@ -610,7 +610,7 @@ def test_a_layer_a_dot_and_the_needle_stand_where_the_axes_say():
         assert coloured(across[790:806, round(130 + 460 * radius) - 3 :][:, :7])
     gains = decode(encode_png(draw_gains(SHOWN)))
     for row, gain in enumerate(SHOWN.gains):
-        assert coloured(gains[110 + 80 * row, round(170 + 60 * (gain - 4))][None, None])
+        assert coloured(gains[110 + 80 * row, round(170 + 960 * math.log(gain / 4, 5))][None, None])
     gauge = decode(encode_png(draw_field(SHOWN)))
     for field, shown in ((3.137, True), (3.0, False), (1.0, False)):
         angle = math.radians(225 - 270 * field / 4)
