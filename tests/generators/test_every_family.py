@@ -158,6 +158,18 @@ def test_every_criterion_can_be_decided_without_a_judge(stratum):
     assert None not in check_answer(instance.rubric, None)
 
 
+# Keys from one number to a list of 50: how many, is what the levels of this family differ in.
+BY_LENGTH = {"order_statistics/easy": 2 + 1, "order_statistics/hard": 2 + 50}
+ONE_CALL = 20  # parts that a judge is asked at once (harness/judging/judge.py)
+
+
+def test_an_instance_has_15_to_50_criteria_and_a_judge_is_asked_each_in_one_call(stratum):
+    instance = stratum.instances[0]
+    count = len(instance.rubric.criteria)
+    assert 15 <= count <= 50 or count == BY_LENGTH.get(instance.spec.stratum)
+    assert max(map(len, instance.rubric.criteria)) <= ONE_CALL
+
+
 def test_instructions_following_weighs_at_most_two_percent(stratum):
     weights = {each.metarubric: each for each in stratum.instances[0].rubric.parts}.values()
     instructions = sum(each.weight for each in weights if each.dimension == "IF")
