@@ -153,9 +153,9 @@ ATTACKERS = (
 )
 _READERS = {
     "careful": Reader(0.15, 0.02, 0.02, 0.02, 0.05),
-    "fair": Reader(0.4, 0.05, 0.07, 0.1, 0.1),
-    "hasty": Reader(0.6, 0.08, 0.12, 0.15, 0.2),
-    "poor": Reader(0.9, 0.15, 0.22, 0.3, 0.35),
+    "fair": Reader(0.4, 0.05, 0.08, 0.1, 0.14),
+    "hasty": Reader(0.6, 0.1, 0.15, 0.2, 0.26),
+    "poor": Reader(0.9, 0.15, 0.25, 0.3, 0.4),
 }
 NOISY = tuple(
     NoisySolver(f"{name} reader", partial(read_roughly, reader))
