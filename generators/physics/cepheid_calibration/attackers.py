@@ -170,8 +170,8 @@ ATTACKERS = (
 )
 _READERS = {
     "careful": Reader(0.1, 0.02, 0.02, 0.02, 0.03),
-    "fair": Reader(0.25, 0.05, 0.08, 0.1, 0.12),
-    "hasty": Reader(0.4, 0.1, 0.13, 0.2, 0.25),
+    "fair": Reader(0.2, 0.05, 0.07, 0.1, 0.12),
+    "hasty": Reader(0.45, 0.1, 0.14, 0.2, 0.26),
     "poor": Reader(0.7, 0.15, 0.3, 0.3, 0.4),
 }
 NOISY = tuple(
