@@ -13,117 +13,20 @@ from textwrap import dedent, indent, wrap
 from generators.stream import Stream
 
 _WIDTH = 84
-_VERBS = [
-    "assess",
-    "audit",
-    "balance",
-    "collect",
-    "compile",
-    "count",
-    "derive",
-    "digest",
-    "draft",
-    "enter",
-    "estimate",
-    "file",
-    "fold",
-    "grade",
-    "index",
-    "log",
-    "measure",
-    "merge",
-    "note",
-    "order",
-    "pack",
-    "plan",
-    "post",
-    "price",
-    "process",
-    "rank",
-    "rate",
-    "record",
-    "review",
-    "route",
-    "score",
-    "screen",
-    "settle",
-    "shape",
-    "sift",
-    "sort",
-    "stage",
-    "stamp",
-    "sum",
-    "tally",
-    "track",
-    "trim",
-    "value",
-    "weigh",
-]
-_NOUNS = [
-    "accounts",
-    "arrivals",
-    "barrels",
-    "bids",
-    "bonds",
-    "boxes",
-    "cargoes",
-    "claims",
-    "coupons",
-    "crates",
-    "deliveries",
-    "deposits",
-    "entries",
-    "fares",
-    "fees",
-    "fines",
-    "flows",
-    "gains",
-    "goods",
-    "grants",
-    "invoices",
-    "items",
-    "leases",
-    "levels",
-    "loads",
-    "loans",
-    "losses",
-    "lots",
-    "offers",
-    "orders",
-    "parcels",
-    "payments",
-    "plots",
-    "points",
-    "pledges",
-    "prices",
-    "quotas",
-    "ratings",
-    "readings",
-    "receipts",
-    "refunds",
-    "rents",
-    "returns",
-    "rolls",
-    "scores",
-    "shares",
-    "shipments",
-    "signals",
-    "slots",
-    "stakes",
-    "stocks",
-    "tariffs",
-    "taxes",
-    "tickets",
-    "tips",
-    "tolls",
-    "trades",
-    "units",
-    "visits",
-    "votes",
-    "wages",
-    "weights",
-    "yields",
-]
+_VERBS = (
+    "assess audit balance collect compile count derive digest draft enter estimate file fold "
+    "grade index log measure merge note order pack plan post price process rank rate record "
+    "review route score screen settle shape sift sort stage stamp sum tally track trim value "
+    "weigh"
+)
+_NOUNS = (
+    "accounts arrivals barrels bids bonds boxes cargoes claims coupons crates deliveries "
+    "deposits entries fares fees fines flows gains goods grants invoices items leases levels "
+    "loads loans losses lots offers orders parcels payments plots points pledges prices "
+    "quotas ratings readings receipts refunds rents returns rolls scores shares shipments "
+    "signals slots stakes stocks tenders taxes tickets tips tolls trades units visits votes "
+    "wages weights yields"
+)
 _TOTALS = ("amount", "balance", "result", "state", "tally", "total")
 _ITEMS = ("entry", "item", "number", "value")
 _LISTS = ("chosen", "collected", "found", "kept", "output", "results")
@@ -132,14 +35,13 @@ _WORDS = {"<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a program: its source; values, and differences of neighbouring values, at
-    which it changes its behaviour; and whether it returns a list."""
+    """A function of a program: its source; and values, and differences of neighbouring values,
+    at which it changes its behaviour."""
 
     name: str
     source: str
     edges: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
-    returns_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +60,7 @@ Block = Callable[[Stream, _Names], Function]
 
 def name_functions(draws: Stream, count: int) -> tuple[tuple[str, str], ...]:
     """Names of functions, all different, each with that of its argument."""
-    verbs, nouns = draws.shuffle(_VERBS)[:count], draws.shuffle(_NOUNS)[:count]
+    verbs, nouns = draws.shuffle(_VERBS.split())[:count], draws.shuffle(_NOUNS.split())[:count]
     return tuple((f"{verb}_{noun}", noun) for verb, noun in zip(verbs, nouns, strict=True))
 
 
@@ -366,7 +268,7 @@ def _selected(draws: Stream, names: _Names) -> Function:
         return {names.kept}
     """
     source = _write(names.function, names.argument, doc, body)
-    return Function(names.function, source, (limit,), returns_list=True)
+    return Function(names.function, source, (limit,))
 
 
 def _clamped(draws: Stream, names: _Names) -> Function:
@@ -384,7 +286,7 @@ def _clamped(draws: Stream, names: _Names) -> Function:
     """
     edges = ((low - shift) // factor, (high - shift) // factor)
     source = _write(names.function, names.argument, doc, body)
-    return Function(names.function, source, edges, returns_list=True)
+    return Function(names.function, source, edges)
 
 
 def _windows(draws: Stream, names: _Names) -> Function:
@@ -401,7 +303,7 @@ def _windows(draws: Stream, names: _Names) -> Function:
         return {names.kept}
     """
     source = _write(names.function, names.argument, doc, body)
-    return Function(names.function, source, returns_list=True)
+    return Function(names.function, source)
 
 
 def _thinned(draws: Stream, names: _Names) -> Function:
@@ -418,7 +320,7 @@ def _thinned(draws: Stream, names: _Names) -> Function:
         return {names.kept}
     """
     source = _write(names.function, names.argument, doc, body)
-    return Function(names.function, source, steps=(gap, -gap), returns_list=True)
+    return Function(names.function, source, steps=(gap, -gap))
 
 
 def _carried(draws: Stream, names: _Names) -> Function:
@@ -437,7 +339,7 @@ def _carried(draws: Stream, names: _Names) -> Function:
         return {names.kept}
     """
     source = _write(names.function, names.argument, doc, body)
-    return Function(names.function, source, returns_list=True)
+    return Function(names.function, source)
 
 
 OF_LISTS: tuple[Block, ...] = (_selected, _clamped, _windows, _thinned, _carried)

@@ -187,12 +187,12 @@ def _tested(
         if seen != [run[1] for run in examples]:
             continue
         others = _run(function.name, edit, pool, stop_at_error=False)
-        told_apart = (
+        differing = (
             run
             for run, result, other in zip(runs, results, others or (), strict=True)
             if result != other
         )
-        if (example := next(told_apart, None)) is not None:
+        if (example := next(differing, None)) is not None:
             examples.append(example)
     shown = {run[0] for run in examples}
     tests = _hidden_tests(
