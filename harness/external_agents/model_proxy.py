@@ -403,6 +403,8 @@ class _ProxyHandler(DeadlineHandler):
     def do_POST(self) -> None:  # noqa: N802
         protocol = PROTOCOLS.get(self._path())
         if protocol is None:
+            with suppress(RefusedCall):
+                self._body()  # a client that is still sending it would never read the refusal
             self._refuse(RefusedCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
             return
         proxy = self.server.proxy
