@@ -1,22 +1,27 @@
 """Objects that a run stores: their names, of which none depends on an arm, and their encoding.
 
 Each object is ``{"body": …, "format": "dosimeter/<kind>/<version>"}`` in RFC 8785 form, encrypted.
-Bytes are base64. Records of a sub-package have their codec beside them.
+An attempt is a line of that form for all but its turns, then one for each turn. Bytes are base64.
+Records of a sub-package have their codec beside them.
 """
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from harness.episode import Cell, Episode, Grade
+from harness.episode import Cell, Episode, Grade, Turn
 from harness.model import Try
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
 from registry.ledger import CALIBRATIONS, CHECKS, grades_folder
-from registry.sealing import decrypt, encrypt
+from registry.sealing import decrypt, decrypt_lines, encrypt
 from registry.stores import Store
 
 RESULTS = "results/"
@@ -163,7 +168,41 @@ class Codec(Generic[T]):
         return self.read(store, key, identities) if store.exists(key) else None
 
 
-EPISODE_CODEC: Codec[Episode] = Codec("episode", 1, Episode)
+_TURN_CODEC: Codec[Turn] = Codec("turn", 1, Turn)
+
+
+class EpisodeCodec(Codec[Episode]):
+    """Converts an episode to lines and back: a line for all but its turns, then one for each turn,
+    so that a long one can be read turn by turn."""
+
+    def __init__(self) -> None:
+        super().__init__("episode", 1, Episode)
+
+    def encode(self, value: Episode) -> bytes:
+        """Return the lines of an episode."""
+        head = super().encode(replace(value, steps=()))
+        return b"\n".join((head, *map(_TURN_CODEC.encode, value.steps), b""))
+
+    def decode(self, data: bytes, place: str = "") -> Episode:
+        """Return the episode of its lines. Raises BrokenPromise as any codec."""
+        head, turns = self._decode_lines(io.BytesIO(data), place)
+        return replace(head, steps=tuple(turns))
+
+    def open(
+        self, store: Store, key: str, identities: tuple[str, ...]
+    ) -> tuple[Episode, Iterator[Turn]]:
+        """Return a stored episode without its turns, and its turns, which are decrypted one by one
+        as they are asked for. Raises RegistryError, both now and with any turn."""
+        return self._decode_lines(decrypt_lines(store.get(key), identities, key), key)
+
+    def _decode_lines(self, lines: Iterable[bytes], place: str) -> tuple[Episode, Iterator[Turn]]:
+        rest = iter(lines)
+        head = super().decode(next(rest, b""), place)
+        turns = (_TURN_CODEC.decode(line, place) for line in rest)
+        return replace(head, steps=()), chain(head.steps, turns)
+
+
+EPISODE_CODEC = EpisodeCodec()
 GRADE_CODEC: Codec[Grade] = Codec("grade", 1, Grade)
 TRY_CODEC: Codec[Try] = Codec("try", 1, Try)
 CELLS_CODEC: Codec[tuple[Cell, ...]] = Codec("cells", 1, tuple[Cell, ...])

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.episode import Cell, Episode
+from harness.episode import Cell, Episode, Turn
 from harness.episodes import RESULT_CODEC, EpisodeResult
 from harness.model import ToolUse
 from harness.storage import ATTEMPTS, EPISODE_CODEC, attempt_key, hex_of, result_key
@@ -133,17 +134,18 @@ def attempts_of(study: Study, episode: str) -> tuple[int, ...]:
     return tuple(int(key.rpartition("/")[2].removesuffix(".age")) for key in keys)
 
 
-def read_attempt(study: Study, episode: str, attempt: int) -> Episode:
-    """Return a stored attempt. Raises StudyError if there is none, RegistryError."""
+def open_attempt(study: Study, episode: str, attempt: int) -> tuple[Episode, Iterator[Turn]]:
+    """Return a stored attempt without its turns, and its turns, which are read as they are asked
+    for. Raises StudyError if there is no such attempt, RegistryError, the latter also midway."""
     stored = attempts_of(study, episode)
     if attempt not in stored:
         there = ", ".join(map(str, stored)) or "none"
         raise StudyError(f"--attempt {attempt}: stored of this episode are: {there}")
-    return stored_attempt(study, episode, attempt)
+    return EPISODE_CODEC.open(study.store, attempt_key(episode, attempt), study.identities())
 
 
 def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
-    """The same of an attempt that is known to be stored. Raises RegistryError."""
+    """Return a whole attempt that is known to be stored. Raises RegistryError."""
     key = attempt_key(episode, attempt)
     return EPISODE_CODEC.read(study.store, key, study.identities())
 

@@ -147,16 +147,24 @@ def test_over_five_kills_a_reply_is_bought_twice_only_where_it_was_on_its_way(
         assert (result.status, result.score, result.attempts) == (Status.SCORED, 1.0, 1)
 
 
+def read_lines(store: FolderStore, key: str) -> Iterator[Json]:
+    """The records of an object: one, and in an attempt one more for each turn."""
+    for line in decrypt(store.get(key), (STUDY,), key).splitlines():
+        record = json.loads(line)
+        assert record["format"].startswith("dosimeter/")
+        yield record
+
+
 def test_all_that_a_killed_worker_left_is_readable_with_the_studys_key(tmp_path: Path) -> None:
     with serve(always=play) as served:
         kill_midway(served, tmp_path, random.Random())
         store = FolderStore(tmp_path)
         for key in store.list():
-            assert json.loads(decrypt(store.get(key), (STUDY,), key))["format"].startswith("dosi")
+            assert list(read_lines(store, key))
         assert finish(start(served, tmp_path)) == 0
     keys = list(store.list())
     assert len(keys) == paid_cells.COUNT * (TURNS + 2)
-    assert all(json.loads(decrypt(store.get(key), (STUDY,), key))["body"] for key in keys)
+    assert all(line["body"] for key in keys for line in read_lines(store, key))
     assert "AGE-SECRET" not in "".join(str(path) for path in tmp_path.rglob("*"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from harness.storage import CELLS_CODEC, EPISODE_CODEC, GRADE_CODEC
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
+from registry.sealing import encrypt, new_identity
+from registry.stores.base import MemoryStore
 from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import noon
 
@@ -66,10 +69,33 @@ KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]
 def test_a_value_comes_back_equal_from_canonical_bytes(kind: str) -> None:
     value, encode, decode = KINDS[kind]
     data = encode(value)
-    plain = json.loads(data)
     assert decode(data, "here") == value
-    assert plain["format"] == f"dosimeter/{kind}/1"
-    assert rfc8785.dumps(plain) == data
+    first, *turns = data.splitlines()
+    assert json.loads(first)["format"] == f"dosimeter/{kind}/1"
+    assert {json.loads(turn)["format"] for turn in turns} <= {"dosimeter/turn/1"}
+    assert [rfc8785.dumps(json.loads(line)) for line in (first, *turns)] == [first, *turns]
+
+
+def test_an_episode_is_read_turn_by_turn() -> None:
+    identity, recipient = new_identity()
+    store, key = MemoryStore(), "attempts/7.age"
+    assert EPISODE_CODEC.write(store, key, EPISODE, (recipient,))
+    head, turns = EPISODE_CODEC.open(store, key, (identity,))
+    assert head == replace(EPISODE, steps=())
+    assert next(turns) == STEP
+    assert list(turns) == [STEP]
+    assert EPISODE_CODEC.read(store, key, (identity,)) == EPISODE
+
+
+def test_a_turn_of_another_form_is_refused_where_it_is_reached() -> None:
+    identity, recipient = new_identity()
+    first, second, third = EPISODE_CODEC.encode(EPISODE).splitlines(keepends=True)
+    store = MemoryStore()
+    store.put("it.age", encrypt(first + second + third.replace(b'"uses"', b'"used"'), (recipient,)))
+    _, turns = EPISODE_CODEC.open(store, "it.age", (identity,))
+    assert next(turns) == STEP
+    with pytest.raises(BrokenPromise, match=r"it\.age: not a dosimeter/turn/1: body\.uses"):
+        next(turns)
 
 
 def test_types_survive_not_only_values() -> None:
