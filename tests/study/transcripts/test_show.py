@@ -227,15 +227,17 @@ class TestTheTranscript:
         assert "of attempt 1, which counts" in text
 
 
-def test_an_episode_is_shown_without_loading_what_other_commands_need(finished: Study) -> None:
+@pytest.mark.parametrize("command", ["show", "status"])
+def test_what_other_commands_need_is_not_loaded(finished: Study, command: str) -> None:
     program = (
         "import sys; from study.cli.main import main\n"
         "main(sys.argv[1:], standalone_mode=False)\n"
-        "heavy = ('numpy', 'scipy', 'pandas', 'ray', 'asyncio', 'generators.templates.family',"
+        "heavy = ('numpy', 'scipy', 'pandas', 'ray', 'generators.templates.family',"
         "'harness.build_model', 'harness.judging.judge', 'study.judging.records')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
-    arguments = ["show", hex_of(some_episode(finished)), "--study", str(finished.folder)]
+    subject = [hex_of(some_episode(finished))] if command == "show" else []
+    arguments = [command, *subject, "--study", str(finished.folder)]
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
     )
