@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count, takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -44,7 +44,17 @@ def result_key(episode: str) -> str:
 
 def attempt_key(episode: str, attempt: int) -> str:
     """Key of a whole attempt, counted from 1."""
-    return f"{ATTEMPTS}{hex_of(episode)}/{attempt:04d}.age"
+    return f"{ATTEMPTS}{hex_of(episode)}-{attempt:04d}.age"
+
+
+def attempted_episode(key: str) -> str:
+    """The 64 digits of the episode that an attempt's key names."""
+    return key.removeprefix(ATTEMPTS).partition("-")[0]
+
+
+def stored_attempts(store: Store, episode: str) -> Iterator[int]:
+    """Yield the numbers of an episode's stored attempts, in order. Raises StoreError."""
+    return takewhile(lambda number: store.exists(attempt_key(episode, number)), count(1))
 
 
 def attempt_replies(episode: str, attempt: int) -> str:

@@ -16,13 +16,12 @@ from rich.text import Text
 from harness.episode import Episode, Grade, Mode, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
-from harness.storage import EPISODE_CODEC, hex_of
+from harness.storage import EPISODE_CODEC, hex_of, stored_attempts
 from registry.canonical import digest_bytes
 from registry.ledger import RunManifest
 from registry.sealing import DrawnInstance
 from study.transcripts.find import (
     Listed,
-    attempts_of,
     find_episode,
     find_result,
     instance_of,
@@ -70,7 +69,7 @@ def open_transcript(
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     name = find_episode(study, prefix)
-    stored, result = attempts_of(study, name), find_result(study, name)
+    stored, result = tuple(stored_attempts(study.store, name)), find_result(study, name)
     wanted = attempt or (result.attempt if result else stored[-1])
     episode, turns = open_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
