@@ -1,8 +1,9 @@
 """Objects that a run stores: their names, of which none depends on an arm, and their encoding.
 
-Each object is ``{"body": …, "format": "dosimeter/<kind>/<version>"}`` in RFC 8785 form, encrypted.
-An attempt is a line of that form for all but its turns, then one for each turn. Bytes are base64.
-Records of a sub-package have their codec beside them.
+Each object is ``{"format": "dosimeter/<kind>/<version>", "body": …}`` as JSON, encrypted. Its
+digests are those of the ciphertext, so the JSON is in no canonical form. An attempt is a line of
+that form for all but its turns, then one for each turn. Bytes are base64. Records of a sub-package
+have their codec beside them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from itertools import chain, count, takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import PydanticSerializationError
 
 from harness.episode import Cell, Episode, Grade, Turn
 from harness.model import Try
-from registry.canonical import canonical_bytes, digest_bytes
-from registry.errors import BrokenPromise
+from registry.canonical import digest_bytes
+from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import CALIBRATIONS, CHECKS, grades_folder
 from registry.sealing import decrypt, decrypt_lines, encrypt
 from registry.stores import Store
@@ -122,12 +124,18 @@ def calibration_key(result: str) -> str:
 
 T = TypeVar("T")
 
-_CONFIG = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+_CONFIG = ConfigDict(
+    extra="forbid",
+    strict=True,
+    ser_json_bytes="base64",
+    val_json_bytes="base64",
+    ser_json_inf_nan="constants",  # never null: a number is not missing
+)
 
 
 class Codec(Generic[T]):
-    """Converts the values of one type to canonical bytes and back, strictly. Its schema is built at
-    first use."""
+    """Converts the values of one type to bytes and back, strictly. Its schema is built at first
+    use."""
 
     def __init__(self, kind: str, version: int, cls: Any) -> None:
         self._kind = kind
@@ -146,9 +154,13 @@ class Codec(Generic[T]):
         return envelope
 
     def encode(self, value: T) -> bytes:
-        """Return the canonical bytes of a value."""
+        """Return the bytes of a value. Raises RegistryError for a text that UTF-8 cannot carry."""
         envelope = self._envelope.model_construct(format=self._format, body=value)
-        return canonical_bytes(envelope.model_dump(mode="json"))
+        try:
+            return envelope.model_dump_json().encode()
+        except PydanticSerializationError:
+            problem = f"{self._kind}: a text in it has lone surrogates, which JSON cannot carry"
+        raise RegistryError(problem)  # out here, so that no traceback shows what it holds
 
     def decode(self, data: bytes, place: str = "") -> T:
         """Return the value of its bytes. Raises BrokenPromise, which names ``place``, the key that

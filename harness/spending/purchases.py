@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from itertools import count
 from typing import Protocol
 
@@ -57,7 +58,12 @@ class Payer:
     @classmethod
     def of(cls, pin: ModelPin | JudgePin) -> Payer:
         """The payer of a pinned model or judge."""
-        return cls(pin.name, pin.provider, pin.version, record_digest(pin))
+        return cls(pin.name, pin.provider, pin.version, _pin_digest(pin))
+
+
+@cache
+def _pin_digest(pin: ModelPin | JudgePin) -> str:
+    return record_digest(pin)
 
 
 @dataclass(frozen=True, slots=True)
