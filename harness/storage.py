@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, count, takewhile
+from itertools import count, takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -221,7 +221,7 @@ class EpisodeCodec(Codec[Episode]):
         rest = iter(lines)
         head = super().decode(next(rest, b""), place)
         turns = (_TURN_CODEC.decode(line, place) for line in rest)
-        return replace(head, steps=()), chain(head.steps, turns)
+        return head, turns
 
 
 EPISODE_CODEC = EpisodeCodec()
