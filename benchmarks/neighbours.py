@@ -1,15 +1,20 @@
 """Rate of an honest program while a bomb runs in a sandbox beside it, for each kind of bomb.
 
 Each window with a bomb is compared with the window without one just before it, so that other load
-on the machine enters both. Used by ``benchmarks/sandboxes.py``.
+on the machine enters both. As a control, the same beside a loop without a sandbox on another core:
+what the cores of this machine take from each other. Used by ``benchmarks/sandboxes.py``.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from generators.task import Limits
 from harness.sandboxes.docker import DockerSandboxes
@@ -57,18 +62,32 @@ def measure_neighbours(tag: str) -> dict[str, float]:
     the honest program fails."""
     provider = DockerSandboxes(tag, warm=1)
     with provider.open((), Limits()) as honest:
-        ratios = {name: round(_ratio(provider, honest, BOMBS[name]), 3) for name in BOMBS}
+        ratios = {
+            name: _ratio(honest, partial(_exploding, provider, bomb))
+            for name, bomb in BOMBS.items()
+        }
+        ratios["control: a loop on another core"] = _ratio(honest, _looping)
     provider.close()
     return ratios
 
 
-def _ratio(provider: DockerSandboxes, honest: Sandbox, bomb: str) -> float:
+def _ratio(honest: Sandbox, beside: Callable[[], AbstractContextManager[None]]) -> float:
     ratios = []
     for _ in range(PAIRS):
         alone = _work(honest)
-        with _exploding(provider, bomb):
+        with beside():
             ratios.append(_work(honest) / alone)
-    return statistics.median(ratios)
+    return round(statistics.median(ratios), 3)
+
+
+@contextmanager
+def _looping() -> Iterator[None]:
+    """Run a loop on the last core of this machine; programs of sandboxes take the first."""
+    last = max(os.sched_getaffinity(0))
+    loop = f"import os\nos.sched_setaffinity(0, {{{last}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", loop]) as looping:
+        yield
+        looping.kill()
 
 
 def _work(honest: Sandbox) -> int:

@@ -143,6 +143,7 @@ MARKER_MARK = f"{PROBE_MARK} You are given its title alone."
 # In the system message of a task that asks for no answer block.
 AS_ASKED = "Your final answer is taken word for word as your response to the task"
 OVERFLOW = "context_length"  # error class of a request that is too long for the model
+REFUSED = "bad_request"  # of one that a provider refuses for any other thing in it
 
 
 @dataclass(frozen=True, slots=True)

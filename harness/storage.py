@@ -1,22 +1,29 @@
 """Objects that a run stores: their names, of which none depends on an arm, and their encoding.
 
-Each object is ``{"body": …, "format": "dosimeter/<kind>/<version>"}`` in RFC 8785 form, encrypted.
-Bytes are base64. Records of a sub-package have their codec beside them.
+Each object is ``{"format": "dosimeter/<kind>/<version>", "body": …}`` as JSON, encrypted. Its
+digests are those of the ciphertext, so the JSON is in no canonical form. An attempt is a line of
+that form for all but its turns, then one for each turn. Bytes are base64. Records of a sub-package
+have their codec beside them.
 """
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
+from itertools import count, takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import PydanticSerializationError
 
-from harness.episode import Cell, Episode, Grade
+from harness.episode import Cell, Episode, Grade, Turn
 from harness.model import Try
-from registry.canonical import canonical_bytes, digest_bytes
-from registry.errors import BrokenPromise
+from registry.canonical import digest_bytes
+from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import CALIBRATIONS, CHECKS, grades_folder
-from registry.sealing import decrypt, encrypt
+from registry.sealing import decrypt, decrypt_lines, encrypt
 from registry.stores import Store
 
 RESULTS = "results/"
@@ -39,7 +46,17 @@ def result_key(episode: str) -> str:
 
 def attempt_key(episode: str, attempt: int) -> str:
     """Key of a whole attempt, counted from 1."""
-    return f"{ATTEMPTS}{hex_of(episode)}/{attempt:04d}.age"
+    return f"{ATTEMPTS}{hex_of(episode)}-{attempt:04d}.age"
+
+
+def attempted_episode(key: str) -> str:
+    """The 64 digits of the episode that an attempt's key names."""
+    return key.removeprefix(ATTEMPTS).partition("-")[0]
+
+
+def stored_attempts(store: Store, episode: str) -> Iterator[int]:
+    """Yield the numbers of an episode's stored attempts, in order. Raises StoreError."""
+    return takewhile(lambda number: store.exists(attempt_key(episode, number)), count(1))
 
 
 def attempt_replies(episode: str, attempt: int) -> str:
@@ -107,12 +124,18 @@ def calibration_key(result: str) -> str:
 
 T = TypeVar("T")
 
-_CONFIG = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+_CONFIG = ConfigDict(
+    extra="forbid",
+    strict=True,
+    ser_json_bytes="base64",
+    val_json_bytes="base64",
+    ser_json_inf_nan="constants",  # never null: a number is not missing
+)
 
 
 class Codec(Generic[T]):
-    """Converts the values of one type to canonical bytes and back, strictly. Its schema is built at
-    first use."""
+    """Converts the values of one type to bytes and back, strictly. Its schema is built at first
+    use."""
 
     def __init__(self, kind: str, version: int, cls: Any) -> None:
         self._kind = kind
@@ -131,9 +154,13 @@ class Codec(Generic[T]):
         return envelope
 
     def encode(self, value: T) -> bytes:
-        """Return the canonical bytes of a value."""
+        """Return the bytes of a value. Raises RegistryError for a text that UTF-8 cannot carry."""
         envelope = self._envelope.model_construct(format=self._format, body=value)
-        return canonical_bytes(envelope.model_dump(mode="json"))
+        try:
+            return envelope.model_dump_json().encode()
+        except PydanticSerializationError:
+            problem = f"{self._kind}: a text in it has lone surrogates, which JSON cannot carry"
+        raise RegistryError(problem)  # out here, so that no traceback shows what it holds
 
     def decode(self, data: bytes, place: str = "") -> T:
         """Return the value of its bytes. Raises BrokenPromise, which names ``place``, the key that
@@ -163,7 +190,41 @@ class Codec(Generic[T]):
         return self.read(store, key, identities) if store.exists(key) else None
 
 
-EPISODE_CODEC: Codec[Episode] = Codec("episode", 1, Episode)
+_TURN_CODEC: Codec[Turn] = Codec("turn", 1, Turn)
+
+
+class EpisodeCodec(Codec[Episode]):
+    """Converts an episode to lines and back: a line for all but its turns, then one for each turn,
+    so that a long one can be read turn by turn."""
+
+    def __init__(self) -> None:
+        super().__init__("episode", 1, Episode)
+
+    def encode(self, value: Episode) -> bytes:
+        """Return the lines of an episode."""
+        head = super().encode(replace(value, steps=()))
+        return b"\n".join((head, *map(_TURN_CODEC.encode, value.steps), b""))
+
+    def decode(self, data: bytes, place: str = "") -> Episode:
+        """Return the episode of its lines. Raises BrokenPromise as any codec."""
+        head, turns = self._decode_lines(io.BytesIO(data), place)
+        return replace(head, steps=tuple(turns))
+
+    def open(
+        self, store: Store, key: str, identities: tuple[str, ...]
+    ) -> tuple[Episode, Iterator[Turn]]:
+        """Return a stored episode without its turns, and its turns, which are decrypted one by one
+        as they are asked for. Raises RegistryError, both now and with any turn."""
+        return self._decode_lines(decrypt_lines(store.get(key), identities, key), key)
+
+    def _decode_lines(self, lines: Iterable[bytes], place: str) -> tuple[Episode, Iterator[Turn]]:
+        rest = iter(lines)
+        head = super().decode(next(rest, b""), place)
+        turns = (_TURN_CODEC.decode(line, place) for line in rest)
+        return head, turns
+
+
+EPISODE_CODEC = EpisodeCodec()
 GRADE_CODEC: Codec[Grade] = Codec("grade", 1, Grade)
 TRY_CODEC: Codec[Try] = Codec("try", 1, Try)
 CELLS_CODEC: Codec[tuple[Cell, ...]] = Codec("cells", 1, tuple[Cell, ...])

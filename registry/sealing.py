@@ -14,10 +14,11 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyrage
 from pyrage import x25519
@@ -31,6 +32,7 @@ _TAG = b"dosimeter/commitment"
 _VERSION = b"1"
 _HEX32 = re.compile("[0-9a-f]{64}")
 _FORMAT = "dosimeter/sealed-set/1"
+_BUFFER = 1 << 16  # bytes of a pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,52 @@ def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
 def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
     """The plain bytes. ``place`` names the object in errors: RegistryError if none of the
     identities opens it, BrokenPromise if it was altered or cut."""
-    keys = [_identity(text, "identity") for text in identities]
     plain = io.BytesIO()  # read in parts: whole, the plain bytes would be copied twice
+    _decrypt_into(plain, data, identities, place)
+    return plain.getvalue()
+
+
+def decrypt_lines(
+    data: bytes, identities: Sequence[str], place: str
+) -> Generator[bytes, None, None]:
+    """Yield the plain lines, each with its newline, decrypted as they are asked for: memory holds
+    one line and little more. Raises as ``decrypt`` does, after the last line that was not cut."""
+    source, sink = os.pipe()
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            with os.fdopen(sink, "wb", _BUFFER) as plain:
+                _decrypt_into(plain, data, identities, place)
+        except Exception as error:  # raised below, unless the reader has closed
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="decrypt", daemon=True)
+    thread.start()
+    rest = b""
+    try:
+        with os.fdopen(source, "rb", _BUFFER) as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    rest = line
+                    break
+                yield line
+    finally:
+        thread.join()
+    if errors:
+        raise errors[0]
+    if rest:
+        yield rest
+
+
+def _decrypt_into(plain: BinaryIO, data: bytes, identities: Sequence[str], place: str) -> None:
+    keys = [_identity(text, "identity") for text in identities]
     try:
         pyrage.decrypt_io(io.BytesIO(data), plain, keys)
     except (pyrage.DecryptError, OSError) as error:
         if "No matching keys" in str(error):
             raise RegistryError(_wrong_key(place, keys)) from None
         raise BrokenPromise(f"{place}: altered or cut: it is not the age file it was") from None
-    return plain.getvalue()
 
 
 def read_identities(path: Path) -> tuple[str, ...]:

@@ -168,9 +168,7 @@ def _parse(body: str) -> Mapping[str, Any] | None:
     if not _may_be_object(body):
         return None
     try:
-        value = json.loads(
-            body, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique
-        )
+        value = _decoder.decode(body)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -194,3 +192,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"key {key!r} is given twice with different values")
         block[key] = value
     return block
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)

@@ -21,8 +21,8 @@ MAX_PICTURES = 100
 MAX_PICTURE_BYTES = 12_000_000
 
 _NOTHING = Omission()
-NO_PICTURE = "[picture left out: the conversation has become too long]"
-NO_RESULT = "[left out: the conversation has become too long]"
+NO_PICTURE = "[picture left out: the provider does not take the conversation with it]"
+NO_RESULT = "[left out: the provider does not take the conversation with it]"
 
 
 def conversation(opening: Iterable[Message], steps: Iterable[Turn]) -> list[Message]:
@@ -70,8 +70,8 @@ def fit_pictures(messages: Sequence[Message], left_out: Omission | None) -> Omis
 
 
 def leave_out_more(messages: Sequence[Message], left_out: Omission | None) -> Omission | None:
-    """Return the next step after a request that was too long: half of the pictures it showed, or,
-    if it showed none, of the tool results; None if nothing is left."""
+    """Return the next step after a request that was too long or refused: half of the pictures it
+    showed, or, if it showed none, of the tool results; None if nothing is left."""
     before = left_out or _NOTHING
     pictures = sum(len(message.images) for message in messages)
     if pictures > before.pictures:

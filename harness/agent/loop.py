@@ -27,6 +27,7 @@ from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, Boundary
 from harness.model import (
     OVERFLOW,
+    REFUSED,
     Asked,
     Message,
     Model,
@@ -226,8 +227,9 @@ class _Session:
 
     def _respond(self, turn: int, asked: Asked) -> tuple[Reply, Asked] | None:
         """Ask the model and return its reply with what it was asked; None if the conversation is
-        too long whatever is left out. A first request that is too long is not caused by the model:
-        the attempt fails."""
+        too long whatever is left out. A request may be refused for what a tool's result has in it,
+        so the results go too, and the attempt fails only if it is refused without any. A first
+        request is not caused by the model: the attempt fails."""
         if self.tick() - self.begun > self.brief.limits.wall_seconds:
             raise AttemptFailed(Boundary.WORKER, WALL_LIMIT)
         messages = conversation(self.opening, self.steps)
@@ -254,12 +256,14 @@ class _Session:
             try:
                 reply = cap_reply(self.model.respond(request))
             except AttemptFailed as lost:
-                too_long = (lost.boundary, lost.error_class) == (Boundary.PROVIDER, OVERFLOW)
-                if turn == 0 or not too_long:
+                error = lost.error_class if lost.boundary is Boundary.PROVIDER else ""
+                if turn == 0 or error not in (OVERFLOW, REFUSED):
                     raise
                 left_out = leave_out_more(messages, left_out)
-                if left_out is None:
+                if left_out is None and error == OVERFLOW:
                     return None
+                if left_out is None:
+                    raise
                 continue
             if earlier:
                 failed, retries = (*earlier, *reply.failed), len(earlier) + reply.retries

@@ -141,7 +141,8 @@ def _work(
     """The agent's run, its files for the graders and the container, whether or not it failed."""
     brief, journal = request.brief, request.journal
     seed = model_seed(request.cell, request.attempt)
-    agent_run, container = AgentRun(opening_messages(brief), (), StopReason.FAILED), ""
+    agent_run: AgentRun | None = None
+    container = ""
     try:
         if request.cell.mode is Mode.SINGLE_TURN:  # it has no tools, so no sandbox
             agent_run = _run_once(request, model, tick)
@@ -174,11 +175,8 @@ def _work(
         raise
     except Exception as bug:  # one bad cell must not end a sweep; what it said may be secret
         error = f"{Boundary.WORKER}:{name_error(bug)}"
-    return (
-        AgentRun(agent_run.opening, agent_run.steps, StopReason.FAILED, error),
-        _Left(),
-        container,
-    )
+    run = agent_run or AgentRun(opening_messages(brief), (), StopReason.FAILED)
+    return AgentRun(run.opening, run.steps, StopReason.FAILED, error), _Left(), container
 
 
 def _run_once(request: AttemptRequest, model: ModelOrAgent, tick: Callable[[], float]) -> AgentRun:

@@ -31,7 +31,7 @@ from harness.external_agents.chat_completions import CHAT_COMPLETIONS
 from harness.external_agents.openai_responses import OPENAI_RESPONSES
 from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.external_agents.wire import AgentCall, RefusedCall, WireProtocol
-from harness.model import OVERFLOW, Message, Model, ModelRequest, Reply, Role, ToolCall
+from harness.model import OVERFLOW, REFUSED, Message, Model, ModelRequest, Reply, Role, ToolCall
 from harness.spending import Journal
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,6 @@ MAX_RECORD_BYTES = 64 << 20  # of all distinct messages of an episode
 MAX_CONNECTIONS = 32  # at once; each takes a thread
 MAX_EVENTS = 2000  # connections and requests of an episode, after which the socket is closed
 _POLL_SECONDS = 0.2
-# A model's server refuses such a request for what is in it, which the agent chose.
-_AGENT_CAUSED = "bad_request"
 
 
 @dataclass(slots=True)
@@ -192,7 +190,7 @@ class ModelProxy:
                 reason = "prompt is too long: it exceeds the model's maximum context length"
                 raise RefusedCall(400, reason, "context_length_exceeded") from None
             # Before its first reply a model has had no influence on what is sent to it.
-            if kind == _AGENT_CAUSED and self._calls:
+            if kind == REFUSED and self._calls:
                 raise RefusedCall(400, f"the model's server refuses this request: {kind}") from None
             raise self._give_up(failed) from None
         except Exception as error:
@@ -405,6 +403,8 @@ class _ProxyHandler(DeadlineHandler):
     def do_POST(self) -> None:  # noqa: N802
         protocol = PROTOCOLS.get(self._path())
         if protocol is None:
+            with suppress(RefusedCall):
+                self._body()  # a client that is still sending it would never read the refusal
             self._refuse(RefusedCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
             return
         proxy = self.server.proxy

@@ -3,12 +3,12 @@ one twice, together with its charge, and read again to count the amount spent.""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from itertools import count
 from typing import Protocol
 
@@ -17,13 +17,13 @@ from harness.errors import WorkStopped
 from harness.model import Reply, Try, Usage
 from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.storage import (
-    ATTEMPTS,
     EPISODE_CODEC,
     JUDGE_CALLS,
     PROBES,
     RESPONSES,
     TRY_CODEC,
     Codec,
+    attempt_key,
     attempt_replies,
     failed_key,
     hex_of,
@@ -31,6 +31,7 @@ from harness.storage import (
     judge_replies,
     probe_replies,
     reply_key,
+    stored_attempts,
 )
 from registry.ledger import JudgePin, ModelPin, record_digest
 from registry.sealing import encrypt
@@ -57,7 +58,12 @@ class Payer:
     @classmethod
     def of(cls, pin: ModelPin | JudgePin) -> Payer:
         """The payer of a pinned model or judge."""
-        return cls(pin.name, pin.provider, pin.version, record_digest(pin))
+        return cls(pin.name, pin.provider, pin.version, _pin_digest(pin))
+
+
+@cache
+def _pin_digest(pin: ModelPin | JudgePin) -> str:
+    return record_digest(pin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,16 +263,16 @@ def read_episode_usages(
     usages = [call.reply.usage for call in calls]
     if provider == _EXTERNAL:
         stored = {_attempt_of(key) for key in store.list(RESPONSES + folder) if is_reply(key)}
-        for key in store.list(ATTEMPTS + folder):
-            if _attempt_of(key) not in stored:  # it failed, so no reply was kept
-                attempt = EPISODE_CODEC.read(store, key, identities)
+        for number in stored_attempts(store, episode):
+            if number not in stored:  # it failed, so no reply was kept
+                attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), identities)
                 usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
     return usages
 
 
 def _attempt_of(key: str) -> int:
-    """The attempt that a reply's or an attempt's key states."""
-    return int(re.split(r"[-.]", key.rpartition("/")[2])[0])
+    """The attempt that a reply's key states."""
+    return int(key.rpartition("/")[2].partition("-")[0])
 
 
 def read_episode_spends(

@@ -314,4 +314,4 @@ def _write_result(
     """Store the result of a cell, by the last of its attempts."""
     grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
-    RESULT_CODEC.write(store, result_key(cell.episode), result, context.readers)
+    RESULT_CODEC.write(store, result_key(cell.episode), result, context.recipients)

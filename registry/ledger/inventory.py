@@ -95,7 +95,7 @@ def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) 
     wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
     for folder in ("attempts/", "responses/", _RESULTS):
         for key in store.list(folder):
-            if re.split(r"[/.]", key)[1] in wanted:
+            if re.split(r"[/.-]", key)[1] in wanted:
                 yield key
     yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
 

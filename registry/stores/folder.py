@@ -39,7 +39,7 @@ class FolderStore:
     def __init__(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         self.path = Path(os.path.abspath(path))
         self.durable = durable
-        self._temporary = self.path / _TEMPORARY
+        self._temporary = os.path.join(self.path, _TEMPORARY)
         self._swept = False
 
     @property
@@ -53,7 +53,7 @@ class FolderStore:
         with _explained(path):
             if os.path.lexists(path):
                 return self._occupied(path)
-            self._make_folder(path.parent)
+            self._make_folder(os.path.dirname(path))
             self._prepare_temporary()
             while (written := self._write_and_link(path, data)) is None:
                 pass
@@ -64,13 +64,14 @@ class FolderStore:
         path = self._locate(key)
         with _explained(path):
             try:
-                return path.read_bytes()
+                with open(path, "rb") as file:
+                    return file.read()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise MissingKey(f"{path}: no such object") from None
 
     def exists(self, key: str) -> bool:
         """Report if an object has this name."""
-        return self._locate(key).is_file()
+        return os.path.isfile(self._locate(key))
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """The names that start with the prefix, in order."""
@@ -79,59 +80,59 @@ class FolderStore:
             self._locate(folder)
         return self._walk(folder + slash, prefix)
 
-    def _locate(self, key: str) -> Path:
+    def _locate(self, key: str) -> str:
         """Return the path of the object. Raises StoreError where a symbolic link is on the way."""
         place = self._real_path
         for name in check_key(key).split("/"):
             place = os.path.join(place, name)
             if os.path.islink(place):
                 raise _linked(self.path / key)
-        return Path(place)
+        return place
 
     @cached_property
     def _real_path(self) -> str:
         return os.path.realpath(self.path)
 
-    def _occupied(self, path: Path) -> bool:
-        if path.is_dir():
+    def _occupied(self, path: str) -> bool:
+        if os.path.isdir(path):
             raise StoreError(f"{path}: {_REMEDIES[errno.EISDIR]}")
         return False
 
-    def _make_folder(self, folder: Path) -> None:
-        missing = []
-        while not folder.is_dir():
-            missing.append(folder)
-            folder = folder.parent
-        for ancestor in reversed(missing):
-            ancestor.mkdir(exist_ok=True)
-            self._sync_folder(ancestor.parent)
+    def _make_folder(self, folder: str) -> None:
+        if not os.path.isdir(folder):
+            parent = os.path.dirname(folder)
+            self._make_folder(parent)
+            Path(folder).mkdir(exist_ok=True)
+            self._sync_folder(parent)
 
-    def _write_and_link(self, path: Path, data: bytes) -> bool | None:
+    def _write_and_link(self, path: str, data: bytes) -> bool | None:
         """True if this writer made the object, False if another did, None to try again."""
-        temporary = self._temporary / secrets.token_hex(16)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(temporary, flags, 0o644), "wb", buffering=0) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)  # locked as long as this writer lives
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                if self.durable:
-                    os.fsync(file)
-                return self._link(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
+        temporary = os.path.join(self._temporary, secrets.token_hex(16))
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # locked as long as this writer lives
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+            if self.durable:
+                os.fsync(file)
+            return self._link(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            os.close(file)
 
-    def _link(self, temporary: Path, path: Path) -> bool | None:
+    def _link(self, temporary: str, path: str) -> bool | None:
+        folder = os.path.dirname(path)
         try:
             os.link(temporary, path)
         except FileExistsError:
             return False
         except FileNotFoundError:
-            if path.parent.is_dir():
+            if os.path.isdir(folder):
                 return None  # swept in the instant before it was locked
             raise
-        self._sync_folder(path.parent)
+        self._sync_folder(folder)
         return True
 
     def _prepare_temporary(self) -> None:
@@ -140,10 +141,10 @@ class FolderStore:
             return
         self._make_folder(self._temporary)
         for left in os.listdir(self._temporary):
-            _sweep(self._temporary / left)
+            _sweep(os.path.join(self._temporary, left))
         self._swept = True
 
-    def _sync_folder(self, folder: Path) -> None:
+    def _sync_folder(self, folder: str) -> None:
         if not self.durable:
             return
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -164,7 +165,7 @@ class FolderStore:
 
     def _names(self, folder: str) -> tuple[str, ...]:
         """Return the names in a folder, in key order: a folder sorts as its name and a slash."""
-        place = self.path / folder
+        place = os.path.join(self.path, folder)
         with _explained(place):
             try:
                 with os.scandir(place) as entries:
@@ -180,7 +181,7 @@ def _name(entry: os.DirEntry[str]) -> str:
     return entry.name + "/" if entry.is_dir() else entry.name
 
 
-def _sweep(path: Path) -> None:
+def _sweep(path: str) -> None:
     """Remove a temporary file if its writer is dead, so that its lock is free."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), os.fdopen(os.open(path, flags)) as file:
@@ -193,7 +194,7 @@ def _linked(path: Path) -> StoreError:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -82,11 +82,12 @@ def show(
         records = transcripts.list_records(study, arms=arm, **filters)
         print_records(records, as_json, title="Episodes")
         return
-    transcript = transcripts.open_transcript(study, episode, attempt, grade)
+    transcript, turns = transcripts.open_transcript(study, episode, attempt, grade)
     if as_json:  # ASCII only: untrusted strings may hold control sequences
-        click.echo(json.dumps(transcripts.transcript_json(transcript, grade, arm), indent=2))
+        record = transcripts.transcript_json(transcript, turns, grade, arm)
+        click.echo(json.dumps(record, indent=2))
     else:
-        transcripts.print_transcript(transcript, stdout(), grade, arm)
+        transcripts.print_transcript(transcript, turns, stdout(), grade, arm)
 
 
 @click.command()

@@ -1,6 +1,7 @@
-from .context import find_report, read_status
+from .context import find_report
 from .external_table import analyze_table
 from .look import graded_rows, report_study, write_internal
+from .status import read_status
 from .tool_use import model_records, tool_records, tool_tables
 
 __all__ = [

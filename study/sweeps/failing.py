@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from harness.build_model import usual_address
 from harness.errors import Boundary
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from registry.ledger import JudgePin, ModelPin
@@ -30,6 +29,9 @@ _REMEDIES = {
 
 def address_of(pin: ModelPin | JudgePin) -> str:
     """Return the address that a model's requests go to; "" if it has none."""
+    # Imported here: agents and providers cost `status` a twentieth of a second.
+    from harness.build_model import usual_address
+
     stated = dict(pin.settings).get("base_url")
     return json.loads(stated) if stated else usual_address(pin.provider)
 
@@ -61,7 +63,7 @@ def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:
             continue
         read[cell.model] += 1
         key = attempt_key(cell.episode, attempts)
-        episode = EPISODE_CODEC.read(study.store, key, study.identities())
+        episode, _ = EPISODE_CODEC.open(study.store, key, study.identities())
         if episode.error_class:
             counts[cell.model, episode.error_class] += 1
     return tuple((model, kind, times) for (model, kind), times in sorted(counts.items()))

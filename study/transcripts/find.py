@@ -6,15 +6,24 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.episode import Cell, Episode
+from harness.episode import Cell, Episode, Turn
 from harness.episodes import RESULT_CODEC, EpisodeResult
 from harness.model import ToolUse
-from harness.storage import ATTEMPTS, EPISODE_CODEC, attempt_key, hex_of, result_key
+from harness.storage import (
+    ATTEMPTS,
+    EPISODE_CODEC,
+    attempt_key,
+    attempted_episode,
+    hex_of,
+    result_key,
+    stored_attempts,
+)
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import RunManifest, record_digest
 from registry.sealing import DrawnInstance
@@ -118,7 +127,7 @@ def find_episode(study: Study, prefix: str) -> str:
             f"{prefix[:80]!r} is not the beginning of an episode's digest, which has 64 digits "
             "of 0-9 and a-f: see `dosimeter show --list`"
         )
-    episodes = sorted({key.split("/")[1] for key in study.store.list(f"{ATTEMPTS}{digits}")})
+    episodes = sorted(set(map(attempted_episode, study.store.list(f"{ATTEMPTS}{digits}"))))
     if not episodes:
         raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show --list`")
     if len(episodes) > 1:
@@ -127,23 +136,18 @@ def find_episode(study: Study, prefix: str) -> str:
     return f"sha256:{episodes[0]}"
 
 
-def attempts_of(study: Study, episode: str) -> tuple[int, ...]:
-    """Return the numbers of an episode's stored attempts, in order."""
-    keys = study.store.list(f"{ATTEMPTS}{hex_of(episode)}/")
-    return tuple(int(key.rpartition("/")[2].removesuffix(".age")) for key in keys)
-
-
-def read_attempt(study: Study, episode: str, attempt: int) -> Episode:
-    """Return a stored attempt. Raises StudyError if there is none, RegistryError."""
-    stored = attempts_of(study, episode)
+def open_attempt(study: Study, episode: str, attempt: int) -> tuple[Episode, Iterator[Turn]]:
+    """Return a stored attempt without its turns, and its turns, which are read as they are asked
+    for. Raises StudyError if there is no such attempt, RegistryError, the latter also midway."""
+    stored = tuple(stored_attempts(study.store, episode))
     if attempt not in stored:
         there = ", ".join(map(str, stored)) or "none"
         raise StudyError(f"--attempt {attempt}: stored of this episode are: {there}")
-    return stored_attempt(study, episode, attempt)
+    return EPISODE_CODEC.open(study.store, attempt_key(episode, attempt), study.identities())
 
 
 def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
-    """The same of an attempt that is known to be stored. Raises RegistryError."""
+    """Return a whole attempt that is known to be stored. Raises RegistryError."""
     key = attempt_key(episode, attempt)
     return EPISODE_CODEC.read(study.store, key, study.identities())
 

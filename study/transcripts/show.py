@@ -4,7 +4,7 @@ a bar, and cannot drive the terminal or pass for a line of the program."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unicodedata import category
@@ -16,36 +16,34 @@ from rich.text import Text
 from harness.episode import Episode, Grade, Mode, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
-from harness.storage import EPISODE_CODEC, hex_of
+from harness.storage import EPISODE_CODEC, hex_of, stored_attempts
 from registry.canonical import digest_bytes
 from registry.ledger import RunManifest
 from registry.sealing import DrawnInstance
 from study.transcripts.find import (
     Listed,
-    attempts_of,
     find_episode,
     find_result,
     instance_of,
     list_episodes,
     locate,
     number_seeds,
+    open_attempt,
     parse_arguments,
-    read_attempt,
     require_key,
 )
 from study.workspace import Study, take_snapshot
 
 Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
-_BAR = "│ "
-_BARS = {True: _BAR, False: "┆ "}  # before a line, and before the rest of a long one
+_BAR, _REST = "│ ", "┆ "  # before a line, and before the rest of a long one
 _TAB = 4
 _VERDICT = {True: ("pass", "green"), False: ("fail", "red"), None: ("none", "yellow")}
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """An attempt with its place in the study, its result and its grades."""
+    """An attempt without its turns, with its place in the study, its result and its grades."""
 
     episode: Episode
     manifest: RunManifest
@@ -63,26 +61,29 @@ class Transcript:
         return Mode.SINGLE_TURN if single else Mode.AGENTIC
 
 
-def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool) -> Transcript:
-    """Return the attempt asked for; else the one that counts, or the last. Raises StudyError."""
+def open_transcript(
+    study: Study, prefix: str, attempt: int | None, grade: bool
+) -> tuple[Transcript, Iterator[Turn]]:
+    """Return the attempt asked for; else the one that counts, or the last; and its turns, which
+    are read as they are asked for. Raises StudyError; RegistryError, also midway."""
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     name = find_episode(study, prefix)
-    stored, result = attempts_of(study, name), find_result(study, name)
+    stored, result = tuple(stored_attempts(study.store, name)), find_result(study, name)
     wanted = attempt or (result.attempt if result else stored[-1])
-    episode = read_attempt(study, name, wanted)
+    episode, turns = open_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     transcript = Transcript(
         episode, manifest, entry, number_seeds(study)[entry.instance], stored, result
     )
     if not grade:
-        return transcript
+        return transcript, turns
     from study.judging import grades_of
 
     instance = instance_of(study, entry)
     asks = {part.id: part.text for part in instance.rubric.parts} if instance is not None else {}
     judged = grades_of(study, name, study.identities())
-    return replace(transcript, asks=asks, judged=judged)
+    return replace(transcript, asks=asks, judged=judged), turns
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
@@ -112,9 +113,13 @@ def _list_record(listed: Listed) -> Record:
     }
 
 
-def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
+def transcript_json(
+    transcript: Transcript, turns: Iterable[Turn], grade: bool, arm: bool
+) -> Record:
     """Return the stored record, bytes as base64, with its place in the study."""
     result = transcript.result
+    whole = EPISODE_CODEC.encode(replace(transcript.episode, steps=tuple(turns)))
+    body, *steps = (json.loads(line)["body"] for line in whole.splitlines())
     record: Record = {
         "wave": transcript.manifest.wave,
         "stratum": transcript.entry.stratum,
@@ -123,7 +128,7 @@ def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
         "image": transcript.episode.image or transcript.manifest.provenance.image,
         "attempts": list(transcript.attempts),
         "counts": None if result is None else result.attempt,
-        "record": json.loads(EPISODE_CODEC.encode(transcript.episode))["body"],
+        "record": body | {"steps": steps},
     }
     if arm:
         record["arm"] = str(transcript.entry.arm)
@@ -158,16 +163,20 @@ def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
     return zip(grade.parts, grade.verdicts, strict=True)
 
 
-def print_transcript(transcript: Transcript, console: Console, grade: bool, arm: bool) -> None:
+def print_transcript(
+    transcript: Transcript, turns: Iterable[Turn], console: Console, grade: bool, arm: bool
+) -> None:
     """Print the attempt turn by turn. Nothing is cut."""
-    page = _Page(console)
+    page = _Page(console, console.width)
     _print_head(page, transcript, arm)
     for message in transcript.episode.opening:
         page.title(str(message.role))
         page.message(message)
-    for number, step in enumerate(transcript.episode.steps, 1):
+    replies = []
+    for number, step in enumerate(turns, 1):
         _print_step(page, number, step)
-    _print_end(page, transcript.episode)
+        replies.append((step.reply.served_version or "unknown", step.reply.retries))
+    _print_end(page, transcript.episode, replies)
     if grade:
         _print_grade(page, transcript)
 
@@ -178,6 +187,7 @@ class _Page:
     hundred thousand of them, so that each is written as it is: Rich gives the marks of styles."""
 
     console: Console
+    width: int
     marks: dict[str, tuple[str, str]] = field(default_factory=dict)  # before and after, by style
 
     def title(self, name: str, facts: str = "") -> None:
@@ -193,11 +203,11 @@ class _Page:
         self._line((on_one_line(text), style))
 
     def block(self, text: str, style: str = "", indent: str = "") -> None:
-        width = self.console.width - len(indent) - len(_BAR)
-        bars = {begins: self._paint(indent + bar, "dim") for begins, bar in _BARS.items()}
-        lines = fold_lines(text, width)
-        write = self.console.file.write
-        write("".join(f"{bars[begins]}{self._paint(piece, style)}\n" for begins, piece in lines))
+        width = self.width - len(indent) - len(_BAR)
+        before, after = self._marks(style)
+        bar, rest = (f"{self._paint(indent + sign, 'dim')}{before}" for sign in (_BAR, _REST))
+        lines = fold_lines(text, width, f"{after}\n{rest}")
+        self.console.file.write(bar + f"{after}\n{bar}".join(lines) + f"{after}\n")
 
     def message(self, message: Message) -> None:
         if message.reasoning:
@@ -213,13 +223,16 @@ class _Page:
 
     def _paint(self, text: str, style: str) -> str:
         """The text in a style as far as the console has colours."""
+        before, after = self._marks(style)
+        return f"{before}{text}{after}" if text else ""
+
+    def _marks(self, style: str) -> tuple[str, str]:
         if style not in self.marks:
             with self.console.capture() as captured:
                 self.console.print(Text("x", style), end="")
             before, _, after = captured.get().partition("x")
             self.marks[style] = before, after
-        before, after = self.marks[style]
-        return f"{before}{text}{after}" if text else ""
+        return self.marks[style]
 
 
 def describe_image(image: Image) -> str:
@@ -237,9 +250,7 @@ def _print_head(page: _Page, transcript: Transcript, arm: bool) -> None:
     page.field("attempt", _attempt_facts(transcript))
     page.field("began", f"{episode.started}, took {episode.seconds:.2f} s")
     page.field("ended", _ending(episode))
-    page.field("served", ", ".join(_versions(episode)) or "nothing")
     page.field("tokens", _tokens(episode.usage))
-    page.field("retries", _retries(episode))
     page.field("container", episode.container or "none")
     page.field("image", episode.image or manifest.provenance.image)
     page.field("run", hex_of(episode.run))
@@ -253,10 +264,10 @@ def _attempt_facts(transcript: Transcript) -> str:
     return facts + ("" if counts == transcript.episode.attempt else f"; attempt {counts} counts")
 
 
-def _retries(episode: Episode) -> str:
+def _retries(episode: Episode, retries: int) -> str:
     """Return the failed requests by class, and the number of replies inherited from earlier
     attempts."""
-    facts = f"{sum(step.reply.retries for step in episode.steps)} requests"
+    facts = f"{retries} requests"
     if episode.failed_tries:
         facts += ": " + ", ".join(f"{name} {count}" for name, count in episode.failed_tries)
     return facts + (f"; {episode.inherited} replies inherited" if episode.inherited else "")
@@ -264,12 +275,7 @@ def _retries(episode: Episode) -> str:
 
 def _ending(episode: Episode) -> str:
     failed = f" at {episode.error_class}" if episode.error_class else ""
-    return f"{episode.stop}{failed} after {len(episode.steps)} turns"
-
-
-def _versions(episode: Episode) -> Iterator[str]:
-    """Yield each version that served a turn, in order; more than one means that it changed."""
-    yield from dict.fromkeys(step.reply.served_version or "unknown" for step in episode.steps)
+    return f"{episode.stop}{failed}"
 
 
 def _tokens(usage: Usage) -> str:
@@ -327,7 +333,12 @@ def _print_use(page: _Page, use: ToolUse) -> None:
         page.block(use.diverged)
 
 
-def _print_end(page: _Page, episode: Episode) -> None:
+def _print_end(page: _Page, episode: Episode, replies: list[tuple[str, int]]) -> None:
+    """Print the totals of the replies, each a served version and the retries before it; of several
+    versions all, in order: it changed."""
+    page.title("end", f"{_ending(episode)} after {len(replies)} turns")
+    page.field("served", ", ".join(dict.fromkeys(version for version, _ in replies)) or "nothing")
+    page.field("retries", _retries(episode, sum(retries for _, retries in replies)))
     if episode.answer_file is not None:
         page.title("answer.json")
         page.block(episode.answer_file.decode("utf-8", "backslashreplace"))
@@ -383,7 +394,8 @@ def neutralise(text: str) -> str:
     """Return the text with every control, format, private and unassigned character as an escape
     such as ``\\x1b``: also carriage returns, bidirectional overrides and zero-width characters,
     which make a line look like another. Newlines and tabs stay."""
-    return text if text.isprintable() else text.translate(_ESCAPES)
+    plain = text.replace("\n", "").replace("\t", "").isprintable()
+    return text if plain else text.translate(_ESCAPES)
 
 
 class _Escapes(dict[int, str]):
@@ -405,15 +417,14 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def fold_lines(text: str, width: int) -> Iterator[tuple[bool, str]]:
-    """Yield the neutralised text in pieces of at most ``width`` cells, broken after a space if one
-    is near; True with each that begins a line, so that a piece of a long line cannot pass for a
-    line of the program."""
-    for line in text.split("\n"):
-        begins = True
-        for piece in _pieces(neutralise(line).expandtabs(_TAB), max(width, 8)):
-            yield begins, piece
-            begins = False
+def fold_lines(text: str, width: int, joint: str) -> list[str]:
+    """Return the lines of the neutralised text. One of more than ``width`` cells is broken, after a
+    space if one is near, with the ``joint`` between its pieces."""
+    width = max(width, 8)
+    lines = neutralise(text).expandtabs(_TAB).split("\n")
+    # All else is of one cell or two for each character.
+    most = width if text.isascii() else width // 2
+    return [line if len(line) <= most else joint.join(_pieces(line, width)) for line in lines]
 
 
 def _pieces(line: str, width: int) -> Iterator[str]:

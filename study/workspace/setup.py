@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
-from analysis.report import registration_json
 from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.yaml_lines import Place
@@ -205,6 +204,9 @@ def register_plan(
 def write_registration(study: Study, record: Preregistration) -> Path:
     """Write the registered plan into the study's folder, in the fields of an OSF preregistration.
     All of it may be published. Raises OSError."""
+    # Imported here: `status` asks for the registration, and needs no numpy.
+    from analysis.report import registration_json
+
     form = registration_json(record, study.sealed_set(), study.protocol.description)
     path = study.folder / REGISTRATION
     write_whole(path, json.dumps(form, indent=2, ensure_ascii=False) + "\n")

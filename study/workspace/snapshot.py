@@ -14,7 +14,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.episodes import RESULT_CODEC, EpisodeResult
-from harness.storage import ATTEMPTS, RESULTS, result_key
+from harness.storage import ATTEMPTS, RESULTS, attempted_episode, result_key
 from harness.sweep import WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
@@ -83,7 +83,7 @@ class StudySnapshot(Study):
     @cached_property
     def attempts(self) -> Counter[str]:
         """The number of stored attempts by episode, 64 hexadecimal digits."""
-        return Counter(key.split("/")[1] for key in self.store.list(ATTEMPTS))
+        return Counter(map(attempted_episode, self.store.list(ATTEMPTS)))
 
     @cached_property
     def _identities(self) -> tuple[str, ...]:

@@ -147,16 +147,24 @@ def test_over_five_kills_a_reply_is_bought_twice_only_where_it_was_on_its_way(
         assert (result.status, result.score, result.attempts) == (Status.SCORED, 1.0, 1)
 
 
+def read_lines(store: FolderStore, key: str) -> Iterator[Json]:
+    """The records of an object: one, and in an attempt one more for each turn."""
+    for line in decrypt(store.get(key), (STUDY,), key).splitlines():
+        record = json.loads(line)
+        assert record["format"].startswith("dosimeter/")
+        yield record
+
+
 def test_all_that_a_killed_worker_left_is_readable_with_the_studys_key(tmp_path: Path) -> None:
     with serve(always=play) as served:
         kill_midway(served, tmp_path, random.Random())
         store = FolderStore(tmp_path)
         for key in store.list():
-            assert json.loads(decrypt(store.get(key), (STUDY,), key))["format"].startswith("dosi")
+            assert list(read_lines(store, key))
         assert finish(start(served, tmp_path)) == 0
     keys = list(store.list())
     assert len(keys) == paid_cells.COUNT * (TURNS + 2)
-    assert all(json.loads(decrypt(store.get(key), (STUDY,), key))["body"] for key in keys)
+    assert all(line["body"] for key in keys for line in read_lines(store, key))
     assert "AGE-SECRET" not in "".join(str(path) for path in tmp_path.rglob("*"))
 
 
@@ -358,7 +366,7 @@ def test_a_request_that_is_refused_each_time_is_recorded_after_the_last_try(tmp_
     with serve(always=answer) as served, opened(served, tmp_path) as bench:
         (cell,) = paid_cells.cells(served.url, 1)
         assert sweep(cell, bench).exhausted == 1
-        assert len(served.requests) == 2 + 3
+        assert len(served.requests) == 2 + 3 * 3, "with both results, one, and none"
         close_cell(cell, bench.store, bench.context, bench.catalog)
     (result,) = results(tmp_path).values()
     assert (result.status, result.attempts, result.error_class) == (Status.MISSING, 3, error)

@@ -1,9 +1,11 @@
-"""The codec: there and back, canonical, strict, and silent about what it refuses."""
+"""The codec: there and back, strict, and silent about what it refuses."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +24,8 @@ from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from harness.storage import CELLS_CODEC, EPISODE_CODEC, GRADE_CODEC
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
+from registry.sealing import encrypt, new_identity
+from registry.stores.base import MemoryStore
 from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import noon
 
@@ -63,13 +67,35 @@ KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_value_comes_back_equal_from_canonical_bytes(kind: str) -> None:
+def test_a_value_comes_back_equal_from_its_bytes(kind: str) -> None:
     value, encode, decode = KINDS[kind]
     data = encode(value)
-    plain = json.loads(data)
     assert decode(data, "here") == value
-    assert plain["format"] == f"dosimeter/{kind}/1"
-    assert rfc8785.dumps(plain) == data
+    first, *turns = data.splitlines()
+    assert json.loads(first)["format"] == f"dosimeter/{kind}/1"
+    assert {json.loads(turn)["format"] for turn in turns} <= {"dosimeter/turn/1"}
+
+
+def test_an_episode_is_read_turn_by_turn() -> None:
+    identity, recipient = new_identity()
+    store, key = MemoryStore(), "attempts/7.age"
+    assert EPISODE_CODEC.write(store, key, EPISODE, (recipient,))
+    head, turns = EPISODE_CODEC.open(store, key, (identity,))
+    assert head == replace(EPISODE, steps=())
+    assert next(turns) == STEP
+    assert list(turns) == [STEP]
+    assert EPISODE_CODEC.read(store, key, (identity,)) == EPISODE
+
+
+def test_a_turn_of_another_form_is_refused_where_it_is_reached() -> None:
+    identity, recipient = new_identity()
+    first, second, third = EPISODE_CODEC.encode(EPISODE).splitlines(keepends=True)
+    store = MemoryStore()
+    store.put("it.age", encrypt(first + second + third.replace(b'"uses"', b'"used"'), (recipient,)))
+    _, turns = EPISODE_CODEC.open(store, "it.age", (identity,))
+    assert next(turns) == STEP
+    with pytest.raises(BrokenPromise, match=r"it\.age: not a dosimeter/turn/1: body\.uses"):
+        next(turns)
 
 
 def test_types_survive_not_only_values() -> None:
@@ -78,6 +104,19 @@ def test_types_survive_not_only_values() -> None:
     assert isinstance(back.steps, tuple)
     assert back.steps[0].reply.raw == BYTES
     assert back.steps[0].uses[0].result.images[0].data == BYTES
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, 5e-324, 1e22, 0.1 + 0.2, 2.0])
+def test_no_number_comes_back_as_missing_or_rounded(score: float) -> None:
+    back = GRADE_CODEC.decode(GRADE_CODEC.encode(replace(GRADE, score=score))).score
+    assert repr(back) == repr(score)
+
+
+def test_a_text_that_utf_8_cannot_carry_is_refused_unquoted() -> None:
+    with pytest.raises(RegistryError, match="episode: a text in it has lone surrogates") as refused:
+        EPISODE_CODEC.encode(replace(EPISODE, answer="hidden \ud800"))
+    assert "hidden" not in str(refused.value)
+    assert refused.value.__context__ is None
 
 
 @pytest.mark.parametrize(

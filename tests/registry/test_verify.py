@@ -100,7 +100,7 @@ def close_wave(
     for episode in episodes:
         for key in (
             f"responses/{episode}/0000-0000.age",
-            f"attempts/{episode}/0000.age",
+            f"attempts/{episode}-0000.age",
             f"results/{episode}.age",
         ):
             store.put(key, encrypt(key.encode(), [RECIPIENT]))
@@ -306,7 +306,7 @@ OBJECTS = [
     "runs/*/key.age",
     "runs/*/worklist.age",
     "responses/*/0000-0000.age",
-    "attempts/*/0000.age",
+    "attempts/*-0000.age",
     "results/*.age",
     "inventory/parts/*.txt",
     "inventory/*.txt",
@@ -415,11 +415,11 @@ def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) ->
 
 def test_objects_of_no_closed_wave_are_counted_as_open(folder: Path) -> None:
     store = FolderStore(folder)
-    store.put(f"attempts/{'ab' * 32}/0000.age", encrypt(b"", [RECIPIENT]))
+    store.put(f"attempts/{'ab' * 32}-0000.age", encrypt(b"", [RECIPIENT]))
     found = _verify(folder)
     assert found.holds
     assert dict(found.counts)["open objects (no record names them yet)"] == 1
-    store.put(f"attempts/{'ab' * 32}/0001.age", b"not age at all")
+    store.put(f"attempts/{'ab' * 32}-0001.age", b"not age at all")
     assert "0001.age" in str(_verify(folder).problems)
 
 

@@ -137,7 +137,7 @@ def test_arms_are_disjoint_and_balanced(finished: Study) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["results/*.age", "attempts/*/*.age", "sealed/*.age", "ledger/00000003.json"]
+    "pattern", ["results/*.age", "attempts/*.age", "sealed/*.age", "ledger/00000003.json"]
 )
 def test_an_altered_object_is_named_and_exits_3(copied: Path, pattern: str) -> None:
     victim = sorted((copied / "store").glob(pattern))[0]

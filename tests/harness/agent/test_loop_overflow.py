@@ -16,7 +16,7 @@ from generators.task import Brief, Limits, TaskSpec
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.model import OVERFLOW, Model, Omission
+from harness.model import OVERFLOW, REFUSED, Model, Omission
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
@@ -118,7 +118,7 @@ def test_the_oldest_results_are_left_out_until_it_fits_and_the_agent_works_on(
         None, None, Omission(results=3), Omission(results=3),
     ]  # fmt: skip
     sent = [json.dumps(request) for request in served.requests]
-    assert [each.count("left out: the conversation") for each in sent] == [0, 0, 0, 2, 3, 3]
+    assert [each.count("left out: the provider") for each in sent] == [0, 0, 0, 2, 3, 3]
     assert sent[3].count("a long line a long line") == 0
     assert "Wrote 1 bytes" in sent[3], "the newest goes last"
     assert "Wrote 1 bytes" in sent[5], "what came later is shown"
@@ -170,6 +170,34 @@ def test_with_nothing_left_to_leave_out_there_is_no_answer() -> None:
         StopReason.CONTEXT_LIMIT, "", 3,
     )  # fmt: skip
     assert [len(step.uses) for step in episode.steps] == [1]
+
+
+def test_a_result_that_the_provider_refuses_does_not_make_the_attempt_missing() -> None:
+    """A tool's result is the agent's doing: the episode goes on without it and is scored."""
+
+    def answer(request: Json) -> Answer:
+        seen = [each["content"] for each in request["messages"] if each["role"] == "tool"]
+        if not seen:
+            return completion(None, [LONG])
+        return failure(400) if "a long line" in seen[-1] else completion(ANSWER)
+
+    journal = MemoryJournal()
+    with serve(always=answer) as served:
+        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        episode = play(model, journal)
+        model.close()
+    assert (episode.stop, episode.answer) == (StopReason.ANSWERED, ANSWER)
+    assert [step.left_out for step in episode.steps] == [None, Omission(results=1)]
+    assert [(turn, each.kind) for turn, each in journal.failed] == [(1, REFUSED)]
+
+
+def test_a_request_that_is_refused_without_any_result_is_no_doing_of_the_models() -> None:
+    with serve(completion(None, [LONG]), failure(400), failure(400)) as served:
+        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        episode = play(model, MemoryJournal())
+        model.close()
+    assert (episode.stop, episode.error_class) == (StopReason.FAILED, f"provider:{REFUSED}")
+    assert len(served.requests) == 3
 
 
 def test_a_last_question_may_be_the_one_that_is_too_long() -> None:

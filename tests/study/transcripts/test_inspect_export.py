@@ -23,7 +23,7 @@ from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from registry.ledger import ModelPin, Provenance, RunManifest
 from study.cli.main import main
-from study.transcripts.find import list_episodes, read_attempt
+from study.transcripts.find import list_episodes, stored_attempt
 from study.transcripts.inspect_export import LoggedEpisode, LogHeader, write_log
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -59,7 +59,7 @@ def strange(finished: Study) -> bytes:
     """A log of three episodes that went wrong in every way that a model finds."""
     listed = list_episodes(take_snapshot(finished), 1, "honest")[0]
     assert listed.result is not None
-    episode = read_attempt(finished, listed.cell.episode, 1)
+    episode = stored_attempt(finished, listed.cell.episode, 1)
     wild, failed, slow = strange_episodes(episode)
     missing = replace(listed.result, score=None)
     held = [

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 from rich.console import Console
 
 from harness.episode import Episode, StopReason, ToolUse, Turn
@@ -23,7 +24,7 @@ from registry.canonical import digest_bytes
 from registry.sealing import encrypt
 from study import pipeline
 from study.cli.main import main
-from study.transcripts.find import list_episodes, read_attempt
+from study.transcripts.find import list_episodes, stored_attempt
 from study.transcripts.show import (
     fold_lines,
     neutralise,
@@ -94,7 +95,7 @@ def keep(study: Study, episode: Episode) -> None:
 @pytest.fixture
 def hostile(copied: Study) -> tuple[Study, str]:
     name = some_episode(copied)
-    keep(copied, hostile_episode(read_attempt(copied, name, 1)))
+    keep(copied, hostile_episode(stored_attempt(copied, name, 1)))
     return copied, hex_of(name)
 
 
@@ -109,11 +110,12 @@ def test_controls_become_escapes_and_text_of_all_languages_stays() -> None:
 
 
 def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+    steps = tuple(turns)
 
     def printed(**console: Any) -> str:
         file = io.StringIO()
-        print_transcript(transcript, Console(file=file, width=80, **console), True, False)
+        print_transcript(transcript, steps, Console(file=file, width=80, **console), True, False)
         return file.getvalue()
 
     plain, coloured = printed(), printed(force_terminal=True, color_system="standard")
@@ -123,8 +125,8 @@ def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> 
 
 
 def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=False)
-    first = transcript.episode.steps[0]
+    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=False)
+    first = next(turns)
     last = replace(
         first,
         prompt="Answer.",
@@ -132,37 +134,34 @@ def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: St
         left_out=Omission(pictures=3, results=2),
         reply=replace(first.reply, dropped_calls=34),
     )
-    transcript = replace(transcript, episode=replace(transcript.episode, steps=(last,)))
     file = io.StringIO()
-    print_transcript(transcript, Console(file=file, width=200), grade=False, arm=False)
+    print_transcript(transcript, (last,), Console(file=file, width=200), grade=False, arm=False)
     assert "message before the next turn, tools closed by the turn_limit" in file.getvalue()
     assert "request without its oldest 3 pictures and 2 results" in file.getvalue()
     assert "34 calls dropped" in file.getvalue()
 
 
 def test_repairs_and_violations_stand_beside_the_grade(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
     assert transcript.result is not None
     lines = ('$.a: does not meet type: "number"', "$.\x1b[2J: 'z' is a required property")
     grade = replace(transcript.result.grade, repairs=("tag_form", "fence"), violations=lines)
     marked = replace(transcript, result=replace(transcript.result, grade=grade))
     file = io.StringIO()
-    print_transcript(marked, Console(file=file, width=80), True, False)
+    print_transcript(marked, turns, Console(file=file, width=80), True, False)
     assert "\nrepairs    tag_form, fence\n" in file.getvalue()
     assert f"\nschema     {lines[0]}\n" in file.getvalue()
     assert "\nschema     $.\\x1b[2J: 'z' is" in file.getvalue()
-    shown = transcript_json(marked, True, False)["grade"]
+    shown = transcript_json(marked, (), True, False)["grade"]
     assert (shown["repairs"], shown["violations"]) == (("tag_form", "fence"), lines)
 
 
 @pytest.mark.parametrize("text", ["", "a", "日本語" * 30, "word " * 40, "x" * 1000, "a\n\nb\tc"])
 def test_folding_loses_nothing_and_keeps_within_its_width(text: str) -> None:
-    pieces = list(fold_lines(text, 20))
-    lines: list[str] = []
-    for begins, piece in pieces:
-        lines = [*lines, piece] if begins else [*lines[:-1], lines[-1] + piece]
-        assert len(piece.encode("utf-16-le")) // 2 <= 20
-    assert lines == [line.expandtabs(4) for line in text.split("\n")]
+    lines = fold_lines(text, 20, "\n")
+    assert max(cell_len(piece) for line in lines for piece in line.split("\n")) <= 20
+    expected = [line.expandtabs(4) for line in text.split("\n")]
+    assert [line.replace("\n", "") for line in lines] == expected
 
 
 class TestTheTranscript:
@@ -170,8 +169,8 @@ class TestTheTranscript:
         name = hex_of(some_episode(finished))
         shown = run(finished, "show", name[:10], "--grade")
         assert shown.exit_code == 0, shown.output
-        episode = read_attempt(finished, f"sha256:{name}", 1)
-        for told in (name, episode.container, "scripted-1", "3 turns", "attempt    1 of 1"):
+        episode = stored_attempt(finished, f"sha256:{name}", 1)
+        for told in (name, episode.container, "scripted-1", "after 3 turns", "attempt    1 of 1"):
             assert told in shown.stdout
         assert shown.stdout.index("── system") < shown.stdout.index("── turn 1")
         assert "▶ run_command" in shown.stdout
@@ -193,8 +192,11 @@ class TestTheTranscript:
     def test_json_holds_the_whole_record(self, finished: Study) -> None:
         name = some_episode(finished)
         told = json.loads(run(finished, "show", name, "--json", "--grade").stdout)
-        kept = json.loads(EPISODE_CODEC.encode(read_attempt(finished, name, 1)))["body"]
-        assert told["record"] == kept
+        stored = stored_attempt(finished, name, 1)
+        head, *turns = EPISODE_CODEC.encode(stored).decode().rstrip("\n").split("\n")
+        assert len(turns) == len(stored.steps) == 3
+        assert told["record"].pop("steps") == [json.loads(turn)["body"] for turn in turns]
+        assert told["record"] | {"steps": []} == json.loads(head)["body"]
         assert "arm" not in told
         parts = told["grade"]["parts"]
         assert all(part["id"] and part["asks"] for part in parts)
@@ -227,15 +229,17 @@ class TestTheTranscript:
         assert "of attempt 1, which counts" in text
 
 
-def test_an_episode_is_shown_without_loading_what_other_commands_need(finished: Study) -> None:
+@pytest.mark.parametrize("command", ["show", "status"])
+def test_what_other_commands_need_is_not_loaded(finished: Study, command: str) -> None:
     program = (
         "import sys; from study.cli.main import main\n"
         "main(sys.argv[1:], standalone_mode=False)\n"
-        "heavy = ('numpy', 'scipy', 'pandas', 'ray', 'asyncio', 'generators.templates.family',"
+        "heavy = ('numpy', 'scipy', 'pandas', 'ray', 'generators.templates.family',"
         "'harness.build_model', 'harness.judging.judge', 'study.judging.records')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
-    arguments = ["show", hex_of(some_episode(finished)), "--study", str(finished.folder)]
+    subject = [hex_of(some_episode(finished))] if command == "show" else []
+    arguments = [command, *subject, "--study", str(finished.folder)]
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
     )

@@ -150,8 +150,6 @@ def in_minutes(minutes: float) -> str:
         ({"retry-after": "120"}, 120, 120),
         ({"retry-after": "1.5"}, 1.5, 1.5),
         ({"retry-after-ms": "2500", "retry-after": "9"}, 2.5, 2.5),
-        ({"retry-after": in_minutes(60)}, 2400, 3600),
-        ({"retry-after": in_minutes(-5)}, 0, 0),
     ],
 )
 def test_each_form_of_an_asked_pause_is_read(
@@ -160,6 +158,13 @@ def test_each_form_of_an_asked_pause_is_read(
     found = asked_wait(headers)
     assert found is not None
     assert low <= found <= high
+
+
+def test_a_date_is_read_as_the_time_until_then() -> None:
+    found = asked_wait({"retry-after": in_minutes(60)})
+    assert found is not None
+    assert 3540 <= found <= 3600
+    assert asked_wait({"retry-after": in_minutes(-5)}) == 0
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "1e9", "inf", "99999999999", "nan"])
