@@ -9,6 +9,7 @@ have their codec beside them.
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -129,7 +130,7 @@ _CONFIG = ConfigDict(
     strict=True,
     ser_json_bytes="base64",
     val_json_bytes="base64",
-    ser_json_inf_nan="constants",  # never null: a number is not missing
+    ser_json_inf_nan="constants",  # never null, which would be missing: ``encode`` refuses them
 )
 
 
@@ -154,10 +155,14 @@ class Codec(Generic[T]):
         return envelope
 
     def encode(self, value: T) -> bytes:
-        """Return the bytes of a value. Raises RegistryError for a text that UTF-8 cannot carry."""
+        """Return the bytes of a value. Raises RegistryError for a text that UTF-8 cannot carry, and
+        for a number that is not finite."""
         envelope = self._envelope.model_construct(format=self._format, body=value)
         try:
-            return envelope.model_dump_json().encode()
+            data = envelope.model_dump_json().encode()
+            if not (b"NaN" in data or b"Infinity" in data) or _is_finite(data):
+                return data
+            problem = f"{self._kind}: a number in it is not finite, which JSON cannot carry"
         except PydanticSerializationError:
             problem = f"{self._kind}: a text in it has lone surrogates, which JSON cannot carry"
         raise RegistryError(problem)  # out here, so that no traceback shows what it holds
@@ -188,6 +193,13 @@ class Codec(Generic[T]):
     def find(self, store: Store, key: str, identities: tuple[str, ...]) -> T | None:
         """Return a stored value, None if there is none. Raises RegistryError."""
         return self.read(store, key, identities) if store.exists(key) else None
+
+
+def _is_finite(data: bytes) -> bool:
+    """Report if JSON has no constant such as NaN outside of its texts."""
+    found: list[str] = []
+    json.loads(data, parse_constant=found.append)
+    return not found
 
 
 _TURN_CODEC: Codec[Turn] = Codec("turn", 1, Turn)

@@ -365,11 +365,13 @@ def refuse_affinity() -> bytes:
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def prepare_child() -> None:
-    """Between fork and exec: another user than the server, bound to the server's core, the last to
-    get the processor, the first to go when memory runs out, and readable by itself."""
-    if AGENT is not None:
+def prepare_child(bound: bool) -> None:
+    """Between fork and exec: another user than the server, ``bound`` to the core that the server is
+    on, the last to get the processor, the first to go when memory runs out, and readable by
+    itself."""
+    if bound:
         keep_affinity()
+    if AGENT is not None:
         os.setresgid(AGENT, AGENT, AGENT)
         os.setresuid(AGENT, AGENT, AGENT)
         os.nice(LOWEST_PRIORITY)
@@ -418,7 +420,7 @@ class Watch:
                 stderr=self.writer,
                 cwd=self.work,
                 start_new_session=True,
-                preexec_fn=prepare_child,
+                preexec_fn=lambda: prepare_child(self.core is not None),
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error

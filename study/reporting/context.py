@@ -124,6 +124,3 @@ def find_report(folder: Path, record: ReportIssued) -> Mapping[str, Any] | None:
         return None
     body: Mapping[str, Any] = json.loads(data)
     return body
-
-
-# -- the status of a study

@@ -70,7 +70,7 @@ def open_transcript(
     study = take_snapshot(study)
     name = find_episode(study, prefix)
     stored, result = tuple(stored_attempts(study.store, name)), find_result(study, name)
-    wanted = attempt or (result.attempt if result else stored[-1])
+    wanted = attempt or (result.attempt if result else len(stored) or 1)
     episode, turns = open_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     transcript = Transcript(

@@ -258,6 +258,16 @@ class TestFindingAnEpisode:
         seeds = sorted(e["seed"] for e in of_spiked if e["stratum"] == "compute_average/easy")
         assert seeds == list(range(1, 13))
 
+    def test_an_attempt_that_the_store_has_lost_is_one_clear_error(self, copied: Study) -> None:
+        name = hex_of(some_episode(copied))
+        store = copied.folder / "store"
+        (store / f"results/{name}.age").unlink()
+        first = store / f"attempts/{name}-0001.age"
+        first.rename(first.with_name(f"{name}-0002.age"))
+        told = run(copied, "show", name)
+        assert told.exit_code == 2
+        assert "--attempt 1: stored of this episode are: none" in told.stderr
+
     def test_arms_are_told_with_a_warning(self, finished: Study) -> None:
         told = run(finished, "show", "--list", "--arm", "--json")
         assert {each["arm"] for each in json.loads(told.stdout)} == {"public", "private"}
