@@ -1,27 +1,32 @@
 """The reference solvers as honest agents: every built-in family at every difficulty, solved in a
-container through the agent's tools."""
+container through the agent's tools; and the families of the ladder, solved in a single turn."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from generators.catalog import Catalog
+from generators.catalog import INSTALLED, Catalog
 from generators.grading.programs import hidden_inputs
-from generators.task import DIFFICULTIES, Family, TaskSpec
+from generators.task import DIFFICULTIES, Family, TaskInstance, TaskSpec
 from generators.validation.result import SOLVER_SCORE
 from generators.validation.validate import public_seeds
-from harness.episode import Cell, StopReason
+from harness.agent import ContextWindow
+from harness.episode import Cell, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
+from harness.model import Model
 from harness.models.scripted import HonestAgent
 from harness.spending.purchases import MemoryJournal
-from tests.harness.script import noon
+from tests.harness.script import Playback, noon, say
 
 if TYPE_CHECKING:
     from harness.sandboxes.docker import DockerSandboxes
 
+SEED = public_seeds(1)[0]
+LADDER = ("order_statistics", "program_repair", "sequence_variants", "table_analytics")
 EVERY = [
     pytest.param(family, difficulty, id=f"{family.name}/{difficulty}")
     for family in Catalog.built_in().newest()
@@ -35,24 +40,42 @@ EVERY = [
 def test_an_honest_agent_solves_it_in_a_container(
     family: Family, difficulty: str, docker_sandboxes: DockerSandboxes
 ):
-    seed = public_seeds(1)[0]
-    instance = family.generate(difficulty, seed)
-    spec = TaskSpec(family.name, family.version, difficulty, ())
-    cell = Cell("episode", spec, instance.id, seed, "honest", 0)
-    episode = run_attempt(
-        AttemptRequest(
-            cell,
-            1,
-            instance.brief,
-            run="run",
-            journal=MemoryJournal(),
-            hidden_inputs=hidden_inputs(instance.rubric),
-        ),
-        HonestAgent("honest", 0.0),
-        docker_sandboxes,
-        noon,
+    instance = family.generate(difficulty, SEED)
+    honest = HonestAgent("honest", 0.0)
+    assert scored(instance, honest, docker_sandboxes, Mode.AGENTIC) >= SOLVER_SCORE
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+@pytest.mark.parametrize("name", LADDER)
+def test_a_right_reply_in_a_single_turn_earns_all(
+    name: str, difficulty: str, docker_sandboxes: DockerSandboxes
+):
+    """The program of `program_repair` is run in a container, the other answers in none."""
+    family = INSTALLED.family(name)
+    instance = family.generate(difficulty, SEED)
+    block = json.dumps(family.key(instance.truth))
+    model = Playback([say(f"<answer>\n{block}\n</answer>")], trusted=False)
+    assert scored(instance, model, docker_sandboxes, Mode.SINGLE_TURN) == 1.0
+
+
+def scored(instance: TaskInstance, model: Model, sandboxes: DockerSandboxes, mode: Mode) -> float:
+    """The score of an episode that ended with an answer."""
+    spec = TaskSpec(instance.spec.family, instance.spec.version, instance.spec.difficulty, ())
+    inputs = hidden_inputs(instance.rubric)
+    request = AttemptRequest(
+        Cell("episode", spec, instance.id, SEED, model.name, 0, mode),
+        1,
+        instance.brief,
+        run="run",
+        journal=MemoryJournal(),
+        window=ContextWindow(100_000),
+        hidden_inputs=inputs,
     )
+    episode = run_attempt(request, model, sandboxes, noon)
     assert episode.stop is StopReason.ANSWERED
+    assert len(episode.program_runs) == len(inputs)
     score = grade_episode(instance, episode).score
     assert score is not None
-    assert score >= SOLVER_SCORE
+    return score

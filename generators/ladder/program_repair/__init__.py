@@ -27,15 +27,20 @@ from generators.task import GroundTruth, TruthTable
 
 def make_truth(sample: Sample) -> GroundTruth:
     """Tables ``program`` (the right one) and ``tests``: lines of input and of output, of what a
-    fault breaks and of what it does not."""
-    columns = ("function", "given", "printed", "kept", "kept_printed")
+    fault breaks, of what it does not, and of a function without a fault."""
+    columns = (
+        "function",
+        "given",
+        "printed",
+        "kept",
+        "kept_printed",
+        "other",
+        "other_printed",
+    )
     rows = (
         (
             test.function,
-            test.broken.given,
-            test.broken.printed,
-            test.kept.given,
-            test.kept.printed,
+            *(text for call in (test.broken, *test.kept) for text in (call.given, call.printed)),
         )
         for test in sample.tests
     )

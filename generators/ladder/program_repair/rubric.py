@@ -33,9 +33,11 @@ def make_rubric(truth: GroundTruth) -> Rubric:
 
 
 def _repaired(row: Row) -> Gated:
-    """What a fault breaks is right, and what it does not break in the same function still is."""
+    """What a fault breaks is right; what it does not break in the same function still is, and so
+    is a function without a fault."""
+    repaired = Prints(str(row["given"]), str(row["printed"]))
     kept = Prints(str(row["kept"]), str(row["kept_printed"]))
-    return Gated(Prints(str(row["given"]), str(row["printed"])), kept)
+    return Gated(Gated(repaired, kept), Prints(str(row["other"]), str(row["other_printed"])))
 
 
 def make_answer(program: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from generators.stream import Stream
 _SHORTEST, _LONGEST, _LARGEST = 6, 9, 99
 _NEAR_EDGE = 0.45  # chance that an element lies at an edge of the function or beside it
 _EXAMPLES = 2  # of a function without a fault
+_LEAST_NUMBERS = 3  # different ones in a list that identifies its input
 
 Input = tuple[int, ...]
 Space = dict[str, Any]
@@ -48,11 +49,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class HiddenTest:
-    """A call that a fault breaks, and a call of the same function that it does not break."""
+    """A call that a fault breaks, and calls that no fault breaks: of the same function, and of one
+    without a fault."""
 
     function: str
     broken: Call
-    kept: Call
+    kept: tuple[Call, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """A function as it stands in the faulty program, with its examples and hidden tests, and the
-    inputs that were drawn for it."""
+    """A function as it stands in the faulty program, with its examples and hidden tests, the inputs
+    that were drawn for it, and the calls that a repair must not break if it has no fault."""
 
     function: Function
     source: str
     examples: tuple[Call, ...]
     tests: tuple[HiddenTest, ...] = ()
     pool: tuple[Input, ...] = ()
+    kept: tuple[Call, ...] = ()
 
     @property
     def is_faulty(self) -> bool:
@@ -92,9 +95,19 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
         write_program([(tested.function.name, tested.source) for tested in functions]),
         write_program([(tested.function.name, tested.function.source) for tested in functions]),
         streams.at("examples").shuffle(calls),
-        tuple(test for tested in functions for test in tested.tests),
+        tuple(_whole_tests(functions)),
         redraws + again,
     )
+
+
+def _whole_tests(functions: Sequence[_Tested]) -> Iterator[HiddenTest]:
+    """The hidden tests, those of a function with the calls of one without a fault: these come in
+    turn, so that to break one costs its share of the score."""
+    without_fault = [tested for tested in functions if tested.kept]
+    for index, tested in enumerate(each for each in functions if each.tests):
+        others = without_fault[index % len(without_fault)].kept
+        for test, other in zip(tested.tests, others, strict=True):
+            yield replace(test, kept=(*test.kept, other))
 
 
 def _draw_program(
@@ -121,7 +134,7 @@ def _draw_program(
             draws = streams.at("inputs", index, number)
             if index < parameters.faults:
                 return _with_fault(function, parameters, draws)
-            return _without_fault(function, draws)
+            return _without_fault(function, parameters, draws)
 
         tested, again = redraw(draw, f"function {index + 1} of the program")
         made.append(tested)
@@ -131,13 +144,23 @@ def _draw_program(
     return None if combined is None else ((*order, *combined), redraws)
 
 
-def _without_fault(function: Function, draws: Stream) -> _Tested | None:
-    pool = _draw_inputs(function, draws, _EXAMPLES)
+def _without_fault(function: Function, parameters: Parameters, draws: Stream) -> _Tested | None:
+    """The function as it is; None if too few of its results identify their inputs."""
+    pool = _draw_inputs(function, draws, _EXAMPLES + 2 * parameters.tests)
     results = _run(function.name, function.source, pool)
     if results is None:
         return None
-    calls = (Call.of(function.name, *each) for each in zip(pool, results, strict=True))
-    return _Tested(function, function.source, tuple(calls))
+    runs = list(zip(pool, results, strict=True))
+    calls = [Call.of(function.name, *run) for run in runs[:_EXAMPLES]]
+    kept = [Call.of(function.name, *run) for run in runs[_EXAMPLES:] if _identifies(run[1])]
+    if len(kept) < parameters.tests:
+        return None
+    return _Tested(function, function.source, tuple(calls), kept=tuple(kept[: parameters.tests]))
+
+
+def _identifies(result: Any) -> bool:
+    """Report if a result is unlikely to be that of another input, or of another instance."""
+    return len(set(result)) >= _LEAST_NUMBERS if isinstance(result, list) else bool(result)
 
 
 def _with_fault(function: Function, parameters: Parameters, draws: Stream) -> _Tested | None:
@@ -214,9 +237,10 @@ def _hidden_tests(
     count: int,
 ) -> tuple[HiddenTest, ...]:
     """Tests of which no two have the same result, so that no constant passes several."""
-    by_result = {json.dumps(right): (argument, right) for argument, right, _ in broken if right}
+    by_result = {json.dumps(run[1]): run[:2] for run in broken if _identifies(run[1])}
+    kept = [run for run in kept if _identifies(run[1])] or kept
     return tuple(
-        HiddenTest(name, Call.of(name, *each), Call.of(name, *kept[index % len(kept)][:2]))
+        HiddenTest(name, Call.of(name, *each), (Call.of(name, *kept[index % len(kept)][:2]),))
         for index, each in enumerate(list(by_result.values())[:count])
     )
 

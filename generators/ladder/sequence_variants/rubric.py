@@ -42,17 +42,18 @@ ANSWER_SCHEMA = answer_schema(
 
 def make_truth(sample: Sample) -> GroundTruth:
     """Tables ``variants`` (position, ref, alt, effect, change), ``coding`` (those of them in the
-    gene) and ``sample`` (its name, and its number of variants)."""
+    gene) and ``sample`` (its name, and the positions of its variants in a text)."""
     rows = tuple(
         (each.position, each.ref, each.alt, *effect_of(each, sample.reference, sample.gene))
         for each in sample.variants
     )
     coding = tuple(row for row in rows if row[3] != NONCODING)
+    positions = ", ".join(str(row[0]) for row in rows)
     return GroundTruth(
         (
             ("variants", TruthTable(_COLUMNS, rows)),
             ("coding", TruthTable(_COLUMNS, coding)),
-            ("sample", TruthTable.of_row(name=sample.name, variants=len(rows))),
+            ("sample", TruthTable.of_row(name=sample.name, positions=positions)),
         )
     )
 
@@ -76,7 +77,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
                 "no_other_variants",
                 "DH",
                 0.5,
-                "The answer lists no variant of {name} that is not one of its {variants}.",
+                "The answer lists no variant of {name} at a position other than {positions}.",
                 Gated(none_else, found),
                 "sample",
             ),
@@ -99,14 +100,21 @@ def _of_a_variant(precise: Check) -> tuple[Metarubric, ...]:
 
         return check
 
-    listed = "The answer lists the variant {ref} to {alt} at position {position}"
     return (
-        Metarubric("calls", "DH", 2.0, f"{listed}.", called, "variants", criteria=_CRITERIA),
+        Metarubric(
+            "calls",
+            "DH",
+            2.0,
+            "The answer lists the variant {ref} to {alt} at position {position}.",
+            called,
+            "variants",
+            criteria=_CRITERIA,
+        ),
         Metarubric(
             "effects",
             "SR",
             3.0,
-            f"{listed} with the effect {{effect}}.",
+            "The answer gives the variant at position {position} the effect {effect}.",
             stated("effect"),
             "variants",
             criteria=_CRITERIA,
@@ -115,7 +123,7 @@ def _of_a_variant(precise: Check) -> tuple[Metarubric, ...]:
             "changes",
             "SR",
             5.0,
-            f"{listed} with the change {{change}} of the protein.",
+            "The answer gives the variant at position {position} the protein change {change}.",
             stated("change"),
             "coding",
             criteria=_CRITERIA,

@@ -127,11 +127,14 @@ def _category(draw: _Draw) -> tuple[str, Answer]:
 
 
 def _least(draw: _Draw) -> tuple[str, Answer]:
-    category = draw.stream.choice(draw.sample.products).category
+    product = draw.stream.choice(draw.sample.products)
     day = draw.stream.integer(1, draw.parameters.days // 3)
-    orders = draw.orders(lambda o: o.product.category == category and o.day >= day)
-    turnover = _sums((o.shop.name, -o.turnover) for o in orders)
-    text = f"Which shop had the smallest turnover of {category} from day {day} on?"
+    category = draw.orders(lambda o: o.product.category == product.category and o.day >= day)
+    turnover = _sums((o.shop.name, -o.turnover) for o in category if o.product != product)
+    text = (
+        f"Which shop had the smallest turnover of all {product.category} but {product.name} from "
+        f"day {day} on?"
+    )
     return text, _place(turnover, 1)
 
 

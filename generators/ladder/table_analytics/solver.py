@@ -52,9 +52,10 @@ QUERIES = (
         "SELECT sum(cents) FROM sales WHERE category = :category AND town = :town",
     ),
     (
-        r"Which shop had the smallest turnover of (?P<category>\S+) from day (?P<first>\d+) on\?",
-        "SELECT shop FROM sales WHERE category = :category AND day >= :first "
-        "GROUP BY shop ORDER BY sum(cents)",
+        r"Which shop had the smallest turnover of all (?P<category>\S+) but (?P<product>\S+) from "
+        r"day (?P<first>\d+) on\?",
+        "SELECT shop FROM sales WHERE category = :category AND product <> :product "
+        "AND day >= :first GROUP BY shop ORDER BY sum(cents)",
     ),
     (
         r"What was the (?P<place>\w+) largest turnover that a shop had with (?P<product>\S+), "
