@@ -9,9 +9,11 @@ inflation: no verdict rests on it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from analysis.stats import holm
 from registry.ledger import Plan
 
 CHANCE = 1 / 8  # generators.title.MARKERS
+RECALLED = (0.10, 0.15)  # shares of the public markers, of which the power is shown
 
 
 class MarkerFinding(StrEnum):
@@ -133,3 +136,37 @@ def marker_power(asked: int, recalled: float, alpha: float) -> float:
     if critical is None:
         return 0.0
     return tail(critical, asked, recalled + (1 - recalled) * CHANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerRates:
+    """Exact rates of the markers' test as it is registered, ``asked`` about each arm: the
+    probability of a false alarm in a study of which no model recalls any, at most ``alpha``; and
+    for a share that one model recalls, the probability that it is found."""
+
+    asked: int
+    looks: int
+    models: int  # of a look
+    alpha: float
+    false_alarms: float
+    found: tuple[tuple[float, float], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self) | {"found": {f"{share:g}": power for share, power in self.found}}
+
+
+def marker_rates(plan: Plan, models: int) -> MarkerRates:
+    """The rates of a plan with so many models at each look. One of a look is called first if its p
+    is at most their share of alpha, as Holm's method has it, and models err independently."""
+    asked = plan.seeds_per_arm * len(plan.strata)
+    alpha = marker_alpha(plan) / models
+    size = marker_power(asked, 0.0, alpha)
+    return MarkerRates(
+        asked=asked,
+        looks=plan.looks,
+        models=models,
+        alpha=plan.marker_alpha,
+        false_alarms=-math.expm1(plan.looks * models * math.log1p(-size)),
+        found=tuple((share, marker_power(asked, share, alpha)) for share in RECALLED),
+    )

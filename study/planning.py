@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.data import ResultTable
 from analysis.errors import AnalysisError
-from analysis.markers import marker_power
+from analysis.markers import marker_rates
 from analysis.plan import STANDARD, control_models, look_alpha, marker_alpha, standard_plan
 from analysis.planning import (
     ARTICLE,
@@ -46,7 +46,6 @@ Watch = Callable[[str, int, int], None]
 
 STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # defaults without study and option
 CONTROLS, CONTROL_RUNS = 4, 2
-RECALLED = (0.10, 0.15)  # shares of the markers
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +105,7 @@ class PowerAnswer:
     def markers(self) -> tuple[tuple[float, float], ...]:
         """Shares of the public markers that one model of a look recalls, and the power to find
         it."""
-        asked = self.plan.seeds_per_arm * len(self.plan.strata)
-        alpha = marker_alpha(self.plan) / self.setting.models
-        return tuple((share, marker_power(asked, share, alpha)) for share in RECALLED)
+        return marker_rates(self.plan, self.setting.models).found
 
     def cost(self, seeds: int) -> float | None:
         """USD of all episodes; None where a price is not known."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.calibration import RUN, RecordedCalibration
 from analysis.plan import OUTCOME_WORDS
 from analysis.report.tables import NONE, ReportTable, tabulate
-from analysis.stats import points, signed
+from analysis.stats import counted, points, signed
 
 
 def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
                 "over its own spread, and finds leaks below that limit where another outcome shows "
                 "them better: the table has what it found."
             )
-    return (*sentences, _enough_words(made), *made.notes)
+    return (*sentences, _enough_words(made), *_marker_words(made), *made.notes)
 
 
 def _outcomes(made: RecordedCalibration) -> Sequence[str]:
@@ -79,6 +79,21 @@ def _enough_words(made: RecordedCalibration) -> str:
         share = f"{100 * result.enough:.1f} % of the public instances"
         sentence = f"Found with probability 0.8: a model that knows {share}"
     return f"{sentence} (95 % interval: {ends})." if ends else f"{sentence}."
+
+
+def _marker_words(made: RecordedCalibration) -> Iterator[str]:
+    rates = made.body.get("markers")
+    if rates is None:
+        return
+    found = " and ".join(
+        f"{100 * float(share):g} % with {power:.2f}" for share, power in rates["found"].items()
+    )
+    models = f"{counted(rates['looks'], 'look')} of {counted(rates['models'], 'model')}"
+    yield (
+        f"Markers, by their exact test on {rates['asked']} public instances and {models}: if none "
+        f"recalls any, one is called exposed with probability {rates['false_alarms']:.2g} (at most "
+        f"{rates['alpha']:g} is registered); a model that recalls {found} probability is found."
+    )
 
 
 def calibration_table(made: RecordedCalibration) -> ReportTable:

@@ -37,7 +37,7 @@ from harness.sandboxes.sandbox import Sandbox
 from registry.ledger.records import ModelPin
 
 MAX_REQUEST_BYTES = 16 << 20
-_FOLDER = re.compile(r"Your work folder is (/.+) and paths are relative to it\.(?:\n\n|$)")
+FOLDER = re.compile(r"Your work folder is (/.+) and paths are relative to it\.(?:\n\n|$)")
 _BRIDGE_SECONDS = 600.0  # a tool may take, its queue included
 
 Json = Mapping[str, Any]
@@ -102,6 +102,14 @@ class BridgeTools:
         return Message(Role.TOOL, told["text"], images, call_id=call.id)
 
 
+class Served(Protocol):
+    """An agent as a server needs it."""
+
+    def open(self, request: Json) -> AbstractContextManager[Iterator[Json]]:
+        """The events of one conversation. Raises BadRequest."""
+        ...
+
+
 @dataclass(frozen=True)
 class Agent:
     """What a server serves: a model (for a temperature and a number of tokens, where the request
@@ -157,7 +165,7 @@ class Agent:
     def _toolbox(self, request: Json, text: str, model: Model) -> AbstractContextManager[Toolbox]:
         if "tools" in request:
             return _bridge_tools(request["tools"])
-        named = _FOLDER.match(text)
+        named = FOLDER.match(text)
         if named is None:
             return nullcontext(NoTools())
         if not (model.trusted or self.unisolated):
@@ -169,7 +177,7 @@ class Agent:
 
 
 def _strip_folder(text: str) -> str:
-    named = _FOLDER.match(text)
+    named = FOLDER.match(text)
     return text if named is None else text[named.end() :]
 
 
@@ -251,7 +259,7 @@ class AgentHandler(DeadlineHandler):
     protocol_version = "HTTP/1.1"
     server_version = "dosimeter"
     sys_version = ""
-    agent: Agent
+    agent: Served
 
     def do_POST(self) -> None:  # noqa: N802 - as the base class has it
         self.close_connection = True
@@ -326,7 +334,7 @@ class _Server(ThreadingHTTPServer):
         """Say nothing: what is asked here may be of a private instance."""
 
 
-def make_server(agent: Agent, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
+def make_server(agent: Served, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
     """A server that is bound, and serves once its ``serve_forever`` is called. Raises OSError."""
     handler = type("Handler", (AgentHandler,), {"agent": agent})
     return _Server((host, port), handler)

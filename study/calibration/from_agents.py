@@ -26,7 +26,7 @@ from harness.sweep import prepare_ray
 from registry.ledger import Plan, record_digest
 from registry.provenance import utc_now
 from registry.result_row import GRADER
-from study.calibration.from_scores import Calibrated
+from study.calibration.from_scores import Calibrated, most_tested
 from study.errors import WorkOwedError
 from study.protocol import FILE_NAME, read_yaml
 from study.release import publish_arm
@@ -176,6 +176,7 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
         data.covered,
         notes,
         calibration,
+        max(most_tested(study, plan), 1),
     )
 
 

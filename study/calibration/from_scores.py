@@ -24,6 +24,7 @@ from analysis.calibration import (
 )
 from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.json_values import plain_values
+from analysis.markers import marker_rates
 from analysis.plan import ModelScores, control_models, keep_rows
 from analysis.stats import Bools, Floats, Ints, control_means
 from harness.storage import calibration_key
@@ -76,6 +77,7 @@ class Calibrated:
     covered: float
     notes: tuple[str, ...]
     found: Calibration
+    tested: int  # models that the plan tests at one look, at most
     companions: tuple[str, ...] = ()  # the look's other models
 
     def as_json(self) -> dict[str, Any]:
@@ -98,6 +100,7 @@ class Calibrated:
             "share_with_covariate": self.covered,
             "beside": list(self.companions),
             "notes": list(self.notes),
+            "markers": marker_rates(plan, self.tested).as_json(),
             **calibration_json(self.found),
         }
 
@@ -137,6 +140,7 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         covered,
         tuple(_notes(plan, companions, clean_scores, covered)),
         calibration,
+        max(most_tested(study, plan), 1),
         companions.models,
     )
 
@@ -151,9 +155,15 @@ def companions_of(study: Study, plan: Plan, means: SeedMeans, wave: int, model: 
     tested = [name for name in here if name not in controls]
     if tested:
         return Companions(tuple(tested), instead=model in controls)
-    most = max(len([m for m in models if m not in controls]) for models in study.protocol.waves)
+    most = most_tested(study, plan)
     clean = [name for name in clean_models(study, plan, wave) if name in here]
     return Companions(tuple(clean[: max(most - 1, 0)]), wanted=most, stand_in=True)
+
+
+def most_tested(study: Study, plan: Plan) -> int:
+    """Return the largest number of models that the plan tests at one look of the study."""
+    controls = control_models(plan)
+    return max(len([m for m in models if m not in controls]) for models in study.protocol.waves)
 
 
 def make_clean_scores(

@@ -39,6 +39,8 @@ LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
 _BAR, _REST = "│ ", "┆ "  # before a line, and before the rest of a long one
 _TAB = 4
 _VERDICT = {True: ("pass", "green"), False: ("fail", "red"), None: ("none", "yellow")}
+_WITHHELD = "gate", "yellow"
+_LEGEND = "gate: the fact holds; a gate of its criterion does not, so that it earns nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,13 +374,25 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
         page.field("schema", violation)
     for judge, grade in transcript.judged:
         page.field(f"by {judge}", _graded(grade))
-    judged = [(judge, dict(_verdicts(grade))) for judge, grade in transcript.judged]
-    for name, verdict in _verdicts(result.grade):
-        word, style = _VERDICT[verdict]
-        by_judges = " · ".join(f"{judge} {_VERDICT[given.get(name)][0]}" for judge, given in judged)
+    judged = [(judge, _verdict_words(grade)) for judge, grade in transcript.judged]
+    verdicts = _verdict_words(result.grade)
+    if any(_WITHHELD in words.values() for words in (verdicts, *dict(judged).values())):
+        page.note(_LEGEND)
+    for name, (word, style) in verdicts.items():
+        by_judges = " · ".join(
+            f"{judge} {given.get(name, _VERDICT[None])[0]}" for judge, given in judged
+        )
         page.note(f"{word}  {name}" + (f"   {by_judges}" if by_judges else ""), style)
         if text := transcript.asks.get(name):
             page.block(text, "dim", indent="      ")
+
+
+def _verdict_words(grade: Grade) -> dict[str, tuple[str, str]]:
+    """The word and the style of each part's verdict."""
+    return {
+        name: _WITHHELD if fact and verdict is False else _VERDICT[verdict]
+        for (name, verdict), fact in zip(_verdicts(grade), grade.facts, strict=True)
+    }
 
 
 def _graded(grade: Grade) -> str:

@@ -16,6 +16,7 @@ from analysis.markers import (
     MarkerFinding,
     exact_interval,
     marker_power,
+    marker_rates,
     tail,
     test_markers,
 )
@@ -130,6 +131,23 @@ def test_false_alarms_stay_within_alpha(named: float) -> None:
         false += any(row.finding is MarkerFinding.EXPOSED for row in rows)
     assert false / studies <= 0.05
     assert false > 0 or named < 1
+    if named == 1:  # the exact rate; the control may call a false alarm invalid instead, 1 in 100
+        exact = marker_rates(plan, 2).false_alarms
+        assert false / studies == pytest.approx(exact, abs=3 * (exact / studies) ** 0.5)
+
+
+def test_the_rates_of_a_plan_are_exact() -> None:
+    """Against scipy: a look calls a model if the smaller p of its two is at most half of its
+    level, whatever the models of other looks do."""
+    plan = replace(PLAN, seeds_per_arm=256, looks=8)
+    rates = marker_rates(plan, 2)
+    size = max(p for p in binom.sf(np.arange(257) - 1, 256, 1 / 8) if p <= 0.001 / 8 / 2)
+    assert rates.false_alarms == pytest.approx(1 - (1 - size) ** 16)
+    assert rates.false_alarms <= rates.alpha == 0.001
+    assert (rates.asked, rates.looks, rates.models) == (256, 8, 2)
+    assert dict(marker_rates(replace(plan, looks=1), 1).found) == pytest.approx(
+        {0.10: 0.77, 0.15: 0.99}, abs=0.01
+    )
 
 
 def test_a_finding_is_plain_json() -> None:

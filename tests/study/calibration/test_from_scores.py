@@ -71,6 +71,10 @@ def test_stored_scores_of_a_clean_model_are_calibrated(swept: Study, tmp_path: P
     assert (found["beside"], found["models_adjusted_over"]) == ([], 1)
     assert any("A look has up to 2 models" in note for note in found["notes"])
     assert (found["n_public"], found["n_private"], found["alpha"]) == (12, 12, 0.0125)
+    markers = found["markers"]
+    assert (markers["asked"], markers["looks"], markers["models"]) == (12, 2, 2)
+    assert 0 < markers["false_alarms"] <= markers["alpha"] == 0.001
+    assert 0 < markers["found"]["0.1"] < markers["found"]["0.15"] < 1
     assert [each["dose"] for each in found["doses"]] == [0, 0.05, 0.1, 0.2, 0.5, 1]
     assert found["limit_of_detection"] == pytest.approx(2 * found["limit_of_blank"])
     assert found["doses"][0]["rate"] < 0.35 < found["doses"][-1]["rate"]
@@ -128,6 +132,7 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_
     assert result.exit_code == 0, result.output
     assert "brings the public scores of spiked" in result.stdout
     assert "limit of detection" in result.stdout
+    assert "Markers, by their exact test on 12 public instances and 2 looks of 2" in result.stdout
     assert "over 2 models of the look, beside spiked, is at most alpha" in result.stdout
 
 
@@ -225,6 +230,7 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
             stratum=stratum,
             instance=f"i{i}",
             key_fraction=0.1 * i,
+            gate_free=0.1 * i,
             arm=Arm.PUBLIC if i % 2 else Arm.PRIVATE,
             score=0.1 * i + 0.02 * n,
         )

@@ -156,6 +156,35 @@ def test_repairs_and_violations_stand_beside_the_grade(finished: Study) -> None:
     assert (shown["repairs"], shown["violations"]) == (("tag_form", "fence"), lines)
 
 
+def test_a_fact_that_a_gate_withholds_is_marked(finished: Study) -> None:
+    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+    steps = tuple(turns)
+    assert transcript.result is not None
+    count = len(transcript.result.grade.parts)
+
+    def printed(facts: tuple[bool, ...], verdicts: tuple[bool, ...]) -> list[str]:
+        assert transcript.result is not None
+        rest = (False,) * (count - len(facts))
+        grade = replace(transcript.result.grade, facts=facts + rest, verdicts=verdicts + rest)
+        marked = replace(
+            transcript,
+            result=replace(transcript.result, grade=grade),
+            judged=(("strict", replace(grade, facts=grade.verdicts)),),
+        )
+        file = io.StringIO()
+        print_transcript(marked, steps, Console(file=file, width=200), True, False)
+        return file.getvalue().splitlines()
+
+    first, second, third = transcript.result.grade.parts[:3]
+    shown = printed((True, True, False), (True, False, False))
+    assert f"pass  {first}   strict pass" in shown
+    assert f"gate  {second}   strict fail" in shown
+    assert f"fail  {third}   strict fail" in shown
+    assert len([line for line in shown if line.startswith("gate:")]) == 1
+    plain = printed((True, False, False), (True, False, False))
+    assert not [line for line in plain if line.startswith("gate")]
+
+
 @pytest.mark.parametrize("text", ["", "a", "日本語" * 30, "word " * 40, "x" * 1000, "a\n\nb\tc"])
 def test_folding_loses_nothing_and_keeps_within_its_width(text: str) -> None:
     lines = fold_lines(text, 20, "\n")
