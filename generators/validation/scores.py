@@ -18,6 +18,7 @@ from generators.grading import (
     DIMENSIONS,
     MAX_ANSWER_BYTES,
     Answer,
+    Rubric,
     check_answer,
     parse_answer,
     score_verdicts,
@@ -161,8 +162,7 @@ def attack_scores(family: Family, instance: TaskInstance) -> dict[str, float]:
         answer = Answer(dict(attacker.attack(seen)))
         scores[attacker.name] = score_answer(instance, answer, BEYOND_INSTRUCTIONS)
         if pictured and attacker.access is Access.TABLES:
-            verdicts = check_answer(instance.rubric, answer)
-            extracted = score_verdicts(instance.rubric, verdicts, ("IM",))
+            extracted = _score_in(instance, answer, ("IM",))
             if extracted is not None:
                 scores[f"{attacker.name}{IN_PICTURES}"] = extracted
     return scores
@@ -238,11 +238,19 @@ def score_answer(
     instance: TaskInstance, answer: Answer | None, dimensions: tuple[str, ...] = DIMENSIONS
 ) -> float:
     """Score an answer. Raises GeneratorError if no criterion of the dimensions can be checked."""
-    verdicts = check_answer(instance.rubric, with_printed(instance.rubric, answer))
-    score = score_verdicts(instance.rubric, verdicts, dimensions)
+    score = _score_in(instance, with_printed(instance.rubric, answer), dimensions)
     if score is None:
         raise GeneratorError(f"{instance.spec.stratum}: no criterion can be checked")
     return score
+
+
+def _score_in(
+    instance: TaskInstance, answer: Answer | None, dimensions: tuple[str, ...]
+) -> float | None:
+    """The score in some dimensions; the others, such as a schema over thousands of values, are not
+    decided."""
+    asked = Rubric(tuple(part for part in instance.rubric.parts if part.dimension in dimensions))
+    return score_verdicts(asked, check_answer(asked, answer), dimensions)
 
 
 def decided_criteria(

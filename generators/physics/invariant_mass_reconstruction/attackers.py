@@ -24,6 +24,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     FIELDS,
     GAINS,
     GAINS_FILE,
+    LOWEST_MASSES,
     TRACKER_FILE,
 )
 from generators.stream import Stream
@@ -31,6 +32,8 @@ from generators.stream import Stream
 Block = dict[str, Any]
 _MIDDLE_FIELD = sum(FIELDS) / 2
 _MIDDLE_GAIN = math.sqrt(GAINS[0] * GAINS[1])
+_MIDDLE_EDGE = math.sqrt(LOWEST_MASSES[0] * LOWEST_MASSES[1])
+_EDGE_WINDOW = 0.15  # in ln m
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,8 @@ def without_tracker(files: Files) -> Block:
 
 def tables_alone(files: Files) -> Block:
     """Ratios of radii and of gains from the tables, and the middle of what is drawn for the scale
-    of the detector and for the field."""
+    of the detector. That of the masses is the mean of two guesses: the middle of the fields, and
+    that of the masses at which the trigger has its edge."""
     hits, clusters = (solver.read_table(files[name]) for name in (TRACKER_FILE, CALORIMETER_FILE))
     event, layer = hits[:, 0].astype(int) - 1, hits[:, 1].astype(int) - 1
     nominal = _nominal_radii(int(layer.max()) + 1)
@@ -161,11 +165,23 @@ def tables_alone(files: Files) -> Block:
     gains = np.full(int(clusters[:, 1].max()), _MIDDLE_GAIN)
     instrument = solver.Instrument(radii, gains, _MIDDLE_FIELD)
     gains = _gains_of_tracks(tracks, clusters, instrument)
-    instrument = replace(instrument, gains=gains)
-    masses, muons = solver.measure(tracks, clusters, instrument)
-    fitted = masses[masses < solver.HIGH]
-    start = (float(np.median(fitted)) + 5, 1.0, math.log(0.15), -1.0)
+    masses, muons = solver.measure(tracks, clusters, replace(instrument, gains=gains))
+    scale = math.sqrt(_MIDDLE_EDGE / _edge(masses))
+    instrument = replace(instrument, gains=gains * scale, field=instrument.field * scale)
+    masses = masses * scale
+    start = (float(np.median(masses[masses < solver.HIGH])) + 5, 1.0, math.log(0.15), -1.0)
     return _block(instrument, masses, muons, start)
+
+
+def _edge(masses: Any) -> float:
+    """The least mass above which there are many pairs and below which there are few."""
+    logs = np.sort(np.log(masses[masses > 0]))
+    places = logs[: len(logs) // 2]
+    below, at, above = (np.searchsorted(logs, places + off * _EDGE_WINDOW) for off in (-1, 0, 1))
+    many, few = above - at, at - below
+    steep = np.flatnonzero((many >= 0.02 * len(logs)) & (few <= 0.4 * many))
+    best = steep[0] if len(steep) else int((many - few).argmax())
+    return math.exp(places[best] + _EDGE_WINDOW / 2)
 
 
 def _nominal_radii(layers: int) -> Any:

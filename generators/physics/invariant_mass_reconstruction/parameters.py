@@ -23,8 +23,8 @@ BEND = 0.3  # radius of a track = p_T / (BEND · field)
 HIGH_MASS = 100.0  # that no pair has; the background ends long before
 # The lowest mass, mean momenta, errors and deposits are drawn for each instance: no scale of its
 # tables is the same as in another one, so that the pictures alone state it.
-LOWEST_MASSES = (3.2, 4.8)  # of all pairs
-MEAN_PTS = (4.5, 7.5)  # of pairs
+LOWEST_MASSES = (3.2, 6.4)  # of all pairs
+MEAN_PTS = (4.5, 11.0)  # of pairs
 MOST_PAIR_ETA = 1.5
 MOST_ETA = 1.5  # of leptons, once redrawn
 REACH = 0.16  # p_T > REACH · field · radius of the calorimeter; 0.15 would graze it

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -689,8 +690,7 @@ def test_the_weights_are_those_of_the_decision():
             "detector_radii": ("IM", 2.5),
             "module_gains": ("IM", 2.5),
             "magnetic_field": ("IM", 1.5),
-            "all_events": ("DH", 0.5),
-            "muon_pairs": ("DH", 1.0),
+            "muon_pairs": ("DH", 1.5),
             "invariant_masses": ("SR", 12.0),
             "particle_mass": ("SR", 3.0),
             "particle_width": ("SR", 2.5),
@@ -743,7 +743,7 @@ def test_events_may_come_as_a_file():
     assert score_of(instance, named.with_files({"m.csv": with_header})) == 1.0
     # Without the file there are no masses, and so no particle.
     lost = verdicts_of(instance, named)
-    for name in ("invariant_masses", "all_events", "particle_mass"):
+    for name in ("invariant_masses", "muon_pairs", "particle_mass"):
         assert not any(lost[name])
 
 
@@ -791,7 +791,7 @@ def test_masses_off_by_more_than_the_tolerance_fail_and_by_twice_open_no_gate():
 
     slightly, grossly = off(1.05), off(1.07)
     assert not any(slightly["invariant_masses"])
-    gated = (*FITTED.values(), "all_events", "muon_pairs")
+    gated = (*FITTED.values(), "muon_pairs")
     assert all(slightly[name] == [True] for name in gated)
     assert all(grossly[name] == [False] for name in gated)
     assert all(grossly["detector_radii"])
@@ -817,15 +817,27 @@ def test_the_particle_without_its_events_earns_nothing_beyond_the_pictures():
         assert all(found[name] == [False] for name in (*FITTED.values(), "muon_pairs"))
 
 
-def test_a_missing_or_an_invented_event_costs_the_count_alone():
+def test_only_events_that_are_graded_count_and_one_that_is_missing_costs_its_own_mass():
     instance, key = instance_of(), key_of(instance_of())
     graded = set(instance.truth.table("events_graded").column("event_id"))
     spare = next(event for event, _ in key["events"] if event not in graded)
     fewer = [pair for pair in key["events"] if pair[0] != spare]
-    for events in (fewer, [*fewer, [9999, 20.0]], [*key["events"], [9999, 20.0]]):
-        found = verdicts_of(instance, Answer(key | {"events": events}))
-        assert found.pop("all_events") == [False]
-        assert all(all(verdicts) for verdicts in found.values())
+    for events in (fewer, [*key["events"], [9999, 20.0]]):
+        assert score_of(instance, Answer(key | {"events": events})) == 1.0
+    lacking = [pair for pair in key["events"] if pair[0] != min(graded)]
+    found = verdicts_of(instance, Answer(key | {"events": lacking}))
+    assert found.pop("invariant_masses").count(False) == 1
+    assert all(all(verdicts) for verdicts in found.values())
+
+
+def test_every_criterion_is_a_fact_with_its_truth_that_a_judge_can_find_in_an_answer():
+    """One number of the answer each, with what it may be: none about a thousand events."""
+    for part in instance_of("hard").rubric.parts:
+        if part.dimension != "IF":
+            assert part.text.startswith("The answer states ")
+            assert "±" in part.text or re.search(r"from [\d.]+ to [\d.]+ ", part.text)
+    texts = {part.metarubric: part.text for part in instance_of("hard").rubric.parts}
+    assert texts["muon_pairs"].endswith(" events have two muons (± 20).")
 
 
 @pytest.mark.parametrize(
@@ -886,7 +898,7 @@ def test_an_event_with_two_masses_counts_as_wrong():
 def test_events_of_another_form_earn_nothing(events):
     instance, key = instance_of(), key_of(instance_of())
     found = verdicts_of(instance, Answer(key | {"events": events}))
-    for name in ("invariant_masses", "all_events", "particle_mass"):
+    for name in ("invariant_masses", "muon_pairs", "particle_mass"):
         assert not any(found[name])
 
 
