@@ -258,7 +258,7 @@ READ_FROM = {
     "gains_MeV": {"module_gains"},
     "field_T": {"magnetic_field"},
     "muon_pairs": {"muon_pairs"},
-    "events": {"invariant_masses", "all_events", "muon_pairs", "particle_mass"}
+    "events": {"invariant_masses", "muon_pairs", "particle_mass"}
     | {"particle_width", "background_slope", "signal_fraction"},
     "mass_GeV": {"particle_mass"},
     "width_GeV": {"particle_width"},
