@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import starmap
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -121,23 +122,47 @@ class InputFiles:
         self.digests.append((f"{path}#pixels", f"sha256:{digest}"))
 
 
-_PADDING = b"paDd"  # a private chunk that readers of PNG pass over (PNG, 3rd edition, 5.4)
-_CHUNK_BYTES = 12  # of a chunk without data: its length, type and check sum
+_EMPTY = bytes((0, 0, 0, 255, 255))  # a stored block of nothing (RFC 1951, 3.2.4)
+# The same behind one empty block with fixed codes (3.2.6), two and three: 1, 2 and 4 bytes over a
+# multiple of an empty block.
+_ONE, _TWO, _THREE = b"\x02" + _EMPTY, b"\x02\x08" + _EMPTY, b"\x02\x08\x20\0" + _EMPTY
+_OVER = (b"", _ONE, _TWO, _ONE + _TWO, _THREE)
+_MOST_OVER = max(map(len, _OVER))
 
 
 def pad_png(png: bytes, size: int) -> bytes:
-    """The PNG file at exactly ``size`` bytes, with a chunk of zeros before its last chunk.
+    """The PNG file at exactly ``size`` bytes. Its compressed data begin with blocks of nothing and
+    stand in one chunk, so that the lengths of chunks are the same for all pictures, too.
 
-    Raises GeneratorError if the file and an empty chunk take more."""
-    zeros = size - len(png) - _CHUNK_BYTES
-    if zeros < 0:
+    Raises GeneratorError if the file and its padding take more."""
+    chunks = list(png_chunks(png))
+    packed = b"".join(data for kind, data in chunks if kind == b"IDAT")
+    at = next(index for index, (kind, _) in enumerate(chunks) if kind == b"IDAT")
+    before, after = chunks[:at], [chunk for chunk in chunks[at:] if chunk[0] != b"IDAT"]
+    ends = png[:8] + b"".join(starmap(_png_chunk, before)), b"".join(starmap(_png_chunk, after))
+    spare = size - len(b"".join(ends)) - len(_png_chunk(b"IDAT", packed))
+    if spare < _MOST_OVER:
         raise GeneratorError(
-            f"a picture of {len(png)} bytes cannot be padded to {size}; the size must be "
-            f"{len(png) + _CHUNK_BYTES} or more"
+            f"a picture of {size - spare} bytes cannot be padded to {size}; the size must be "
+            f"{size - spare + _MOST_OVER} or more"
         )
-    chunk = _PADDING + bytes(zeros)
-    padding = zeros.to_bytes(4, "big") + chunk + zlib.crc32(chunk).to_bytes(4, "big")
-    return png[:-_CHUNK_BYTES] + padding + png[-_CHUNK_BYTES:]
+    over = _OVER[spare % len(_EMPTY)]
+    padding = over + _EMPTY * ((spare - len(over)) // len(_EMPTY))
+    # The first two bytes are the header of the zlib stream (RFC 1950, 2.2).
+    return _png_chunk(b"IDAT", packed[:2] + padding + packed[2:]).join(ends)
+
+
+def png_chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The kind and the data of each chunk of a PNG file (PNG, 3rd edition, 5.3)."""
+    at = 8
+    while at + 8 <= len(png):
+        end = at + 8 + int.from_bytes(png[at : at + 4], "big")
+        yield png[at + 4 : at + 8], png[at + 8 : end]
+        at = end + 4
+
+
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,11 @@ from .item_lists import (
     ItemPrecision,
     ItemRecall,
     ItemsNear,
+    ItemsWithin,
     ItemValue,
     ListsItem,
     OmitsItem,
+    TextsOfRead,
 )
 from .programs import Prints, hidden_inputs, needs_runs, program_of
 from .rubric import (
@@ -66,6 +68,7 @@ __all__ = [
     "ItemRecall",
     "ItemValue",
     "ItemsNear",
+    "ItemsWithin",
     "ListsItem",
     "ListsNumber",
     "MeanAgrees",
@@ -79,6 +82,7 @@ __all__ = [
     "Row",
     "Rubric",
     "ShareOf",
+    "TextsOfRead",
     "Unrepaired",
     "ValueEquals",
     "Verdicts",

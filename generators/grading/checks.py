@@ -266,7 +266,7 @@ def check_as_json(check: Check) -> dict[str, Any]:
     def hides(value: Any, name: str) -> bool:
         # Hundreds of parts share one list of values: they refer to the column that has it.
         source = getattr(value, "source", None)
-        hidden = ("values", "ids", "schema") if source else ("source",)
+        hidden = ("values", "ids", "texts", "schema") if source else ("source",)
         return source is not None and name in hidden
 
     def plain(value: Any) -> Any:

@@ -164,6 +164,52 @@ class ItemsNear(_ItemCheck):
         return bool(self.ids) and near >= self.share * len(self.ids)
 
 
+@dataclass(frozen=True, slots=True)
+class ItemsWithin(_ItemCheck):
+    """For at least ``share`` of the items, the field is a number within ``tolerance`` of the true
+    value, in its own unit (R8e). ``source`` names the truth's table."""
+
+    ids: tuple[str, ...]
+    field: str
+    values: tuple[float, ...]
+    tolerance: float
+    share: float = 0.5
+    source: str = ""
+
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Report if the items meet the check."""
+        return bool(self.ids) and len(self.near(items)) >= self.share * len(self.ids)
+
+    def near(self, items: Mapping[str, Fields]) -> tuple[int, ...]:
+        """The places in ``ids`` of the items within the tolerance."""
+        numbers = (as_number(_field(items, name, self.field)) for name in self.ids)
+        return tuple(
+            at
+            for at, (number, value) in enumerate(zip(numbers, self.values, strict=True))
+            if number is not None and abs(number - value) <= self.tolerance
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TextsOfRead:
+    """Of the items that ``read`` finds near, at least ``share`` have their true text in the field,
+    and one at least is near: a step that follows a reading was done on what was read. ``source``
+    names the truth's column of the texts."""
+
+    read: ItemsWithin
+    field: str
+    texts: tuple[str, ...]
+    share: float = 0.5
+    source: str = ""
+
+    def passes(self, answer: Answer) -> bool:
+        """Report if the answer meets the check."""
+        items = items_at(answer, self.read.items) or {}
+        near = self.read.near(items)
+        right = sum(_field(items, self.read.ids[at], self.field) == self.texts[at] for at in near)
+        return bool(near) and right >= self.share * len(near)
+
+
 def _field(items: Mapping[str, Fields], name: str, field: str) -> Any:
     return (items.get(name) or {}).get(field)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from generators.family import png_chunks
 from generators.task import Brief, Family, GroundTruth, StatesInputs, TaskInstance
 
 DIGITS = 5  # significant digits that make a number telling
@@ -22,7 +23,6 @@ _LEAK_DEVIATIONS = 4.0
 LEAK_INSTANCES = 20
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_NOTES = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf"})
 
 Written = Mapping[int, frozenset[str]]  # significant digits → the numbers written with that many
@@ -142,17 +142,9 @@ def hidden_notes(brief: Brief) -> Iterator[str]:
     """PNG files that carry text, a time or camera data."""
     for asset in brief.assets:
         if asset.media_type == "image/png":
-            for kind in _png_chunks(asset.data):
+            for kind, _ in png_chunks(asset.data):
                 if kind in _PNG_NOTES:
                     yield f"PNG files carry {kind.decode()} chunks"
-
-
-def _png_chunks(data: bytes) -> Sequence[bytes]:
-    kinds, at = [], len(_PNG)
-    while at + 8 <= len(data):
-        kinds.append(data[at + 4 : at + 8])
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
-    return kinds
 
 
 def _digits(number: str) -> str:

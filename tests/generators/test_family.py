@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from generators.errors import GeneratorError
-from generators.family import InputFiles
+from generators.family import InputFiles, pad_png, png_chunks
 
 
 def picture(shade: int) -> tuple[bytes, np.ndarray]:
@@ -36,15 +36,30 @@ def test_padded_pictures_have_one_size_and_their_own_pixels():
             assert image.info == {}
 
 
-@pytest.mark.parametrize("spare", [12, 13])
-def test_a_picture_may_fill_its_size_but_for_an_empty_chunk(spare):
+def test_padded_pictures_have_chunks_of_one_length():
+    """Also where the compressed data stood in several chunks."""
+    noise = np.random.Generator(np.random.PCG64(5)).integers(0, 256, (300, 400), np.uint8)
+    plain, noisy = io.BytesIO(), io.BytesIO()
+    Image.fromarray(np.zeros_like(noise)).save(plain, "PNG")
+    Image.fromarray(noise).save(noisy, "PNG")
+    assert [kind for kind, _ in png_chunks(noisy.getvalue())].count(b"IDAT") > 1
+    shown = [
+        [(kind, len(data)) for kind, data in png_chunks(pad_png(each.getvalue(), 150_000))]
+        for each in (plain, noisy)
+    ]
+    assert shown[0] == shown[1] == [(b"IHDR", 13), (b"IDAT", 149_943), (b"IEND", 0)]
+
+
+@pytest.mark.parametrize("spare", range(13, 19))
+def test_a_picture_may_fill_its_size_but_for_thirteen_bytes(spare):
     png, pixels = picture(3)
-    files = InputFiles()
-    files.add_picture("a.png", png, pixels, len(png) + spare)
-    assert len(files.assets[0].data) == len(png) + spare
+    padded = pad_png(png, len(png) + spare)
+    assert len(padded) == len(png) + spare
+    with Image.open(io.BytesIO(padded)) as image:
+        assert (np.asarray(image) == pixels).all()
 
 
 def test_a_picture_that_is_too_large_names_the_size_that_would_do():
     png, pixels = picture(3)
-    with pytest.raises(GeneratorError, match=f"must be {len(png) + 12} or more"):
-        InputFiles().add_picture("a.png", png, pixels, len(png) + 11)
+    with pytest.raises(GeneratorError, match=f"must be {len(png) + 13} or more"):
+        InputFiles().add_picture("a.png", png, pixels, len(png) + 12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -12,14 +13,21 @@ from typing import Any
 from generators.attackers import Access, Attacker, Files, NoisySolver
 from generators.physics.lissajous_figures.parameters import (
     COIL_TABLE,
+    NO_COIL,
     TABLE,
     Ratio,
     picture_path,
 )
-from generators.physics.lissajous_figures.solver import RATIOS, answer, read_ratio, read_rows
+from generators.physics.lissajous_figures.solver import (
+    RATIOS,
+    Coils,
+    answer,
+    find_coil,
+    read_ratio,
+    read_rows,
+)
 from generators.stream import Stream
 
-Coils = list[tuple[str, float]]
 Reading = tuple[int, int]  # cycles of the supply, and of the reference
 
 _OHM = 377.0
@@ -69,6 +77,30 @@ def read_one_axis(files: Files) -> dict[str, Any]:
     return _read_all(files, lambda picture: (1, _ratio(picture)[1]))
 
 
+def fit_no_coil(files: Files) -> dict[str, Any]:
+    """Reads each figure, and compares no coil with it: all supplies are faulty."""
+    return _read_all(files, _ratio, lambda hertz, coils: NO_COIL)
+
+
+def fit_nearest_coil(files: Files) -> dict[str, Any]:
+    """Reads each figure, and names the coil nearest to 377 Ω, however far: none is faulty."""
+    return _read_all(files, _ratio, _nearest_coil)
+
+
+def fit_by_turns(files: Files) -> dict[str, Any]:
+    """Reads each figure, and names the nearest coil of every other one, and none of the rest."""
+    nearest = itertools.cycle((True, False))
+    return _read_all(
+        files,
+        _ratio,
+        lambda hertz, coils: _nearest_coil(hertz, coils) if next(nearest) else NO_COIL,
+    )
+
+
+def _nearest_coil(hertz: float, coils: Coils) -> str:
+    return min(coils, key=lambda coil: abs(2 * pi * hertz * coil[1] - _OHM))[0]
+
+
 def miss_tips(missed: float, files: Files, draws: Stream) -> dict[str, Any]:
     """Counts tips on two sides of each figure, and misses each with probability ``missed``."""
 
@@ -79,11 +111,15 @@ def miss_tips(missed: float, files: Files, draws: Stream) -> dict[str, Any]:
     return _read_all(files, read)
 
 
-def _read_all(files: Files, read: Callable[[bytes], Reading]) -> dict[str, Any]:
+def _read_all(
+    files: Files,
+    read: Callable[[bytes], Reading],
+    find: Callable[[float, Coils], str] = find_coil,
+) -> dict[str, Any]:
     rows = read_rows(files[TABLE].decode())
     tested = [row for row in rows if row["measurement_id"]]
     readings = [(row, read(files[picture_path(row["measurement_id"])])) for row in tested]
-    return answer(readings, _coils(files))
+    return answer(readings, _coils(files), find)
 
 
 def _coils(files: Files) -> Coils:
@@ -101,8 +137,11 @@ ATTACKERS = (
     Attacker("one frequency for all", Access.TABLES, take_one_for_all),
     Attacker("good frequencies in turn", Access.TABLES, share_out),
     Attacker("one axis counted", Access.STEP_SKIPPED, read_one_axis),
+    Attacker("no coil fitted", Access.STEP_SKIPPED, fit_no_coil),
+    Attacker("the nearest coil", Access.STEP_SKIPPED, fit_nearest_coil),
+    Attacker("the nearest coil or none", Access.STEP_SKIPPED, fit_by_turns),
 )
 NOISY = tuple(
     NoisySolver(f"{percent} % of tips missed", partial(miss_tips, percent / 100))
-    for percent in (2, 5, 12, 19)
+    for percent in (2, 5, 12, 20)
 )

@@ -23,7 +23,7 @@ NO_COIL = "none"
 WORST_RATE = Fraction(1, 10)  # of failures among a machine's tested units, before it is faulty
 FREQUENCY_TOLERANCE = 0.5  # of a frequency asked for to the integer
 PERIOD_TOLERANCE = 0.5  # of a time asked for in whole milliseconds
-READ_SHARE = 1 / 3  # of the frequencies that an answer must have right for the rest to count
+CLASSIFIED_SHARE = 2 / 3  # of the good ones read, and of the faulty ones read
 
 # Geometry of a picture, in pixels.
 SIDE = 1000

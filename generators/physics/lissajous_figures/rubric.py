@@ -6,6 +6,7 @@ See spec/physics.md, §5; gates as R8; docs/decisions/0008.
 from __future__ import annotations
 
 import string
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from generators.grading import (
     ItemNumber,
     ItemPrecision,
     ItemRecall,
+    ItemsWithin,
     ItemValue,
     ListsItem,
     Metarubric,
@@ -25,15 +27,16 @@ from generators.grading import (
     Row,
     Rubric,
     ShareOf,
+    TextsOfRead,
     ValueEquals,
     fill_rubric,
 )
 from generators.physics.lissajous_figures.parameters import (
+    CLASSIFIED_SHARE,
     FREQUENCY_TOLERANCE,
     NAME,
     NO_COIL,
     PERIOD_TOLERANCE,
-    READ_SHARE,
     Parameters,
 )
 from generators.task import GroundTruth
@@ -66,7 +69,8 @@ ANSWER_SCHEMA = answer_schema(
 class _Gates:
     """Gates that keep guesses from earning anything."""
 
-    read: ShareOf  # R8e: what stands beside pictures that were not read is a guess
+    read: ItemsWithin  # R8e: what stands beside pictures that were not read is a guess
+    classified: ShareOf  # R8a: good supplies and faulty ones were separated
     machines_precise: ShareOf  # R8a: a list of everything is no finding
     machines_found: ShareOf  # R8a: nor is an empty one
 
@@ -74,14 +78,36 @@ class _Gates:
 def make_rubric(truth: GroundTruth) -> Rubric:
     """The criteria of an instance with this truth."""
     machines = tuple(map(str, truth.table("faulty_machines").column("machine")))
-    read = ShareOf(tuple(map(_frequency, truth.table("tested").records())), share=READ_SHARE)
+    hertz = truth.table("tested").column("hertz")
+    # More than have the commonest frequency: one for all of them is a guess.
+    most = max(Counter(hertz).values())
+    read = _read("tested", truth, share=(most + 0.5) / len(hertz))
+    classified = ShareOf(
+        (read, _classified("good", truth), _classified("faulty", truth)), share=1.0
+    )
     source = "faulty_machines.machine"
     gates = _Gates(
         read,
-        ShareOf((ItemPrecision(MACHINES, machines, source=source), read), share=1.0),
-        ShareOf((ItemRecall(MACHINES, machines, source=source), read), share=1.0),
+        classified,
+        ShareOf((ItemPrecision(MACHINES, machines, source=source), classified), share=1.0),
+        ShareOf((ItemRecall(MACHINES, machines, source=source), classified), share=1.0),
     )
     return fill_rubric((*_sections(), *_supplies(gates), *_faults(gates)), dict(truth.tables))
+
+
+def _read(table: str, truth: GroundTruth, share: float = 0.0) -> ItemsWithin:
+    """The check that this share of a table's supplies have their frequency."""
+    names = tuple(map(str, truth.table(table).column("supply_id")))
+    hertz = tuple(map(float, truth.table(table).column("frequency_hz")))
+    return ItemsWithin(
+        SUPPLIES, names, "frequency_hz", hertz, FREQUENCY_TOLERANCE, share, source=table
+    )
+
+
+def _classified(table: str, truth: GroundTruth) -> TextsOfRead:
+    """The check that those of a table's supplies that were read have their coil."""
+    coils = tuple(map(str, truth.table(table).column("coil")))
+    return TextsOfRead(_read(table, truth), "coil", coils, CLASSIFIED_SHARE, source=f"{table}.coil")
 
 
 def _frequency(row: Row) -> ItemNumber:
@@ -121,18 +147,14 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
         return Gated(Gated(value, _frequency(row)), gates.read)
 
     def coil(row: Row) -> Gated:
-        value = str(row.get("coil", NO_COIL))
-        hertz = float(row["hertz"])
-        low, high = hertz - 2 * FREQUENCY_TOLERANCE, hertz + 2 * FREQUENCY_TOLERANCE
-        name = str(row["supply_id"])
-        measured = ItemNumber(SUPPLIES, name, "frequency_hz", low, high)
-        return Gated(Gated(ItemValue(SUPPLIES, name, "coil", value), measured), gates.read)
+        value = ItemValue(SUPPLIES, str(row["supply_id"]), "coil", str(row["coil"]))
+        return Gated(Gated(value, _frequency(row)), gates.classified)
 
     return (
         Metarubric(
             "supplies_frequency",
             "IM",
-            9.0,
+            8.0,
             "The answer states that the power supply {supply_id} has a frequency of {hertz} Hz "
             f"({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz).",
             lambda row: Gated(_frequency(row), gates.read),
@@ -141,7 +163,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "period",
             "SR",
-            2.0,
+            1.5,
             "The answer states that the figure of the power supply {supply_id} repeats after "
             "{period_ms} ms.",
             lambda row: Gated(_near(row, "period_ms", PERIOD_TOLERANCE), gates.read),
@@ -151,7 +173,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "symmetry",
             "SR",
-            2.0,
+            1.5,
             "The answer states that the figure of the power supply {supply_id} has the symmetry "
             "{symmetry} at every phase.",
             symmetry,
@@ -161,7 +183,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "good_supplies",
             "SR",
-            3.0,
+            3.5,
             "The answer states that the coil {coil} fits the power supply {supply_id}.",
             coil,
             "good",
@@ -170,7 +192,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "faulty_supplies",
             "SR",
-            3.0,
+            3.5,
             "The answer states that no coil fits the power supply {supply_id}, so that it is "
             "faulty.",
             coil,
@@ -182,7 +204,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
 
 def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
     def counted(key: str, column: str, row: Row) -> Check:
-        return Gated(ValueEquals((key, str(row[column])), int(row["faulty"])), gates.read)
+        return Gated(ValueEquals((key, str(row[column])), int(row["faulty"])), gates.classified)
 
     def listed(row: Row) -> Check:
         return Gated(ListsItem(MACHINES, str(row["machine"])), gates.machines_precise)
@@ -195,7 +217,7 @@ def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "machine_faults",
             "DH",
-            1.5,
+            2.0,
             "The answer states that {faulty} of the tested supplies of machine {machine} are "
             "faulty.",
             lambda row: counted("machine_faults", "machine", row),
@@ -204,7 +226,7 @@ def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
         Metarubric(
             "batch_faults",
             "DH",
-            1.5,
+            2.0,
             "The answer states that {faulty} of the tested supplies of batch {batch} are faulty.",
             lambda row: counted("batch_faults", "batch", row),
             "batches",

@@ -27,6 +27,7 @@ RATIOS = [(q, p) for p in range(1, MOST + 1) for q in range(1, p + 1) if math.gc
 
 
 Readings = list[tuple[dict[str, str], tuple[int, int]]]  # rows of the table, and their ratios
+Coils = list[tuple[str, float]]  # names and inductances
 
 
 def read_curve(picture: Path | IO[bytes]) -> tuple[Any, Any]:
@@ -65,7 +66,7 @@ def read_ratio(picture: Path | IO[bytes]) -> tuple[int, int]:
     return min(RATIOS, key=lambda ratio: misfit(a[ratio[0]], b[ratio[1]]))
 
 
-def find_coil(hertz: float, coils: list[tuple[str, float]]) -> str:
+def find_coil(hertz: float, coils: Coils) -> str:
     """The coil with 377 Ω to three figures at this frequency, or "none"."""
     for name, inductance in coils:
         if 376.5 <= 2 * math.pi * hertz * inductance < 377.5:
@@ -85,14 +86,14 @@ def read_rows(table: str) -> list[dict[str, str]]:
     return list(csv.DictReader(table.splitlines()))
 
 
-def answer(readings: Readings, coils: list[tuple[str, float]]) -> dict[str, object]:
+def answer(readings: Readings, coils: Coils, find: Any = find_coil) -> dict[str, object]:
     """The answer block for these readings."""
     supplies = []
     machines: dict[str, list[bool]] = {}
     batches: dict[str, list[bool]] = {}
     for row, (q, p) in readings:
         hertz = REFERENCE_HZ * q / p
-        coil = find_coil(hertz, coils)
+        coil = find(hertz, coils)
         supply = {"supply_id": row["supply_ID"], "frequency_hz": round(hertz)}
         supplies.append(supply | {"period_ms": 10 * p, "symmetry": symmetry(q, p), "coil": coil})
         machines.setdefault(row["machine"], []).append(coil == "none")

@@ -50,11 +50,12 @@ def make_truth(table: bytes, coil_table: bytes, ratios: Mapping[str, Ratio]) -> 
     faulty = [supply for supply in tested if supply["coil"] == NO_COIL]
     good = [supply for supply in tested if supply["coil"] != NO_COIL]
     machines = _counts("machine", tested, faulty)
+    columns = ("supply_id", "frequency_hz", "hertz", "coil")
     return GroundTruth(
         tables=(
             ("tested", _table(_SUPPLY_COLUMNS, tested)),
-            ("faulty", _table(("supply_id", "hertz"), faulty)),
-            ("good", _table(("supply_id", "hertz", "coil"), good)),
+            ("faulty", _table(columns, faulty)),
+            ("good", _table(columns, good)),
             ("machines", _table(("machine", "tested", "faulty", "percent"), machines)),
             ("batches", _table(("batch", "tested", "faulty"), _counts("batch", tested, faulty))),
             ("faulty_machines", _machines(machines, faulty=True)),

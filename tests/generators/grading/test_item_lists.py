@@ -21,9 +21,11 @@ from generators.grading.item_lists import (
     ItemPrecision,
     ItemRecall,
     ItemsNear,
+    ItemsWithin,
     ItemValue,
     ListsItem,
     OmitsItem,
+    TextsOfRead,
     items_at,
 )
 
@@ -183,6 +185,42 @@ def test_half_of_the_values_must_be_near_in_proportion(masses, near):
 def test_no_value_is_near_where_there_is_none():
     assert not passes(ItemsNear(EVENTS, (), "value", (), 0.1), events([1, 10.0]))
     assert not passes(ItemsNear(EVENTS, ("1",), "value", (10.0,), 0.1), Answer({}))
+
+
+READ = ItemsWithin(GALAXIES, ("a", "b", "c"), "z", (1.0, 2.0, 3.0), 0.5, share=0.6)
+
+
+@pytest.mark.parametrize(
+    ("values", "near"),
+    [
+        ((1.5, 1.5, 9.0), True),
+        ((1.0, 2.6, 9.0), False),
+        ((1.0, "2.0", None), False),
+        ((1.0, 2.0, 3.0), True),
+    ],
+)
+def test_a_share_of_the_values_must_be_within_the_tolerance(values, near):
+    answer = galaxies(*({"id": name, "z": z} for name, z in zip("abc", values, strict=True)))
+    assert passes(READ, answer) is near
+    assert not passes(ItemsWithin(GALAXIES, (), "z", (), 0.5), answer)
+    assert not passes(READ, Answer({}))
+
+
+@pytest.mark.parametrize(
+    ("listed", "right"),
+    [
+        ([("a", 1.0, "x"), ("b", 2.0, "y"), ("c", 9.0, "no")], True),  # c was misread
+        ([("a", 1.0, "x"), ("b", 2.0, "no"), ("c", 3.0, "no")], False),
+        ([("a", 1.0, "x"), ("b", 2.0, "y"), ("c", 3.0, "no")], True),
+        ([("a", 9.0, "x"), ("b", 9.0, "y")], False),  # nothing was read
+        ([], False),
+    ],
+)
+def test_texts_are_asked_of_what_was_read(listed, right):
+    check = TextsOfRead(READ, "kind", ("x", "y", "z"), share=0.6)
+    answer = galaxies(*({"id": name, "z": z, "kind": kind} for name, z, kind in listed))
+    assert passes(check, answer) is right
+    assert not passes(check, Answer({}))
 
 
 def test_checks_of_items_work_within_gates():
@@ -420,6 +458,8 @@ CHECKS = tuple(
         ItemRecall(items, ()),
         ItemsNear(items, ("0", "a"), "z", (1.0, 2.0), 0.1),
         ItemsNear(items, ("0", "a"), "value", (1.0, 2.0), 0.1),
+        ItemsWithin(items, ("0", "a"), "value", (1.0, 2.0), 0.1),
+        TextsOfRead(ItemsWithin(items, ("0", "a"), "z", (1.0, 2.0), 0.1), "b", ("c", "d")),
     )
 )
 
@@ -478,6 +518,9 @@ def test_values_nested_as_deeply_as_the_parser_bears_never_raise():
 def test_values_near_are_named_by_their_table():
     check = ItemsNear(EVENTS, ("1",), "value", (10.0,), 0.1, source="events.mass")
     assert {"ids", "values"}.isdisjoint(check_as_json(check))
+    read = ItemsWithin(EVENTS, ("1",), "value", (10.0,), 0.1, source="events")
+    texts = check_as_json(TextsOfRead(read, "kind", ("x",), source="events.kind"))
+    assert {"ids", "values", "texts"}.isdisjoint(texts | texts["read"])
 
 
 @pytest.mark.parametrize("kind", [ItemPrecision, ItemRecall])

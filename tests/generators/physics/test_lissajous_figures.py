@@ -38,7 +38,6 @@ from generators.physics.lissajous_figures.parameters import (
     NAME,
     OPENNESS,
     PICTURE_BYTES,
-    READ_SHARE,
     REFERENCE_HZ,
     SIDE,
     TABLE,
@@ -278,8 +277,6 @@ def test_frequencies_are_shared_out_among_the_good_and_among_the_faulty(difficul
         for counts in (good, faulty):
             assert max(counts.values()) - min(counts.values()) <= 1
         assert not good.keys() & faulty.keys()
-        # What most supplies have is not enough of the readings for a guess (R8e).
-        assert max(good.values()) < READ_SHARE * parameters.tested * parameters.machines
         extra.update(ratio for ratio, count in good.items() if count == max(good.values()))
     assert len(extra) > len(parameters.ratios)
 
@@ -709,13 +706,13 @@ def test_the_weights_are_those_of_the_decision(difficulty):
         "answer_schema": ("IF", 0.05),
         "qa_section": ("IF", 0.15),
         "management_section": ("IF", 0.15),
-        "supplies_frequency": ("IM", 9.0),
-        "period": ("SR", 2.0),
-        "symmetry": ("SR", 2.0),
-        "good_supplies": ("SR", 3.0),
-        "faulty_supplies": ("SR", 3.0),
-        "machine_faults": ("DH", 1.5),
-        "batch_faults": ("DH", 1.5),
+        "supplies_frequency": ("IM", 8.0),
+        "period": ("SR", 1.5),
+        "symmetry": ("SR", 1.5),
+        "good_supplies": ("SR", 3.5),
+        "faulty_supplies": ("SR", 3.5),
+        "machine_faults": ("DH", 2.0),
+        "batch_faults": ("DH", 2.0),
         "faulty_machines": ("DH", 1.0),
         "not_faulty_machines": ("DH", 1.0),
     }
@@ -775,7 +772,7 @@ def test_faults_are_counted_of_each_machine_and_batch(name):
 
 
 def test_what_stands_beside_pictures_that_were_not_read_is_a_guess():
-    """R8e: all that is right beside fewer than a third of the frequencies."""
+    """R8e: all that is right beside no more frequencies than are the same."""
 
     def guess(wrong, key):
         for supply in key["supplies"][:wrong]:
@@ -783,14 +780,36 @@ def test_what_stands_beside_pictures_that_were_not_read_is_a_guess():
 
     for level in DIFFICULTIES:
         instance = instance_of(level)
-        supplies = len(instance.truth.table("tested").rows)
-        enough = math.ceil(READ_SHARE * supplies)
+        hertz = instance.truth.table("tested").column("hertz")
+        supplies, enough = len(hertz), 1 + max(Counter(hertz).values())
         read = verdicts_on(instance, edited(instance, functools.partial(guess, supplies - enough)))
-        assert all(read["faulty_machines"] + read["batch_faults"] + read["period"])
-        assert sum(read["supplies_frequency"]) == enough
+        assert all(read["period"])
+        assert sum(read["supplies_frequency"]) == sum(read["symmetry"]) == enough
         assert (
             score(instance, edited(instance, functools.partial(guess, supplies - enough + 1))) == 0
         )
+
+
+@pytest.mark.parametrize("kind", ["good_supplies", "faulty_supplies"])
+def test_coils_and_faults_need_good_and_faulty_ones_separated(kind):
+    """R8a: two thirds of the good ones that were read, and two thirds of the faulty ones."""
+
+    def misjudge(wrong, key):
+        faulty = kind == "faulty_supplies"
+        judged = [each for each in key["supplies"] if (each["coil"] == "none") == faulty]
+        for supply in judged[:wrong]:
+            supply["coil"] = "L99"
+
+    for level in DIFFICULTIES:
+        instance = instance_of(level)
+        judged = len(instance.truth.table(kind.removesuffix("_supplies")).rows)
+        borne = judged // 3
+        assert missed(instance, functools.partial(misjudge, borne)) == {kind: borne}
+        found = verdicts_on(instance, edited(instance, functools.partial(misjudge, borne + 1)))
+        assert {key for key, each in found.items() if not any(each)} == {
+            *("good_supplies", "faulty_supplies", "machine_faults", "batch_faults"),
+            *("faulty_machines", "not_faulty_machines"),
+        }
 
 
 def test_the_machine_at_ten_percent_is_a_row_of_its_own():
@@ -837,10 +856,12 @@ def test_all_machines_are_no_finding_and_neither_are_none():
 )
 def test_frequencies_are_asked_to_the_nearest_integer(true, stated, right):
     ratio = {33: Ratio(1, 3), 67: Ratio(2, 3), 100: Ratio(1, 1)}[true]
-    table = f"{TABLE_HEAD}1,01234567,AAAAAA,A,7\n".encode()
-    truth = make_truth(table, b"coil,inductance_H\nL1,9.0000\n", {"7": ratio})
+    table = f"{TABLE_HEAD}1,01234567,AAAAAA,A,7\n1,9,AAAAAA,A,8\n".encode()
+    other = Ratio(1, 2)
+    truth = make_truth(table, b"coil,inductance_H\nL1,1.2000\n", {"7": ratio, "8": other})
     supply = {"supply_id": "01234567", "frequency_hz": stated, "period_ms": ratio.period_ms}
-    block = {"supplies": [supply], "machines": ["AAAAAA"]}
+    good = {"supply_id": "9", "frequency_hz": 50, "period_ms": 20, "coil": "L1"}
+    block = {"supplies": [{**supply, "coil": "none"}, good], "machines": ["AAAAAA"]}
     rubric = make_rubric(truth)
     verdicts = check_answer(rubric, Answer(block))
     found = {c.metarubric: v for c, v in zip(rubric.parts, verdicts, strict=True)}
