@@ -328,14 +328,14 @@ def test_an_input_file_never_leaves_its_folder(path: str) -> None:
 
 def test_tasks_show_fits_a_screen_and_hides_nothing_from_a_script() -> None:
     shown = run("tasks", "show", "count_circles", "--difficulty", "hard").stdout
-    assert "and 10 more" in shown
+    assert "and 12 more" in shown
     assert "single-turn form: about" in shown
-    assert shown.count("The answer states that") == 2
+    assert shown.count("The answer states that") == 5
     full = json.loads(
         run("tasks", "show", "count_circles", "--difficulty", "hard", "--json").stdout
     )
-    assert len(full["rubric"]) == 34
-    assert len(full["files"]) == 30
+    assert len(full["rubric"]) == 39
+    assert len(full["files"]) == 32
 
 
 def test_tasks_list_and_show_name_every_family() -> None:
