@@ -23,6 +23,7 @@ from analysis.judges.error_rates import (
     correct_estimate,
     errors_by_arm,
     shortfall,
+    wave_shortfall,
 )
 from analysis.plan import DISAGREES, Drift, drift_json, drift_words
 from analysis.stats import GapEstimate, estimate_gap
@@ -99,11 +100,13 @@ class JudgeColumn:
 def judge_column(
     plan: Plan, table: ResultTable, facts: JudgeFacts, registration: str = ""
 ) -> JudgeColumn:
-    """The column of a judge: withheld if the plan asks more of it than it was measured at.
+    """The column of a judge: withheld if the plan asks more of it than it was measured at, or than
+    it parsed of the waves.
     ``registration`` seeds the permutations."""
     pin, rates, labels = facts.pin, facts.rates, facts.labels
     rule = next((rule for rule in plan.judges if rule.name == pin.name), None)
-    withheld = "" if rule is None else shortfall(rule, rates)
+    missed = () if rule is None else (shortfall(rule, rates), wave_shortfall(rule, labels))
+    withheld = "; ".join(filter(None, missed))
     waves = tuple(sorted(set(table["wave"][table["grader"] == pin.name].tolist())))
     records = {record.wave: record for record in facts.graded}
     errors = None if labels is None else errors_by_arm(plan, labels, pin.name, registration)

@@ -114,6 +114,18 @@ def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
     return "; ".join(reasons)
 
 
+def wave_shortfall(rule: JudgeRule, labels: Labels | None) -> str:
+    """The minimum of parsed verdicts, in words, if the judge misses it in the waves that it graded;
+    else ""."""
+    if rule.min_parsed is None or labels is None or not labels.asked:
+        return ""
+    share = labels.parsed / labels.asked
+    if share >= rule.min_parsed:
+        return ""
+    asked = f"the plan asks for {rule.min_parsed:g} or more"
+    return f"share of parsed verdicts {share:.3f} in the waves, {asked}"
+
+
 def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None:
     """The gap that a perfect judge would have seen: g' = g / J with J = sensitivity +
     specificity − 1, for errors that are alike in both arms (Rogan and Gladen 1978).
@@ -410,18 +422,25 @@ def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float] | 
 @dataclass(slots=True)
 class Labels:
     """Counts of a judge's verdicts on criteria of known truth, by instance: met and judged met,
-    met, not met and judged not met, not met."""
+    met, not met and judged not met, not met. Of all verdicts ``asked``, those are ``parsed``."""
 
     counts: dict[str, list[int]] = field(default_factory=dict, repr=False)
     places: dict[str, tuple[str, Arm]] = field(default_factory=dict, repr=False)  # stratum, arm
+    asked: int = 0
+    parsed: int = 0
 
     def add(
-        self, instance: str, stratum: str, arm: Arm, verdicts: Iterable[tuple[bool, bool]]
+        self, instance: str, stratum: str, arm: Arm, verdicts: Iterable[tuple[bool, bool | None]]
     ) -> None:
-        """Count an answer's criteria: the truth of each, and the judge's verdict."""
+        """Count an answer's criteria: the truth of each, and the judge's verdict, None if it could
+        not be parsed."""
         self.places[instance] = stratum, arm
         counts = self.counts.setdefault(instance, [0, 0, 0, 0])
         for truth, verdict in verdicts:
+            self.asked += 1
+            if verdict is None:
+                continue
+            self.parsed += 1
             kind = 0 if truth else 2
             counts[kind] += verdict is truth
             counts[kind + 1] += 1

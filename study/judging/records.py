@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from analysis.judges import JudgeRates, read_rates
 from analysis.plan import Regrading
+from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Episode, Grade
 from harness.episodes import LENIENT, RESULT_CODEC, EpisodeResult, judged_row
 from harness.judging import read_grade
@@ -222,13 +223,13 @@ def grades_of(study: Study, episode: str, identities: tuple[str, ...]) -> tuple[
     return tuple(grades.items())
 
 
-def labelled(exact: Grade, judged: Grade) -> Iterator[tuple[bool, bool]]:
-    """Yield the truth and the judge's verdict on each fact with both. A judge decides a
-    templated question leniently (harness/judging/judge.py), so the verdict of the lenient column is
-    its truth, as on the sheets of a check."""
+def labelled(exact: Grade, judged: Grade) -> Iterator[tuple[bool, bool | None]]:
+    """Yield the truth of each fact that a judge is asked, and its verdict, None for one that could
+    not be parsed. A judge decides a templated question leniently (harness/judging/judge.py), so
+    the verdict of the lenient column is its truth, as on the sheets of a check."""
     truths = dict(zip(exact.parts, exact.facts, strict=True))
     for part, verdict in zip(judged.parts, judged.facts, strict=True):
-        if part == LENIENT or verdict is None:
+        if part == LENIENT or part.partition("/")[0] in FORM_CRITERIA:
             continue
         truth = truths.get(LENIENT)
         truth = truths.get(part) if truth is None else truth

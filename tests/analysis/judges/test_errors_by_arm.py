@@ -21,6 +21,7 @@ from analysis.judges.error_rates import (
     correct_by_arm,
     correct_gap,
     errors_by_arm,
+    read_rates,
 )
 from analysis.stats.proportions import NOTHING, Rate, wilson
 from registry.ledger.records import JudgePin, JudgeRule, record_digest
@@ -207,3 +208,24 @@ def test_the_plans_minima_hold_in_either_arm(records, study_rows) -> None:
     public = [r for r in study_rows if r.arm == Arm.PUBLIC]
     assert errors_by_arm(records.plan, labels_of(public, kind), "judge", "r") is None
     assert "both arms of every stratum" in arm_shortfall(None, None)
+
+
+@pytest.mark.parametrize(("least", "withheld"), [(0.9, False), (0.92, True)])
+def test_a_minimum_of_parsed_verdicts_holds_in_the_waves_too(
+    records, study_rows, least: float, withheld: bool
+) -> None:
+    """A judge that parsed all of its check, and of the waves ten verdicts of eleven."""
+    rule = JudgeRule("judge", record_digest(PIN), min_parsed=least)
+    verdicts = [{"sheet": str(n), "truth": n % 2 > 0, "verdict": n % 2 > 0} for n in range(500)]
+    check = {"judge": {"name": "judge"}, "digest": record_digest(PIN), "verdicts": verdicts}
+    labels = labels_of(study_rows, dict.fromkeys(Arm, 0.2))
+    for row in study_rows:
+        labels.add(row.instance, row.stratum, row.arm, [(True, None)])
+    assert labels.parsed / labels.asked == pytest.approx(10 / 11)
+    plan = replace(records.plan, judges=(rule,))
+    facts = JudgeFacts(PIN, read_rates(check, "a check"), labels=labels)
+    column = judge_column(plan, make_table(study_rows), facts, "r")
+    assert bool(column.withheld) is withheld
+    if withheld:
+        assert column.withheld.startswith("share of parsed verdicts 0.909 in the waves, the plan")
+        assert f"is withheld: {column.withheld}" in judge_departures(plan, [column], [])[0]
