@@ -169,7 +169,7 @@ ATTACKERS = (
     Attacker("line from a journal, not fitted", Access.STEP_SKIPPED, remember_a_relation),
 )
 _READERS = {
-    "careful": Reader(0.1, 0.02, 0.02, 0.02, 0.03),
+    "careful": Reader(0.1, 0.02, 0.025, 0.02, 0.03),
     "fair": Reader(0.2, 0.05, 0.07, 0.1, 0.12),
     "hasty": Reader(0.45, 0.1, 0.14, 0.2, 0.26),
     "poor": Reader(0.7, 0.15, 0.3, 0.3, 0.4),

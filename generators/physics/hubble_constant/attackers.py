@@ -152,7 +152,7 @@ ATTACKERS = (
     Attacker("constant from a journal", Access.STEP_SKIPPED, remember_a_constant),
 )
 _READERS = {
-    "careful": Reader(0.15, 0.02, 0.02, 0.02, 0.05),
+    "careful": Reader(0.15, 0.02, 0.03, 0.03, 0.1),
     "fair": Reader(0.4, 0.05, 0.08, 0.1, 0.14),
     "hasty": Reader(0.6, 0.1, 0.15, 0.2, 0.26),
     "poor": Reader(0.9, 0.15, 0.25, 0.3, 0.4),
