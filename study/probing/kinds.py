@@ -165,6 +165,21 @@ def why_no_logprobs(pin: ModelPin) -> str:
     return "its provider reports none for a text that it is given"
 
 
+def notes_on_sent(study: Study, pins: Iterable[ModelPin]) -> tuple[str, ...]:
+    """Return a note on each model that a sweep has sent private prompts, which name their markers,
+    if its provider may keep them: it could learn what the control must not know."""
+    documented = dict(study.protocol.retention)
+    manifests = [entry.record for entry in study.ledger.find("run-manifest")]
+    swept = {pin.name for manifest in manifests for pin in manifest.models}
+    return tuple(
+        f"{pin.name}: a sweep was begun that sends its provider private prompts with their "
+        "markers, and nothing says that it keeps nothing (`retention: none`): if it has learnt "
+        "from them, the control fails; ask for markers before the sweep"
+        for pin in pins
+        if pin.name in swept and not keeps_nothing(pin, documented.get(pin.name, ""))
+    )
+
+
 def check_sending(study: Study, wave: int, pins: Iterable[ModelPin], burn: bool) -> None:
     """Refuse to send private text before the ledger records which model of the wave receives it,
     and to a provider that may keep it, unless ``burn`` allows that. Raises StudyError."""

@@ -53,6 +53,7 @@ from study.probing.kinds import (
     entries_of_kind,
     entries_of_model,
     instance_of,
+    notes_on_sent,
     stored_probes,
     text_kinds,
 )
@@ -127,7 +128,7 @@ class ProbedWave:
     strata: tuple[str, ...]  # without a closed-book form
     accounts: tuple[Account, ...] = ()
     texts: tuple[ProbeOutcome, ...] = ()
-    notes: tuple[str, ...] = ()  # on models without log-probabilities
+    notes: tuple[str, ...] = ()  # on models without log-probabilities, or with a doubtful control
     plain: tuple[str, ...] = ()  # strata without a text of their own
 
     @property
@@ -156,6 +157,8 @@ def probe_wave(
     of_texts, notes = text_kinds(study, pins) if request.texts else ({}, ())
     if of_texts:
         check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
+    if request.markers:
+        notes += notes_on_sent(study, pins)
     pricing = price_pins(study, pins, request.allow_unknown_price, turns=1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]

@@ -231,6 +231,21 @@ def test_markers_of_a_served_model_are_paid_once(probed: tuple[Study, Served]) -
     assert (row.public.unnamed, row.private.unnamed, row.p) == (4, 4, 1)
 
 
+def test_markers_asked_after_the_prompts_were_sent_have_a_doubtful_control(
+    probed: tuple[Study, Served],
+) -> None:
+    """It is noted of a provider that may keep them alone."""
+    study, _ = probed
+    before = probe(study, "--wave", "1", "--markers")[1]
+    begin(study, 1)
+    begin(study, 2)
+    after = [probe(study, "--wave", wave, "--markers")[1]["notes"] for wave in ("1", "2")]
+    assert before["notes"] == []
+    assert [[note.partition(":")[0] for note in notes] for notes in after] == [["served"], ["mute"]]
+    assert "ask for markers before the sweep" in after[0][0]
+    assert probe(study, "--wave", "1")[1]["notes"] == []
+
+
 def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:
     study, _ = probed
     plain, _ = pipeline.report(study)
