@@ -52,7 +52,9 @@ def test_each_family_has_an_example_of_each_difficulty() -> None:
 def test_it_shows_what_an_agent_is_given_and_what_earns_marks(circles: gallery.Gallery) -> None:
     assert "Count the discs in each picture" in circles.text
     assert '"task": "count_circles"' in circles.text
-    assert "| count_circles | IM | 12 | 10 | 32 | The answer states that 1.png shows" in circles.text
+    assert (
+        "| count_circles | IM | 12 | 10 | 32 | The answer states that 1.png shows" in circles.text
+    )
     assert len(circles.pictures) == 3 * gallery.MAX_FILES
 
 

@@ -25,7 +25,12 @@ from PIL import Image
 from generators.attackers import Access
 from generators.errors import GeneratorError, GuardExhausted
 from generators.grading.answer import Answer, parse_answer
-from generators.grading.rubric import check_answer, score_verdicts
+from generators.grading.rubric import (
+    check_answer,
+    check_facts,
+    headline_credit,
+    score_verdicts,
+)
 from generators.physics.lissajous_figures import FAMILY
 from generators.physics.lissajous_figures import solver as solve
 from generators.physics.lissajous_figures.attackers import ATTACKERS, miss_tips
@@ -824,6 +829,14 @@ def test_the_machine_at_ten_percent_is_a_row_of_its_own():
     assert all(found["faulty_machines"])
     texts = [c.text for c in instance.rubric.parts if c.metarubric == "not_faulty_machines"]
     assert "1 of its 10 tested supplies failed, 10 %" in texts[at_threshold]
+
+
+def test_a_list_of_all_machines_earns_half_of_the_headline_values(difficulty):
+    instance = instance_of(difficulty)
+    key = FAMILY.key(instance.truth)
+    for machines, credit in ((key["machines"], 1.0), (list(key["machine_faults"]), 0.5)):
+        facts = check_facts(instance.rubric, Answer({"machines": machines}))
+        assert headline_credit(instance.rubric, facts) == credit
 
 
 def test_all_machines_are_no_finding_and_neither_are_none():
