@@ -7,6 +7,7 @@ outside in. A value of the wrong type fails; it never raises and never earns a p
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ class ListsNumber:
     def passes(self, answer: Answer) -> bool:
         """Report if the answer meets the check."""
         listed = numbers_at(answer, self.path)
-        return sum(abs(number - self.value) <= self.tolerance for number in listed) >= self.copies
+        first = bisect_left(listed, self.value - self.tolerance)
+        return bisect_right(listed, self.value + self.tolerance) - first >= self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +225,20 @@ def number_at(answer: Answer, path: KeyPath) -> float | None:
 
 
 def numbers_at(answer: Answer, path: KeyPath) -> tuple[float, ...]:
-    """The numbers of a list; a list that holds anything else counts as empty."""
-    value = value_at(answer, path)
-    if not isinstance(value, list) or not set(map(type, value)) <= {int, float}:
-        return ()
-    try:
-        return tuple(map(float, value))
-    except OverflowError:
-        return ()
+    """The numbers of a list in rising order, read once an answer; a list that holds anything else
+    counts as empty."""
+
+    def read() -> tuple[float, ...]:
+        value = value_at(answer, path)
+        if not isinstance(value, list) or not set(map(type, value)) <= {int, float}:
+            return ()
+        try:
+            return tuple(sorted(map(float, value)))
+        except OverflowError:
+            return ()
+
+    numbers: tuple[float, ...] = answer.remember(("numbers", path), read)
+    return numbers
 
 
 def _mean_of(counts: Any, size: int) -> float | None:

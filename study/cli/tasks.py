@@ -185,14 +185,13 @@ def print_survey(survey: Survey, as_json: bool) -> None:
             "solver": f"{stratum.solver:.3f}",
             "guess": f"{stratum.best_guess[1]:.3f}",
             "attack": f"{stratum.best_attack[1]:.3f}",
-            "noisy": None if stratum.perturbed is None else f"{stratum.perturbed.mean:.3f}",
             "redrawn": sum(stratum.redraws),
             "holds": styled("yes", "green") if stratum.holds else styled("no", "bold red"),
         }
         for stratum in survey.strata
     ]
     title = f"Scores over {survey.strata[0].seeds} seeds"
-    print_records(rows, title=title, right=("solver", "guess", "attack", "noisy"))
+    print_records(rows, title=title, right=("solver", "guess", "attack"))
     for problem in survey.problems:
         print_line(problem, "out of bounds", "bold red")
 

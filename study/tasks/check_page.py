@@ -84,7 +84,7 @@ def _table(strata: Sequence[Validation]) -> str:
         "",
         "best attack",
         "",
-        "noisy",
+        "10 % wrong",
         "redrawn",
         "same bytes",
         "distinct",

@@ -36,7 +36,9 @@ def solve(asked: Asked) -> Said:
     """
     names = re.findall(r"\b(\w+\.(?:txt|png))\b", asked.texts[0])
     given = {call.arguments.get("path", "") for call in asked.calls}
-    wanted = [name for name in dict.fromkeys(names) if name not in given]
+    # 2.png before 10.png, whatever the order in which the task names them
+    ordered = sorted(set(names), key=lambda name: (len(name), name))
+    wanted = [name for name in ordered if name not in given]
     if not asked.may_call or not asked.tools:
         return Said(_answer(asked), thought="No tools are left.")
     if wanted:

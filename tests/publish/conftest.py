@@ -152,7 +152,7 @@ def other_draw() -> Draw:
 
 @pytest.fixture(scope="session")
 def basics_draw() -> Draw:
-    """The strata of the demonstration, where small tables of the arms are often the same."""
+    """The strata of the demonstration."""
     strata = (("compute_average@3", "easy"), ("count_circles@3", "easy"))
     return make_draw(strata, 24, INSTALLED.family, b"basics")
 

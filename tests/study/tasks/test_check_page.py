@@ -82,7 +82,7 @@ def test_the_table_fits_eighty_columns(found: Survey, capsys: pytest.CaptureFixt
         Survey(tuple(dataclasses.replace(each, family=longest) for each in found.strata), ()), False
     )
     shown = capsys.readouterr().out
-    assert f"{longest}@2" in shown
+    assert f"{longest}@3" in shown
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
 
