@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import rfc8785
 
 from generators.seed import Seed
-from generators.title import headline, marker_of, title_of
+from generators.title import add_headline, marker_of, title_of
 
 if TYPE_CHECKING:
     from generators.grading import Rubric
@@ -176,7 +176,7 @@ def make_instance(
     """Bind the parts under an id: the digest of them all and of a nonce from the seed. The prompt
     gets a first line with the instance's title and marker."""
     title, marker = title_of(seed), marker_of(seed)
-    brief = replace(brief, prompt=f"{headline(title, marker)}\n\n{brief.prompt}")
+    brief = replace(brief, prompt=add_headline(title, marker, brief.prompt))
     identity = {
         "family": spec.family,
         "version": spec.version,

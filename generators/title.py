@@ -41,6 +41,12 @@ def marker_of(seed: Seed) -> str:
     return seed.child("marker").rng().choice(MARKERS)
 
 
-def headline(title: str, marker: str) -> str:
-    """The line that begins a prompt."""
-    return f"{title} ({marker} series)"
+def add_headline(title: str, marker: str, task: str) -> str:
+    """The prompt of an instance: a line with its title and marker, and the task."""
+    return f"{title} ({marker} series)\n\n{task}"
+
+
+def split_headline(prompt: str) -> tuple[str, str]:
+    """The first line of a prompt, and the task, which instances may share."""
+    first, _, task = prompt.partition("\n\n")
+    return first, task

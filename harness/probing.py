@@ -35,6 +35,7 @@ from generators.grading import (
 )
 from generators.seed import Seed
 from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
+from generators.title import split_headline
 from harness.agent import buy_reply
 from harness.errors import AttemptFailed, Boundary
 from harness.model import PROBE_MARK, LogprobModel, Message, Model, ModelRequest, Role, TextRequest
@@ -270,8 +271,8 @@ def _text_of(instance: TaskInstance) -> str:
     brief = instance.brief
     files = "\n".join(_listed(asset) for asset in brief.assets if asset.data)
     # What the instances of a stratum share goes first, as context.
-    headline, _, task = brief.prompt.partition("\n\n")
-    return f"{instance.spec.family}\n\n{task.rstrip()}\n\n{headline}\n{files}".rstrip()
+    first, task = split_headline(brief.prompt)
+    return f"{instance.spec.family}\n\n{task.rstrip()}\n\n{first}\n{files}".rstrip()
 
 
 def _listed(asset: Asset) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from analysis.files import write_whole
 from generators.catalog import Catalog
 from generators.seed import Seed
+from generators.title import split_headline
 from generators.yaml_lines import Place
 from harness.episode import Mode
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
@@ -321,13 +322,14 @@ def entropy_of(protocol: Protocol) -> Entropy:
 
 def _identify_in(catalog: Catalog) -> Identify:
     """Return a function from a seed to the name of its instance. Instances that an agent cannot
-    distinguish get the name of the first of them, so that the draw takes them for one: a question
-    with few variables must not be asked in both arms."""
+    distinguish but by their titles get the name of the first of them, so that the draw takes them
+    for one: a question with few variables must not be asked in both arms."""
     first: dict[str, str] = {}
 
     def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
         instance = catalog.family(name, version).generate(difficulty, Seed(seed))
-        return first.setdefault(instance.brief.digest, instance.id)
+        _, task = split_headline(instance.brief.prompt)
+        return first.setdefault(replace(instance.brief, prompt=task).digest, instance.id)
 
     return identify
 

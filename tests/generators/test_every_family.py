@@ -14,6 +14,7 @@ from generators.errors import GeneratorError
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
 from generators.task import TaskInstance
+from generators.title import split_headline
 from generators.validation.overlap import fingerprints
 from generators.validation.programs import with_printed
 from generators.validation.result import NULL_SCORE, SOLVER_SCORE
@@ -182,9 +183,15 @@ def test_the_truth_survives_json(stratum):
 
 
 def test_the_brief_holds_no_key(stratum):
-    """The prompt is the stratum's; what differs between instances is in the files alone."""
+    """The prompt is the stratum's, but for title, marker and the names of the files; what else
+    differs between instances is in the files alone."""
     one, other = stratum.instances[:2]
-    assert one.brief.prompt == other.brief.prompt
+    (first, task), (another, same) = (split_headline(each.brief.prompt) for each in (one, other))
+    assert first == f"{one.title} ({one.marker} series)" != another
+    for each in (one, other):
+        assert all(asset.path in each.brief.prompt for asset in each.brief.assets)
+    list_begins = "The input files: "
+    assert task.partition(list_begins)[0] == same.partition(list_begins)[0]
     assert one.brief.answer_schema == other.brief.answer_schema
 
 

@@ -113,7 +113,7 @@ print(digest.hexdigest())
 """
 # What the library's samples of one seed are, for good: a change is a new version of how they are
 # drawn (prepare.VERSION).
-_GOLDEN = "6e939566c477199f55ea5b0485cedf16d3ada58365488e11ae55d94dcbd2efc7"
+_GOLDEN = "acbfa4897b2909a13a8445d00f2cfae966d373c602d6e40e7980e0bfbc050a21"
 
 
 def test_the_bytes_are_those_on_record_in_any_process():

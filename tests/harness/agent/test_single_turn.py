@@ -102,7 +102,7 @@ def test_the_refusal_says_what_takes_how_much() -> None:
         fit_context(made, ContextWindow(1000, 500))
     assert f"about {made.tokens:,} tokens" in str(refused.value)
     assert (
-        "2 pictures) and 500 for the reply and to spare; the context of the model is 1,000"
+        "8 pictures) and 500 for the reply and to spare; the context of the model is 1,000"
         in str(refused.value)
     )
 
@@ -201,7 +201,7 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     circles = instance("count_circles")
     key = json.dumps(INSTALLED.family("count_circles").key(circles.truth))
     with serve(completion(f"Counted.\n<answer>\n{key}\n</answer>")) as served:
-        given = pin("openai", base_url=served.url, context=8000)
+        given = pin("openai", base_url=served.url, context=16_000)
         model = build_model(given, {"OPENAI_API_KEY": "sk"})
         cell = dataclasses.replace(CELL, instance=circles.id)
         episode = run_attempt(
@@ -214,7 +214,7 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     assert served.faults == []
     assert not request.get("tools")
     parts = [part for m in request["messages"] for part in m["content"] if isinstance(part, dict)]
-    assert [part["type"] for part in parts].count("image_url") == 2
+    assert [part["type"] for part in parts].count("image_url") == 8
     assert grade_episode(circles, episode).score == 1.0
     assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
 

@@ -231,8 +231,8 @@ UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         "`looks: ",
     ),
     "too few runs": (
-        (("target_gap: 0.4", "target_gap: 0.21"),),
-        "5: seeds_per_arm: 21 points",
+        (("target_gap: 0.4", "target_gap: 0.15"),),
+        "5: seeds_per_arm: 15 points",
         "`replicates: ",
     ),
     "fewer than eight control runs": (
