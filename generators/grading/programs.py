@@ -48,8 +48,9 @@ def _prints(check: Any) -> Iterator[Prints]:
     if isinstance(check, Prints):
         yield check
     elif isinstance(check, tuple):
-        for each in check:
-            yield from _prints(each)
+        if check and is_dataclass(check[0]):  # not the thousands of values of a list
+            for each in check:
+                yield from _prints(each)
     elif is_dataclass(check):
         for field in fields(check):
             yield from _prints(getattr(check, field.name))

@@ -11,6 +11,7 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
+from generators.grading import hidden_inputs
 from generators.yaml_lines import Place, key_of
 from harness.build_model import build_model
 from harness.episode import Mode
@@ -25,6 +26,7 @@ from study.protocol import (
     PANEL,
     Faults,
     Protocol,
+    Task,
     design_shortfalls,
     draw_faults,
     examine_protocol,
@@ -39,6 +41,7 @@ from study.readiness.later_refusals import (
     price_faults,
 )
 from study.readiness.target_power import LEAST_POWER, find_power, find_remedies, points
+from study.sweeps import example_of
 from study.workspace import Study, on_this_machine
 
 Watch = Callable[[str, int, int], None]  # what, done, of
@@ -179,16 +182,27 @@ def _missing_here(study: Study, environment: Mapping[str, str]) -> Faults:
 
 
 def _sandbox_errors(protocol: Protocol) -> Faults:
-    """Yield models whose programs would run in a sandbox that does not isolate."""
+    """Yield models whose programs would run in a sandbox that does not isolate: what an agent runs,
+    and the programs of answers."""
+    if protocol.sandbox.kind != "local":
+        return
     for place, pin in _buyers(protocol):
-        runs_nothing = isinstance(pin, JudgePin) or pin.provider == "agent_server"
-        agentic = [task for task in protocol.tasks_of(pin.name) if task.mode is Mode.AGENTIC]
-        if protocol.sandbox.kind == "local" and agentic and not runs_nothing:
+        tasks = () if isinstance(pin, JudgePin) else protocol.tasks_of(pin.name)
+        own = [task for task in tasks if pin.provider != "agent_server" and _is_agentic(task)]
+        if own or any(_runs_programs(task, protocol) for task in tasks):
             yield (
                 place,
                 "it is not built in, and the local sandbox does not isolate what it runs: set "
                 "`sandbox: {kind: docker}`",
             )
+
+
+def _is_agentic(task: Task) -> bool:
+    return task.mode is Mode.AGENTIC
+
+
+def _runs_programs(task: Task, protocol: Protocol) -> bool:
+    return bool(hidden_inputs(example_of(task, protocol.catalog).rubric))
 
 
 def _missing_prices(study: Study) -> Faults:

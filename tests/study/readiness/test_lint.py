@@ -120,6 +120,21 @@ def test_what_a_later_step_would_refuse_is_an_error(
     assert words in errors[0].message
 
 
+def test_programs_of_answers_need_a_sandbox_that_isolates(tmp_path: Path) -> None:
+    """An agent server runs nothing in it, but hidden tests do."""
+    begin, _, rest = GOOD.partition("  remote:\n")
+    waves = rest[rest.index("waves:") :]
+    server = "{provider: agent_server, base_url: 'http://127.0.0.1:1', tree: host, retention: none}"
+    text = f"{begin}  remote: {server}\n{waves}sandbox: {{kind: local}}\n"
+
+    def errors(text: str) -> list[str]:
+        return [found.message for found in lint(tmp_path, text) if found.level == "error"]
+
+    assert errors(text) == []
+    (error,) = errors(text.replace("family: compute_average", "family: program_repair"))
+    assert "does not isolate" in error
+
+
 @pytest.mark.parametrize(
     ("text", "environment", "line", "words"),
     [
