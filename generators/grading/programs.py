@@ -34,26 +34,31 @@ class Prints:
 
 def hidden_inputs(rubric: Rubric) -> tuple[str, ...]:
     """The texts that the checks of a rubric give to the answer's program, each once."""
-    found = (check.given for part in rubric.parts for check in _prints(part.check))
+    seen: set[int] = set()
+    found = (check.given for part in rubric.parts for check in _prints(part.check, seen))
     return tuple(dict.fromkeys(found))
 
 
 def needs_runs(check: Any) -> bool:
     """Report if a check asks what a program prints."""
-    return any(True for _ in _prints(check))
+    return any(True for _ in _prints(check, set()))
 
 
-def _prints(check: Any) -> Iterator[Prints]:
-    """The check, or the checks inside it, that ask what a program prints."""
+def _prints(check: Any, seen: set[int]) -> Iterator[Prints]:
+    """The check, or the checks inside it, that ask what a program prints; without those whose ids
+    were seen before, since hundreds of parts share their gates."""
+    if id(check) in seen:
+        return
+    seen.add(id(check))
     if isinstance(check, Prints):
         yield check
     elif isinstance(check, tuple):
         if check and is_dataclass(check[0]):  # not the thousands of values of a list
             for each in check:
-                yield from _prints(each)
+                yield from _prints(each, seen)
     elif is_dataclass(check):
         for field in fields(check):
-            yield from _prints(getattr(check, field.name))
+            yield from _prints(getattr(check, field.name), seen)
 
 
 def program_of(answer: Answer) -> bytes | None:
