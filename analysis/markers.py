@@ -157,8 +157,9 @@ class MarkerRates:
 
 
 def marker_rates(plan: Plan, models: int) -> MarkerRates:
-    """The rates of a plan with so many models at each look. One of a look is called first if its p
-    is at most their share of alpha, as Holm's method has it, and models err independently."""
+    """Exact rates for this number of tested models at each look, with independent errors. Holm's
+    first step compares the smallest p of a look with alpha / models, and every false alarm begins
+    with it."""
     asked = plan.seeds_per_arm * len(plan.strata)
     alpha = marker_alpha(plan) / models
     size = marker_power(asked, 0.0, alpha)

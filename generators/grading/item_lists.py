@@ -143,9 +143,9 @@ class ItemRecall(_ItemCheck):
 
 
 @dataclass(frozen=True, slots=True)
-class ItemsNear(_ItemCheck):
-    """For at least ``share`` of the items, the field is a number within ``tolerance`` of the
-    true value, relative to it (R8e). ``source`` names the truth's table."""
+class _ItemNumbers(_ItemCheck):
+    """For at least ``share`` of the items, the field is a number within the tolerance of the true
+    value (R8e). ``source`` names the truth's table."""
 
     ids: tuple[str, ...]
     field: str
@@ -154,27 +154,9 @@ class ItemsNear(_ItemCheck):
     share: float = 0.5
     source: str = ""
 
-    def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Report if the items meet the check."""
-        numbers = (as_number(_field(items, name, self.field)) for name in self.ids)
-        near = sum(
-            number is not None and abs(number - value) <= self.tolerance * abs(value)
-            for number, value in zip(numbers, self.values, strict=True)
-        )
-        return bool(self.ids) and near >= self.share * len(self.ids)
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsWithin(_ItemCheck):
-    """For at least ``share`` of the items, the field is a number within ``tolerance`` of the true
-    value, in its own unit (R8e). ``source`` names the truth's table."""
-
-    ids: tuple[str, ...]
-    field: str
-    values: tuple[float, ...]
-    tolerance: float
-    share: float = 0.5
-    source: str = ""
+    @abstractmethod
+    def reach(self, value: float) -> float:
+        """The largest error of a number beside this true value."""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
         """Report if the items meet the check."""
@@ -186,8 +168,26 @@ class ItemsWithin(_ItemCheck):
         return tuple(
             at
             for at, (number, value) in enumerate(zip(numbers, self.values, strict=True))
-            if number is not None and abs(number - value) <= self.tolerance
+            if number is not None and abs(number - value) <= self.reach(value)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsNear(_ItemNumbers):
+    """The tolerance is relative to the true value."""
+
+    def reach(self, value: float) -> float:
+        """The largest error of a number beside this true value."""
+        return self.tolerance * abs(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsWithin(_ItemNumbers):
+    """The tolerance is in the field's own unit."""
+
+    def reach(self, value: float) -> float:
+        """The largest error of a number beside this true value."""
+        return self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
