@@ -23,7 +23,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
 
 Array = NDArray[np.float64]
 
-DECIMALS = 6
+DECIMALS = 8
 _STEP = 1e-4  # of the differences that make the Hessian from the gradient, in units of scale
 _CONVERGED = 1e-10  # length of a Newton step, in units of scale
 _MOST_STEPS = 200

@@ -224,8 +224,9 @@ _FIRST_ANGLE, _SWEEP = 225.0, 270.0  # degrees: where 0 T stands, and from there
 
 
 def draw_field(detector: Detector) -> Pixels:
-    """A needle on a round scale."""
+    """A needle on a round scale, with the gauge's own number."""
     page = _page(_gauge().copy())
+    page.text(_DIAL[0], _DIAL[1] + 190, f"gauge {detector.gauge}", "mm")
     page.line([_DIAL, _on_dial(detector.field, _NEEDLE)], _RED, 3)
     page.disc(*_DIAL, 12, _BLACK)
     return _reduce(page)

@@ -147,7 +147,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             key,
             "SR",
             weight,
-            f"The answer states {what} from {{{name}_low:.6f}} to {{{name}_high:.6f}} (the "
+            f"The answer states {what} from {{{name}_low:.8f}} to {{{name}_high:.8f}} (the "
             f"reference fit finds {{{name}:.4f}}).",
             number_between(path, f"{name}_low", f"{name}_high", read),
             "fit",

@@ -43,19 +43,22 @@ from generators.stream import Stream
 
 _MASS_DECIMALS = 10
 _PARTICLE_DECIMALS = 6
+_GAUGES = (1_000_000, 9_999_999)
 
 Momentum = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Radii of the tracker's layers and of the calorimeter (m), the field along +z (T), and the
-    gain of each module of the calorimeter (MeV per count), all as the pictures show them."""
+    """Radii of the tracker's layers and of the calorimeter (m), the field along +z (T), the gain
+    of each module of the calorimeter (MeV per count), and the number on the field's gauge, all as
+    the pictures show them."""
 
     layers: tuple[float, ...]
     calorimeter: float
     field: float
     gains: tuple[float, ...]
+    gauge: int
 
     def module(self, phi: float) -> int:
         """The index of the module at this azimuth; module 1 begins at zero."""
@@ -151,7 +154,9 @@ def draw_detector(parameters: Parameters, streams: Streams) -> Detector:
         for index in range(parameters.modules)
     )
     field = round(streams.at("field").uniform(*FIELDS), 3)
-    return Detector(tuple(layers), calorimeter, field, tuple(gains))
+    # A needle alone would look the same in two of fifty instances.
+    gauge = streams.at("gauge").integer(*_GAUGES)
+    return Detector(tuple(layers), calorimeter, field, tuple(gains), gauge)
 
 
 def draw_particle(parameters: Parameters, streams: Streams, attempt: int = 0) -> Particle:

@@ -18,7 +18,7 @@ from generators.task import GroundTruth, TruthTable
 if TYPE_CHECKING:
     from generators.physics.invariant_mass_reconstruction.sample import Sample
 
-_INTERVAL_DECIMALS = 6
+_INTERVAL_DECIMALS = 8
 
 
 def make_truth(parameters: Parameters, sample: Sample, graded: tuple[int, ...]) -> GroundTruth:

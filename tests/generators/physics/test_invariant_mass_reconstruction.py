@@ -281,7 +281,7 @@ def test_a_pair_that_never_reaches_the_calorimeter_fails_loudly():
 
 
 def test_each_guard_on_an_electron_refuses_what_it_names():
-    detector = Detector((0.05, 0.55), 1.5, 1.0, (10.0,))
+    detector = Detector((0.05, 0.55), 1.5, 1.0, (10.0,), 1_234_567)
     least = REACH * detector.field * detector.calorimeter
 
     def is_seen(pt, eta):
@@ -567,7 +567,7 @@ def test_the_graded_pairs_are_of_both_kinds_and_measured_well():
 
 def test_a_fitted_momentum_is_that_of_the_lepton_up_to_the_errors():
     """Exact hits give it back, for either charge and wherever the track goes."""
-    detector = Detector((0.3, 0.5, 0.7, 0.9), 1.4, 2.5, (10.0,))
+    detector = Detector((0.3, 0.5, 0.7, 0.9), 1.4, 2.5, (10.0,), 1_234_567)
     for momentum in ((3.0, 0.2, 1.0), (-1.0, -0.6, -1.2), (0.1, -9.0, 4.0)):
         for turn in (1, -1):
             lepton = Lepton(momentum, 0.0, turn)
@@ -581,7 +581,9 @@ def test_a_fitted_momentum_is_that_of_the_lepton_up_to_the_errors():
 
 # --- pictures
 
-SHOWN = Detector((0.247, 0.372, 0.481, 0.638, 0.9), 1.291, 3.137, (5.03, 17.97, 9.9, 12.34))
+SHOWN = Detector(
+    (0.247, 0.372, 0.481, 0.638, 0.9), 1.291, 3.137, (5.03, 17.97, 9.9, 12.34), 1_234_567
+)
 
 
 def test_pictures_are_of_one_size_in_bytes_and_pixels():
