@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +24,7 @@ from generators.grading import (
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import Family, TaskInstance
-from generators.validation.programs import with_printed
+from generators.validation.programs import run_trusted, with_printed
 
 BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
 PERTURBED_RATE = 0.1  # of the numbers of its answer, the perturbed key has wrong
@@ -97,7 +95,7 @@ def key_misfits(family: Family, instance: TaskInstance) -> tuple[str, ...]:
 
 
 def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
-    """Return the answer of the reference solver, run as a program of its own on the files alone.
+    """Return the answer of the reference solver, run in a process of its own on the files alone.
 
     Raises GeneratorError if it fails or writes no answer.
     """
@@ -107,21 +105,14 @@ def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(asset.data)
         try:
-            ended = subprocess.run(
-                [sys.executable, "-I", "-c", family.solver()],
-                cwd=folder,
-                capture_output=True,
-                timeout=_SOLVER_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+            _, error = run_trusted(family.solver(), ("",), _SOLVER_SECONDS, folder)
+        except TimeoutError:
             raise GeneratorError(
                 f"the solver of {family.name} took more than {_SOLVER_SECONDS} s"
             ) from None
         written = Path(folder, "answer.json")
-        if ended.returncode != 0 or not written.is_file():
-            last = ended.stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1]
-            raise GeneratorError(f"the solver of {family.name} wrote no answer: {last}")
+        if error is not None or not written.is_file():
+            raise GeneratorError(f"the solver of {family.name} wrote no answer: {error}")
         answer = parse_answer("", written.read_bytes())
         return answer and answer.with_files(dict(_files_of(answer, Path(folder))))
 

@@ -54,7 +54,7 @@ from generators.validation.scores import (
 )
 from generators.validation.truth_leaks import LEAK_INSTANCES, LeakSearch
 
-NULL_SEEDS = 40  # the mean of the luckiest guess of any family then errs by 0.03 (1 σ) at most
+NULL_SEEDS = 60  # the mean of the luckiest guess of any family then errs by 0.03 (1 σ) at most
 
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 Watch = Callable[[str, int, int], None]  # what, done, of

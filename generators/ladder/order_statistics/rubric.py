@@ -41,12 +41,12 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
 
 
 def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
-    """By name: nothing, every number to every question, the middle of the range, its ends, the
-    middle rank, and numbers that run through the range."""
+    """By name: nothing, numbers from the whole range to every question, the middle of the range,
+    its ends, the middle rank, and numbers that run through the range."""
     ids = question_ids(parameters.questions)
     low, high = parameters.low, parameters.high
-    every = ((id, number) for id in ids for number in range(low, high + 1))
     step = (high - low) // len(ids)
+    every = ((id, number) for id in ids for number in range(low, high + 1, max(1, step // 10)))
     constants = {"prior": (low + high) // 2, "least": low, "greatest": high}
     constants["middle rank"] = (parameters.length + 1) // 2
     return {

@@ -47,23 +47,22 @@ def scale(pixels: Any, keep: slice) -> Any:
     return np.clip((pixels[keep] - (low + high) / 2) / half, -1.0, 1.0)
 
 
-def misfit(a: Any, b: Any) -> float:
-    """The mean square of s + c² − t·c at the best c, with s = a² + b² − 1 and t = 2ab."""
+def misfits(a: Any, b: Any) -> Any:
+    """Of each row of a and b, the mean square of s + c² − t·c at the best c, with
+    s = a² + b² − 1 and t = 2ab."""
     s, t = a * a + b * b - 1.0, 2.0 * a * b
     c = np.linspace(-0.9, 0.9, 181)
     # Multiplied out, so that each mean is taken once for all c.
-    even = np.mean(s * s) + (np.mean(t * t) + 2.0 * np.mean(s)) * c**2 + c**4
-    odd = 2.0 * np.mean(s * t) * c + 2.0 * np.mean(t) * c**3
-    return float(np.min(even - odd))
+    ss, st, tt = (np.mean(u * v, axis=1)[:, None] for u, v in ((s, s), (s, t), (t, t)))
+    s, t = np.mean(s, axis=1)[:, None], np.mean(t, axis=1)[:, None]
+    return np.min(ss + (tt + 2.0 * s) * c**2 + c**4 - 2.0 * st * c - 2.0 * t * c**3, axis=1)
 
 
 def read_ratio(picture: Path | IO[bytes]) -> tuple[int, int]:
     """Cycles of the supply and of the reference in the picture, in lowest terms."""
-    x, y = read_curve(picture)
-    angle_x, angle_y = np.arccos(x), np.arccos(y)
-    a = [np.cos(q * angle_x) for q in range(MOST + 1)]
-    b = [np.cos(p * angle_y) for p in range(MOST + 1)]
-    return min(RATIOS, key=lambda ratio: misfit(a[ratio[0]], b[ratio[1]]))
+    a, b = (np.cos(np.outer(np.arange(MOST + 1), np.arccos(axis))) for axis in read_curve(picture))
+    rows, columns = np.transpose(RATIOS)
+    return RATIOS[int(np.argmin(misfits(a[rows], b[columns])))]
 
 
 def find_coil(hertz: float, coils: Coils) -> str:

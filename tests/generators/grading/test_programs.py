@@ -15,7 +15,7 @@ from generators.grading.programs import (
 )
 from generators.grading.rubric import Metarubric, check_answer, fill_rubric
 from generators.task import TruthTable
-from generators.validation.programs import with_printed
+from generators.validation.programs import run_trusted, with_printed
 
 NAMED = ValueEquals(("task",), "t")
 RUBRIC = fill_rubric(
@@ -82,6 +82,13 @@ def test_the_program_stands_in_the_block_or_in_the_file_that_it_names() -> None:
     assert program_of(Answer({"program": ["print(2)"], "program_file": 3}, files)) is None
     assert program_of(Answer({"program": "#" * (MAX_PROGRAM_BYTES + 1)})) is None
     assert program_of(Answer({"program": "print('\ud800')"})) == b"print('?')"
+
+
+def test_a_program_that_does_not_end_is_ended_and_the_next_one_runs() -> None:
+    with pytest.raises(TimeoutError, match=r"more than 0\.5 s"):
+        run_trusted("while True: pass", ("",), 0.5)
+    assert run_trusted("print(input())", ("a", "b"), 60) == ({"a": "a\n", "b": "b\n"}, None)
+    assert run_trusted("print(1)\n1 / 0", ("",), 60) == ({}, "ZeroDivisionError: division by zero")
 
 
 def test_files_and_what_was_printed_stand_side_by_side() -> None:
