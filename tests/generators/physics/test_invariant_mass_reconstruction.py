@@ -724,9 +724,9 @@ def test_final_intervals_are_of_the_reference_fit_and_printed_as_graded(difficul
     for name, key in FITTED.items():
         assert getattr(again, name) == found[name]
         half = 1.5 * getattr(again, f"sigma_{name}") + tolerance * found[name]
-        assert found[f"{name}_low"] == pytest.approx(found[name] - half, abs=1e-6)
-        assert found[f"{name}_high"] == pytest.approx(found[name] + half, abs=1e-6)
-        assert f"from {found[f'{name}_low']:.6f} to {found[f'{name}_high']:.6f}" in texts[key]
+        assert found[f"{name}_low"] == pytest.approx(found[name] - half, abs=1e-8)
+        assert found[f"{name}_high"] == pytest.approx(found[name] + half, abs=1e-8)
+        assert f"from {found[f'{name}_low']:.8f} to {found[f'{name}_high']:.8f}" in texts[key]
 
 
 def test_as_many_events_are_graded_as_meant_and_the_key_passes_all():
