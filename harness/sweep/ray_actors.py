@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -157,6 +159,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     logs = logger.isEnabledFor(logging.INFO)
     if logs:  # the processes of a cluster that is started here inherit it
         os.environ[LOG_LEVEL] = str(logger.getEffectiveLevel())
+    at_end = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address or "local",
@@ -176,6 +179,8 @@ def ray_session(address: str | None) -> Iterator[None]:
             f"no Ray cluster answers at {address}: {reason} "
             "(give --address HOST:6379, or none to start one here)"
         ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, at_end)  # Ray has put handlers of its own in its place
     # Ray reports dead nodes on standard output, which is for our results.
     with redirect_stdout(sys.stderr):
         try:

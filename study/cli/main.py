@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,9 +63,14 @@ class Commands(click.Group):
         return list(self.commands)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run the program, on a terminal or pipe of any encoding."""
+        """Run the program, on a terminal or pipe of any encoding. SIGTERM, by which schedulers end
+        programs, interrupts it as Ctrl-C does."""
         replace_in_streams()
-        return super().main(*arguments, **options)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            return super().main(*arguments, **options)
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the program's own options."""

@@ -126,6 +126,23 @@ def test_a_killed_sweep_goes_on_without_losing_or_repeating_an_episode(tmp_path:
     assert verify_study(study.store, study.identities()).holds
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_told_to_end_says_so_in_one_line_and_goes_on_later(
+    tmp_path: Path, number: int
+) -> None:
+    study = make_study(tmp_path / "study", 20)
+    process = start_sweep(study)
+    wait_for_results(study, process, 5)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    *_, last = err.splitlines()
+    assert last == "interrupted; finished work is kept: run the same command again"
+    assert "SIGTERM" not in err
+    assert finish(start_sweep(study))["closed"]["finished"] == 80
+
+
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A head that does no work and two worker nodes, all real raylets."""

@@ -114,7 +114,8 @@ def test_an_altered_object_is_a_failed_integrity_check(folder: Path) -> None:
     assert json.loads(result.stdout)["problems"]
 
 
-def test_an_interrupted_command_ends_with_130(folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_ends_with_130(folder: Path, number: int) -> None:
     (folder / "study.yaml").write_text(STUDY.replace("arm: 2", "arm: 200000"))
     words = ("-v", "draw", "--study", str(folder), "--underpowered", SMALLNESS)
     started = subprocess.Popen(
@@ -129,7 +130,7 @@ def test_an_interrupted_command_ends_with_130(folder: Path) -> None:
     assert started.stderr is not None
     try:
         assert any("drawing 400000 seeds" in line for line in started.stderr)
-        started.send_signal(signal.SIGINT)
+        started.send_signal(number)
         err = started.stderr.read()
     finally:
         started.kill()
