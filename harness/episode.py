@@ -53,6 +53,7 @@ class Cell:
     model: str
     replicate: int
     mode: Mode = Mode.AGENTIC
+    key: str = field(default="", repr=False)  # of what is written of it; with a lease only
 
 
 @dataclass(frozen=True, slots=True)

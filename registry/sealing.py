@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import bech32
 import pyrage
 from pyrage import x25519
 
@@ -63,6 +64,15 @@ def new_identity() -> tuple[str, str]:
 def recipient_of(identity: str) -> str:
     """The public key of an identity. Raises RegistryError."""
     return str(_identity(identity, "identity").to_public())
+
+
+def derive_identity(identity: str, name: str) -> str:
+    """The identity of this name that only an identity's owner can compute, and from which that
+    cannot be computed: HKDF with SHA-256 (RFC 5869), as an age secret key."""
+    extracted = hmac.digest(b"dosimeter/derived-identity", identity.encode(), "sha256")
+    derived = hmac.digest(extracted, name.encode() + b"\x01", "sha256")
+    words = bech32.convertbits(derived, 8, 5) or []  # None only for what is no bytes
+    return bech32.bech32_encode("age-secret-key-", words).upper()
 
 
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:

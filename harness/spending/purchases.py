@@ -277,7 +277,7 @@ def _attempt_of(key: str) -> int:
 
 def read_episode_spends(
     store: Store,
-    identities: tuple[str, ...],
+    identities_of: Callable[[Cell], tuple[str, ...]],
     cells: Iterable[Cell],
     models: Mapping[str, PricedModel],
 ) -> Iterator[tuple[Cell, Spend]]:
@@ -286,7 +286,7 @@ def read_episode_spends(
 
     def spend_on(cell: Cell) -> Spend:
         model = models[cell.model]
-        usages = read_episode_usages(store, identities, cell.episode, model.provider)
+        usages = read_episode_usages(store, identities_of(cell), cell.episode, model.provider)
         return sum_spend(usages, model.price)
 
     priced = [cell for cell in cells if cell.model in models and models[cell.model].price]

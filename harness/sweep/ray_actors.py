@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -49,28 +49,44 @@ _LOST = (
 
 
 class Coordinator:
-    """Ray actor that leases a run's owed cells. It rebuilds itself from the store."""
+    """Ray actor that leases a run's owed cells, once its driver has opened it: again after Ray has
+    restarted it. It rebuilds itself from the store, and alone on the cluster has the run's key."""
 
     def __init__(self, silence_seconds: float, max_failures: int) -> None:
-        # Ray stores the arguments of an actor's constructor, on some clusters on disk. The context
-        # holds the run's key, so it comes with the calls instead, which Ray does not store.
+        # Ray stores the arguments of an actor's constructor, on some clusters on disk.
         begin_process()
         self._silence_seconds = silence_seconds
         self._max_failures = max_failures
         self._opened: LeaseBook | None = None
+        self._context: RunContext | None = None
+
+    def open(self, context: RunContext, run_identity: str) -> None:
+        """Open the lease book. Raises HarnessError, RegistryError.
+
+        The key is an argument of its own, since Ray puts a large argument, as the context may be,
+        into its object store."""
+        if self._opened is None:
+            self._context = replace(context, run_identity=run_identity)
+            self._opened = self._book(self._context)
 
     def lease(
-        self, context: RunContext, worker: str, count: int, holding: frozenset[str]
+        self, worker: str, count: int, holding: frozenset[str]
     ) -> tuple[tuple[Cell, ...], bool]:
-        """Return cells to work on, and whether the run is over for this worker."""
-        book = self._book(context)
+        """Return cells to work on, each with its key, and whether the run is over for this
+        worker."""
+        book, context = self._opened, self._context
+        if book is None or context is None:
+            return (), False
         # Few at a time: a large answer would pass through Ray's object store, which may spill.
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
-        return cells, not cells and (book.progress().done or book.stalled())
+        leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
+        return leased, not cells and (book.progress().done or book.stalled())
 
-    def report(self, context: RunContext, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
-        """Record how a worker's leases ended."""
-        self._book(context).report(worker, outcomes, time.monotonic())
+    def report(self, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
+        """Record how a worker's leases ended. What finished is in the store for a book that is not
+        open yet."""
+        if self._opened is not None:
+            self._opened.report(worker, outcomes, time.monotonic())
 
     def hear(self, worker: str) -> None:
         """Record a heartbeat."""
@@ -82,32 +98,30 @@ class Coordinator:
         if self._opened is not None:
             self._opened.release(worker)
 
-    def progress(self, context: RunContext) -> Progress:
-        """Count the cells by state."""
-        return self._book(context).progress()
+    def progress(self) -> Progress | None:
+        """Count the cells by state; None if it is to be opened."""
+        return None if self._opened is None else self._opened.progress()
 
     def _book(self, context: RunContext) -> LeaseBook:
-        if self._opened is None:
-            store = open_store(context.store)
-            key = worklist_key(context.run_recipient)
-            cells = CELLS_CODEC.read(store, key, (context.run_identity,))
-            prefix = len(RESULTS)
-            finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
-            budget = open_budget(cells, finished, store, context)
+        store = open_store(context.store)
+        key = worklist_key(context.run_recipient)
+        cells = CELLS_CODEC.read(store, key, (context.run_identity,))
+        prefix = len(RESULTS)
+        finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
+        budget = open_budget(cells, finished, store, context)
 
-            def recount(cell: Cell) -> Spend:
-                return count_spend(cell, store, context) or Spend()
+        def recount(cell: Cell) -> Spend:
+            return count_spend(cell, store, context) or Spend()
 
-            self._opened = LeaseBook(
-                cells,
-                finished,
-                self._silence_seconds,
-                self._max_failures,
-                budget,
-                recount,
-                [pin.name for pin in context.models if uses_batches(pin)],
-            )
-        return self._opened
+        return LeaseBook(
+            cells,
+            finished,
+            self._silence_seconds,
+            self._max_failures,
+            budget,
+            recount,
+            [pin.name for pin in context.models if uses_batches(pin)],
+        )
 
 
 class Worker:
@@ -118,7 +132,8 @@ class Worker:
         self._name = name
 
     def work(self, coordinator: Any, context: RunContext) -> int:
-        """Serve the worker process until the run is over; return how many cells it finished."""
+        """Serve the worker process until the run is over; return how many cells it finished. The
+        context is without the run's key."""
         with open_worker_process(context) as link:
             while True:
                 try:
@@ -133,7 +148,7 @@ class Worker:
                     coordinator.hear.remote(self._name)
                 else:  # lease or report
                     method = getattr(coordinator, kind)
-                    link.send(ray.get(method.remote(context, self._name, *arguments)))
+                    link.send(ray.get(method.remote(self._name, *arguments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +234,11 @@ def run_sweep(
             workers = _Workers(context, options, coordinator)
             try:
                 while workers.wait(POLL_SECONDS):
-                    watch(_ask(coordinator.progress.remote(context)))
+                    watch(_progress(coordinator, context))
             except BaseException:
                 workers.dismiss()
                 raise
-            progress: Progress = _ask(coordinator.progress.remote(context))
+            progress = _progress(coordinator, context)
         finally:
             ray.kill(coordinator)
         watch(progress)
@@ -245,13 +260,26 @@ def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
             max_concurrency=1,
         ).remote(options.silence_seconds, options.max_failures)
         try:
-            _ask(coordinator.progress.remote(context))
+            _progress(coordinator, context)
         except CoordinatorLost:
             if time.monotonic() > deadline:
                 raise
             time.sleep(POLL_SECONDS)  # of a driver just killed; Ray is ending it
         else:
             return coordinator
+
+
+def _progress(coordinator: Any, context: RunContext) -> Progress:
+    """The coordinator's progress; it is opened first if it is not. Raises its error, and
+    CoordinatorLost."""
+    while (progress := _ask(coordinator.progress.remote())) is None:
+        _ask(coordinator.open.remote(_without_key(context), context.run_identity))
+    counted: Progress = progress
+    return counted
+
+
+def _without_key(context: RunContext) -> RunContext:
+    return replace(context, run_identity="")
 
 
 def _ask(call: Any) -> Any:
@@ -310,7 +338,7 @@ class _Workers:
         self._at_work.clear()
 
     def _replace(self, name: str, error: RayActorError) -> None:
-        finished = _ask(self._coordinator.progress.remote(self._context)).finished
+        finished = _progress(self._coordinator, self._context).finished
         self._deaths = self._deaths + 1 if finished == self._finished else 1
         self._finished = finished
         logger.warning("worker %s died, number %d since a cell was finished", name, self._deaths)
@@ -332,6 +360,6 @@ class _Workers:
             resources={"sandbox": 1} if self._clustered else None,
             scheduling_strategy="SPREAD",
         ).remote(name)
-        call = worker.work.remote(self._coordinator, self._context)
+        call = worker.work.remote(self._coordinator, _without_key(self._context))
         self._at_work[call] = (name, worker)
         logger.info("started worker %s", name)

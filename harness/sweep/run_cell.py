@@ -45,6 +45,7 @@ from harness.sweep.leases import LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.provenance import code_digest
+from registry.sealing import derive_identity, recipient_of
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
@@ -60,7 +61,7 @@ class RunContext:
     store: str  # uri
     recipients: tuple[str, ...]  # the study's
     run_recipient: str
-    run_identity: str = field(repr=False)
+    run_identity: str = field(repr=False)  # "" in a worker, to which a cell brings its own key
     models: tuple[ModelPin, ...]
     sandbox: str  # "docker" or "local"
     runtime: str
@@ -81,8 +82,16 @@ class RunContext:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The recipients that may read the run's objects."""
+        """The recipients that may read what the run writes of more than one cell."""
         return (*self.recipients, self.run_recipient)
+
+    def identities_of(self, cell: Cell) -> tuple[str]:
+        """The key that opens what the run has written of a cell, and of no other."""
+        return (cell.key or derive_identity(self.run_identity, cell.episode),)
+
+    def readers_of(self, cell: Cell) -> tuple[str, ...]:
+        """The recipients that may read what the run writes of a cell."""
+        return (*self.recipients, *map(recipient_of, self.identities_of(cell)))
 
     @property
     def priced(self) -> dict[str, PricedModel]:
@@ -178,7 +187,7 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
     price is unknown. Raises RegistryError."""
     if context.limits is None:
         return None
-    spends = read_episode_spends(store, (context.run_identity,), [cell], context.priced)
+    spends = read_episode_spends(store, context.identities_of, [cell], context.priced)
     return next((spend for _, spend in spends), None)
 
 
@@ -191,7 +200,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
         episode = _run_attempt(cell, instance, number, inherited, bench, now)
         key = attempt_key(cell.episode, number)
-        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers):
+        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers_of(cell)):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         attempts.append(episode)
     if attempts[-1].stop is StopReason.FAILED:
@@ -210,7 +219,7 @@ def open_budget(
     budget = Budget(context.limits, context.prices, context.allow_unknown_price)
     for model, spent in context.spent_elsewhere:
         budget.charge(model, spent)
-    for cell, spend in read_episode_spends(store, (context.run_identity,), cells, context.priced):
+    for cell, spend in read_episode_spends(store, context.identities_of, cells, context.priced):
         if spend.usd or spend.unknown:
             budget.settle(cell.model, cell.episode, spend, cell.episode in finished)
     return budget
@@ -235,7 +244,8 @@ def _run_attempt(
     context = bench.context
     pin = next(pin for pin in context.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
-    replies = ReplyStore(bench.store, charge, context.readers, (context.run_identity,))
+    readers, identities = context.readers_of(cell), context.identities_of(cell)
+    replies = ReplyStore(bench.store, charge, readers, identities)
     return run_attempt(
         AttemptRequest(
             cell,
@@ -296,7 +306,7 @@ def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Ep
     """The stored attempts in order: all but the last have failed."""
     for attempt in count(1):
         key = attempt_key(cell.episode, attempt)
-        stored = EPISODE_CODEC.find(store, key, (context.run_identity,))
+        stored = EPISODE_CODEC.find(store, key, context.identities_of(cell))
         if stored is None:
             return
         yield stored

@@ -78,7 +78,8 @@ def _buy(
     for cell in cells:
         attempt = _next_attempt(cell, study, context)
         charge = Charge(CallKind.EPISODE, payer, cell.episode, context.wave)
-        replies = ReplyStore(study.store, charge, context.readers, identities)
+        keys = context.identities_of(cell)
+        replies = ReplyStore(study.store, charge, context.readers_of(cell), keys)
         if attempt and (journal := replies.attempt(attempt)).load(0) is None:
             brief = instance_of(cell, study.protocol.catalog).brief
             name = hex_of(cell.episode)
@@ -111,7 +112,7 @@ def _next_attempt(cell: Cell, study: Study, context: RunContext) -> int:
     attempt = 1
     while True:
         key = attempt_key(cell.episode, attempt)
-        stored = EPISODE_CODEC.find(study.store, key, (context.run_identity,))
+        stored = EPISODE_CODEC.find(study.store, key, context.identities_of(cell))
         if stored is None:
             return attempt
         if stored.replies:

@@ -10,7 +10,10 @@ import threading
 import traceback
 from pathlib import Path
 
+import bech32
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +25,7 @@ from registry.sealing import (
     commitments_of,
     decrypt,
     decrypt_lines,
+    derive_identity,
     encrypt,
     new_identity,
     open_entries,
@@ -48,6 +52,26 @@ def test_each_recipient_can_open_and_nobody_else(data: bytes) -> None:
     assert decrypt(sealed, [OTHER], "x") == data
     with pytest.raises(RegistryError, match="x: not sealed to the key given"):
         decrypt(sealed, [new_identity()[0]], "x")
+
+
+def test_a_derived_key_is_of_its_name_and_its_owner() -> None:
+    one = derive_identity(IDENTITY, "sha256:aa")
+    assert decrypt(encrypt(b"x", [recipient_of(one)]), [one], "x") == b"x"
+    assert one == derive_identity(IDENTITY, "sha256:aa")
+    others = {derive_identity(OTHER, "sha256:aa"), derive_identity(IDENTITY, "sha256:ab"), IDENTITY}
+    assert len(others - {one}) == 3
+    with pytest.raises(RegistryError, match="not sealed to the key given"):
+        decrypt(encrypt(b"x", [recipient_of(one)]), [IDENTITY], "x")
+
+
+def test_derived_keys_are_hkdf_and_bech32() -> None:
+    """RFC 5869 in another's words, and age's own reading of the key."""
+    derived = HKDF(SHA256(), 32, b"dosimeter/derived-identity", b"sha256:aa").derive(
+        IDENTITY.encode()
+    )
+    _, words = bech32.bech32_decode(derive_identity(IDENTITY, "sha256:aa").lower())
+    assert words is not None
+    assert bytes(bech32.convertbits(words, 5, 8, False) or []) == derived
 
 
 def test_a_wrong_key_is_told_from_tampering() -> None:

@@ -92,5 +92,5 @@ def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:
     spec = TaskSpec("count_circles", "1", "easy", ())
     cells = [Cell(EPISODE, spec, "i", Seed(bytes(32)), name, 0) for name in ("m", "free")]
     models = {"m": PricedModel("m", "openai", price), "free": PricedModel("free", "local", None)}
-    spends = list(read_episode_spends(store, (IDENTITY,), cells, models))
+    spends = list(read_episode_spends(store, lambda _: (IDENTITY,), cells, models))
     assert spends == [(cells[0], Spend(Decimal(3)))]

@@ -17,7 +17,7 @@ from harness.model import ModelRequest, Reply
 from harness.sandboxes.local import LocalSandboxes
 from harness.storage import attempt_key
 from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
-from registry.errors import BrokenPromise
+from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import ModelPin
 from registry.result_row import Status
 from registry.sealing import encrypt, new_identity
@@ -83,6 +83,20 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     assert result.status is Status.MISSING
 
 
+def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandboxes) -> None:
+    driver = bench(sandboxes)
+    other = replace(CELL, episode="sha256:" + "e1" * 32)
+    assert not run_cell(CELL, driver, noon).finished
+    assert not run_cell(other, driver, noon).finished
+    leased = replace(CELL, key=driver.context.identities_of(CELL)[0])
+    worker = replace(driver, context=replace(driver.context, run_identity=""))
+    assert leased.key not in repr(leased)
+    assert not run_cell(leased, worker, noon).finished
+    assert worker.store.exists(attempt_key(EPISODE, 2)), "it went on from the first attempt"
+    with pytest.raises(RegistryError, match="not sealed to the key given"):
+        run_cell(replace(other, key=leased.key), worker, noon)
+
+
 def test_other_instances_than_those_drawn_are_refused_quietly(sandboxes: LocalSandboxes) -> None:
     cell = replace(CELL, seed=Seed(b"\x5f" * 32))
     text = complaint(lambda: run_cell(cell, bench(sandboxes), noon), HarnessError)
@@ -102,7 +116,9 @@ def test_an_attempt_that_cannot_be_read_is_refused_quietly(
     sandboxes: LocalSandboxes, content: str
 ) -> None:
     work = bench(sandboxes)
-    work.store.put(attempt_key(EPISODE, 1), encrypt(content.encode(), (RECIPIENT,)))
+    work.store.put(
+        attempt_key(EPISODE, 1), encrypt(content.encode(), work.context.readers_of(CELL))
+    )
     text = complaint(lambda: run_cell(CELL, work, noon), BrokenPromise)
     assert "not a dosimeter/episode/1" in text
     assert_quiet(text)
