@@ -29,7 +29,7 @@ from benchmarks.episodes import NoSandboxes, owed_cells, resident_mb, workbench
 from benchmarks.openai_stub import Json, call, serve_chat, text, tool_results
 from harness.build_model import build_model
 from harness.episode import Cell
-from harness.sweep.leases import LeaseOutcome
+from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import Workbench
 from harness.sweep.worker_process import CellLocks, LeaseClient, pull
 from registry.ledger.records import ModelPin

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from harness.agent import REPLY_TOKENS, SETTINGS, ContextWindow
 from harness.errors import HarnessError, ModelUnavailable
 from harness.model import Model
-from registry.ledger import ModelPin
+from harness.spending import OWN_PROVIDERS
+from registry.ledger import JudgePin, ModelPin
 
 if TYPE_CHECKING:
     from harness.external_agents import ModelOrAgent
@@ -48,9 +49,25 @@ def _hosted(provider: str) -> type[ProviderModel]:
     return cls
 
 
-def usual_address(provider: str) -> str:
-    """Return the address of a provider's models, unless a pin names another; "" if unknown."""
-    return _hosted(provider).usual_address if provider in _HOSTED else ""
+def endpoint_of(pin: ModelPin | JudgePin) -> tuple[str, str]:
+    """Return the address that a model's requests go to and the environment variable that holds its
+    key; "" for what it has not."""
+    settings = dict(pin.settings)
+    stated = [json.loads(settings.get(name, "null")) for name in ("base_url", "api_key_env")]
+    hosted = _hosted(pin.provider) if pin.provider in _HOSTED else None
+    usual = ("", "") if hosted is None else (hosted.usual_address, hosted.key_variable)
+    address, variable = stated
+    return address or usual[0], usual[1] if variable is None else variable
+
+
+def provider_key(pin: ModelPin) -> str:
+    """Return a name that is the same for models of one account of a provider: they have address,
+    variable of the key, region and project in common. A model on this machine shares with none."""
+    if pin.provider in OWN_PROVIDERS:
+        return f"{pin.provider} {pin.name}"
+    settings, (address, variable) = dict(pin.settings), endpoint_of(pin)
+    place = (settings.get(name, "") for name in ("region", "project"))
+    return " ".join((address or pin.provider, variable, *place))
 
 
 def build_model(

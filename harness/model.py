@@ -104,12 +104,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A request that failed: its error class, the HTTP status if any, and the response's bytes."""
+    """A request that failed: its error class, the HTTP status if any, its duration, the response's
+    bytes, and the seconds that the server asked its client to wait, if it did."""
 
     kind: str
     status: int | None
     seconds: float
     raw: bytes = field(default=b"", repr=False)
+    wait: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

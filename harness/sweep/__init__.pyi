@@ -1,8 +1,10 @@
+from .governor import ModelProgress
 from .leases import Progress, WaveInstance, schedule_cells
 from .run_cell import RunContext, close_cell, instance_of, open_budget
 from .worker_process import prepare_ray
 
 __all__ = [
+    "ModelProgress",
     "Progress",
     "RunContext",
     "WaveInstance",

@@ -2,6 +2,9 @@
 
 Pure bookkeeping; the clock is passed in. A lost lease book is rebuilt from the store, so nothing
 here needs to survive: exactly-once comes from the names of the results, not from leases.
+
+Free workers are shared fairly among the models that may run. Failures of a provider hold its models
+back and count against no cell (``governor``).
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -17,6 +20,17 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell, Mode
 from harness.spending import Account, Budget, Spend
+from harness.sweep.governor import (
+    PROBE_SECONDS,
+    PROVIDER_FAILURES,
+    RATE_LIMIT,
+    REFUSED_KEY,
+    LeaseOutcome,
+    ModelProgress,
+    ProviderGate,
+    WaitReason,
+    asked_pause,
+)
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, record_body
 
@@ -86,18 +100,8 @@ def schedule_cells(
     return order.child("schedule", wave).rng().shuffle(cells)
 
 
-# Seconds before a failed cell is tried again, by the number of its failures so far.
+# Seconds before a failed cell is tried again, by the number of its own failures so far.
 _BACKOFF = (1.0, 5.0, 20.0)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseOutcome:
-    """Outcome of one lease, without content: ids and an error class only."""
-
-    episode: str
-    finished: bool
-    error_class: str = ""
-    spend: Spend | None = None  # on the cell so far, if there is a budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +117,17 @@ class Progress:
     held: int = 0  # waiting because the budget does not pay for them
     accounts: tuple[Account, ...] = ()  # the budget's limits
     failing: tuple[tuple[str, str, int], ...] = ()  # model, error class, how often
+    models: tuple[ModelProgress, ...] = ()  # those that owe cells
 
     @property
     def done(self) -> bool:
         """True if every cell is finished or exhausted."""
         return self.finished + self.exhausted >= self.owed
+
+    @property
+    def stopped(self) -> tuple[ModelProgress, ...]:
+        """The models that were stopped because their keys were refused."""
+        return tuple(each for each in self.models if each.reason is WaitReason.STOPPED)
 
 
 class LeaseBook:
@@ -132,25 +142,42 @@ class LeaseBook:
         budget: Budget | None = None,
         recount: Callable[[Cell], Spend] | None = None,
         batched: Collection[str] = (),
+        providers: Mapping[str, str] | None = None,
+        probe_seconds: float = PROBE_SECONDS,
+        give_up: bool = False,
     ) -> None:
         """Open the book over the cells that have no result yet, in the order given. A worker loses
         its leases after ``silence_seconds`` without a heartbeat. With a budget, a cell is leased
         only if that pays for it; ``recount`` reads the cost of a cell from the store. Replies of
-        single turns of the ``batched`` models were paid for before the run."""
+        single turns of the ``batched`` models were paid for before the run.
+
+        ``providers`` has the provider key of each model, by default its name. A provider that is
+        down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
+        failures and refused keys count as failures of the cell.
+        """
         every = tuple(cells)
         self._cells = {cell.episode: cell for cell in every if cell.episode not in finished}
         self._owed, self.finished = len(every), len(every) - len(self._cells)
         self._silence_seconds, self._max_failures = silence_seconds, max_failures
         self.budget, self.recount = budget, recount
-        self._batched = frozenset(batched)
-        self._ready = deque(self._cells)
+        self._batched, self._give_up = frozenset(batched), give_up
+        self._models: dict[str, _ModelCells] = {}
+        shared: dict[str, ProviderGate] = {}
+        for cell in self._cells.values():
+            if cell.model not in self._models:
+                key = (providers or {}).get(cell.model, cell.model)
+                provider = shared.setdefault(key, ProviderGate(None if give_up else probe_seconds))
+                self._models[cell.model] = _ModelCells(provider)
+            self._models[cell.model].ready.append(cell.episode)
+            self._models[cell.model].owed += 1
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
         self._heartbeats: dict[str, float] = {}  # worker → time of the last
+        self._clock = 0.0  # time of the last message
+        self._granted = 0  # leases so far
         self._failed: Counter[str] = Counter()
         self._classes: Counter[tuple[str, str]] = Counter()  # by model and error class
         self._exhausted = 0
-        self._over_budget: dict[str, deque[str]] = {}  # by model
 
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
@@ -168,39 +195,49 @@ class LeaseBook:
         )
         self._recall(now)
         taken: list[Cell] = []
-        while len(taken) < count and (episode := self._next()) is not None:
-            self._leases[episode] = worker
+        while len(taken) < count and (episode := self._next(now)) is not None:
+            self._begin_lease(episode, worker, now)
             taken.append(self._cells[episode])
         return tuple(taken)
 
-    def stalled(self) -> bool:
-        """Return True if no cell is leased and the budget pays for none that waits. To be called
-        after ``lease`` returned none."""
-        if self.budget is None or self._leases or self._ready or not self._cells:
+    def over(self) -> bool:
+        """Return True if no cell is leased, and none that is owed can be in this sweep: its model
+        was stopped, or the budget does not pay for it. To be called after ``lease`` returned
+        none."""
+        if self._leases:
             return False
-        waiting = (self._cells[episode].model for _, episode in self._later)
-        return not any(map(self.budget.affords, waiting))
+        later = {self._cells[e].model for _, e in self._later if e in self._cells}
+        for name, model in self._models.items():
+            if model.stopped:
+                continue
+            if any(map(self._is_waiting, model.ready)):
+                return False  # its provider admits none for now
+            if name in later and (self.budget is None or self.budget.affords(name)):
+                return False
+        return True
 
     def report(self, worker: str, outcomes: Iterable[LeaseOutcome], now: float) -> None:
         """Record a worker's outcomes. A late outcome of a lease that was passed on counts too,
         once: the result is in the store."""
         self.hear(worker, now)
         for outcome in outcomes:
+            cell = self._cells.get(outcome.episode)
+            if cell is None:
+                continue
+            self._settle(cell, outcome)
+            self._models[cell.model].provider.record(outcome, now)
             holder = self._leases.get(outcome.episode)
-            self._settle(outcome)
             if holder is not None and (outcome.finished or holder == worker):
                 self._end_lease(outcome.episode)
-            if outcome.episode not in self._cells:
-                continue
             if outcome.finished:
-                del self._cells[outcome.episode]
+                self._remove(cell)
                 self.finished += 1
             elif holder == worker:
-                self._fail(outcome, now)
+                self._fail(cell, outcome, now)
 
     def hear(self, worker: str, now: float) -> None:
         """Record a heartbeat of a worker."""
-        self._heartbeats[worker] = now
+        self._heartbeats[worker] = self._clock = now
 
     def release(self, worker: str) -> int:
         """Take back the leases of a dead worker and return how many there were."""
@@ -209,7 +246,7 @@ class LeaseBook:
         )
 
     def progress(self) -> Progress:
-        """Count the cells by state."""
+        """Count the cells by state, as of the last message."""
         classes: Counter[str] = Counter()
         for (_, error_class), times in self._classes.items():
             classes[error_class] += times
@@ -220,26 +257,65 @@ class LeaseBook:
             waiting=len(self._cells) - len(self._leases),
             exhausted=self._exhausted,
             failures=tuple(sorted(classes.items())),
-            held=sum(map(len, self._over_budget.values())),
+            held=sum(len(model.over_budget) for model in self._models.values()),
             accounts=() if self.budget is None else self.budget.accounts(),
             failing=tuple((*key, times) for key, times in sorted(self._classes.items())),
+            models=tuple(
+                self._model_progress(name)
+                for name in sorted(self._models)
+                if self._models[name].owed
+            ),
         )
 
-    def _next(self) -> str | None:
-        """The next cell that is ready and within the budget: first of those that were not
-        before."""
-        for queue in self._over_budget.values():
-            while queue and not self._is_waiting(queue[0]):
-                queue.popleft()
-            if queue and self._pays(queue[0]):
-                return queue.popleft()
-        while self._ready:
-            episode = self._ready.popleft()
+    def _model_progress(self, name: str) -> ModelProgress:
+        model, provider = self._models[name], self._models[name].provider
+        counts = name, model.running, model.owed - model.running
+        if model.running == model.owed:
+            return ModelProgress(*counts)
+        if model.stopped:
+            return ModelProgress(*counts, WaitReason.STOPPED, REFUSED_KEY)
+        if provider.next_probe is not None:
+            left = max(0.0, provider.next_probe - self._clock)
+            return ModelProgress(*counts, WaitReason.OUTAGE, provider.failure, left)
+        if not provider.admits(self._clock):
+            return ModelProgress(*counts, WaitReason.LIMIT, RATE_LIMIT)
+        if model.ready:
+            return ModelProgress(*counts)
+        if model.over_budget:
+            return ModelProgress(*counts, WaitReason.BUDGET)
+        ends = (end for end, e in self._later if e in self._cells and self._cells[e].model == name)
+        left = max(0.0, min(ends, default=self._clock) - self._clock)
+        return ModelProgress(*counts, WaitReason.PAUSE, provider.failure, left)
+
+    def _next(self, now: float) -> str | None:
+        """The next cell that is ready, admitted by its provider and within the budget: of the model
+        with the fewest at work, in turn."""
+        for name in sorted(self._models, key=self._turn):
+            model = self._models[name]
+            if not model.stopped and model.provider.admits(now):
+                episode = self._next_of(model)
+                if episode is not None:
+                    return episode
+        return None
+
+    def _turn(self, name: str) -> tuple[int, int]:
+        model = self._models[name]
+        return model.running, model.last_lease
+
+    def _next_of(self, model: _ModelCells) -> str | None:
+        """A model's next cell that is within the budget: first of those that were not before."""
+        queue = model.over_budget
+        while queue and not self._is_waiting(queue[0]):
+            queue.popleft()
+        if queue and self._pays(queue[0]):
+            return queue.popleft()
+        while model.ready:
+            episode = model.ready.popleft()
             if not self._is_waiting(episode):
                 continue
             if self._pays(episode):
                 return episode
-            self._over_budget.setdefault(self._cells[episode].model, deque()).append(episode)
+            queue.append(episode)
         return None
 
     def _is_waiting(self, episode: str) -> bool:
@@ -253,42 +329,70 @@ class LeaseBook:
         paid = batched and self.budget.has_paid(cell.model, episode)
         return self.budget.reserve(cell.model, episode, Decimal() if paid else None)
 
-    def _settle(self, outcome: LeaseOutcome) -> None:
-        cell = self._cells.get(outcome.episode)
-        if self.budget is not None and cell is not None and outcome.spend is not None:
+    def _settle(self, cell: Cell, outcome: LeaseOutcome) -> None:
+        if self.budget is not None and outcome.spend is not None:
             self.budget.settle(cell.model, cell.episode, outcome.spend, outcome.finished)
+
+    def _begin_lease(self, episode: str, worker: str, now: float) -> None:
+        self._leases[episode] = worker
+        self._granted += 1
+        model = self._models[self._cells[episode].model]
+        model.running, model.last_lease = model.running + 1, self._granted
+        model.provider.begin(episode, now)
 
     def _end_lease(self, episode: str) -> None:
         del self._leases[episode]
-        if self.budget is not None and episode in self._cells:
-            self.budget.release(self._cells[episode].model, episode)
+        name = self._cells[episode].model
+        self._models[name].running -= 1
+        self._models[name].provider.end(episode)
+        if self.budget is not None:
+            self.budget.release(name, episode)
+
+    def _remove(self, cell: Cell) -> None:
+        """Take a cell that is owed no more out of the book."""
+        del self._cells[cell.episode]
+        self._models[cell.model].owed -= 1
 
     def _requeue(self, episodes: Iterable[str]) -> int:
         lost = tuple(episodes)
-        for episode in lost:
-            if self.budget is not None and self.recount is not None and episode in self._cells:
-                cell = self._cells[episode]
+        for episode in reversed(lost):
+            cell = self._cells[episode]
+            if self.budget is not None and self.recount is not None:
                 self.budget.settle(cell.model, episode, self.recount(cell))
             self._end_lease(episode)
-        self._ready.extendleft(reversed(lost))
+            self._models[cell.model].ready.appendleft(episode)
         return len(lost)
 
-    def _fail(self, outcome: LeaseOutcome, now: float) -> None:
-        self._failed[outcome.episode] += 1
-        self._classes[self._cells[outcome.episode].model, outcome.error_class] += 1
-        failures = self._failed[outcome.episode]
-        logger.info("an attempt failed (%s), number %d of its cell", outcome.error_class, failures)
-        if failures >= self._max_failures:
-            del self._cells[outcome.episode]
-            self._exhausted += 1
+    def _fail(self, cell: Cell, outcome: LeaseOutcome, now: float) -> None:
+        """Record a failed attempt. The cell waits, unless it has failed too often by itself. An
+        attempt of an external agent that lost paid turns counts, whatever failed it."""
+        error = outcome.error_class
+        self._classes[cell.model, error] += 1
+        model, wait = self._models[cell.model], asked_pause(outcome)
+        if error == REFUSED_KEY and not self._give_up:
+            if not model.stopped:
+                logger.warning("model %s is stopped: its key was refused", cell.model)
+            model.stopped = True
+        elif error not in PROVIDER_FAILURES or self._give_up or outcome.lost:
+            self._failed[cell.episode] += 1
+            failures = self._failed[cell.episode]
+            logger.info("an attempt failed (%s), number %d of its cell", error, failures)
+            if failures >= self._max_failures:
+                self._remove(cell)
+                self._exhausted += 1
+                return
+            wait = max(wait, _BACKOFF[min(failures, len(_BACKOFF)) - 1])
+        if wait:
+            heapq.heappush(self._later, (now + wait, cell.episode))
         else:
-            delay = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
-            heapq.heappush(self._later, (now + delay, outcome.episode))
+            model.ready.append(cell.episode)
 
     def _recall(self, now: float) -> None:
         """Queue again the failed cells after their pause, and the leases of silent workers."""
         while self._later and self._later[0][0] <= now:
-            self._ready.append(heapq.heappop(self._later)[1])
+            episode = heapq.heappop(self._later)[1]
+            if episode in self._cells:
+                self._models[self._cells[episode].model].ready.append(episode)
         silent = [
             worker
             for worker, last in self._heartbeats.items()
@@ -298,3 +402,16 @@ class LeaseBook:
             del self._heartbeats[worker]
             lost = self.release(worker)
             logger.warning("worker %s is silent: %d leases lost", worker, lost)
+
+
+@dataclass(slots=True)
+class _ModelCells:
+    """Cells of one model in a lease book."""
+
+    provider: ProviderGate
+    ready: deque[str] = field(default_factory=deque)
+    over_budget: deque[str] = field(default_factory=deque)
+    owed: int = 0  # those at work included
+    running: int = 0
+    last_lease: int = 0  # number of the lease that was granted last
+    stopped: bool = False  # its key was refused

@@ -22,11 +22,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from harness.build_model import provider_key
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError, WorkersLost
 from harness.spending import Spend, uses_batches
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
-from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
+from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
+from harness.sweep.leases import LeaseBook, Progress
 from harness.sweep.run_cell import RunContext, count_spend, open_budget
 from harness.sweep.worker_process import (
     LOG_LEVEL,
@@ -52,11 +54,10 @@ class Coordinator:
     """Ray actor that leases a run's owed cells, once its driver has opened it: again after Ray has
     restarted it. It rebuilds itself from the store, and alone on the cluster has the run's key."""
 
-    def __init__(self, silence_seconds: float, max_failures: int) -> None:
+    def __init__(self, options: SweepOptions) -> None:
         # Ray stores the arguments of an actor's constructor, on some clusters on disk.
         begin_process()
-        self._silence_seconds = silence_seconds
-        self._max_failures = max_failures
+        self._options = options
         self._opened: LeaseBook | None = None
         self._context: RunContext | None = None
 
@@ -80,7 +81,7 @@ class Coordinator:
         # Few at a time: a large answer would pass through Ray's object store, which may spill.
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
         leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
-        return leased, not cells and (book.progress().done or book.stalled())
+        return leased, not cells and book.over()
 
     def report(self, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Record how a worker's leases ended. What finished is in the store for a book that is not
@@ -116,11 +117,14 @@ class Coordinator:
         return LeaseBook(
             cells,
             finished,
-            self._silence_seconds,
-            self._max_failures,
+            self._options.silence_seconds,
+            self._options.max_failures,
             budget,
             recount,
             [pin.name for pin in context.models if uses_batches(pin)],
+            {pin.name: provider_key(pin) for pin in context.models},
+            self._options.probe_seconds,
+            self._options.give_up,
         )
 
 
@@ -159,6 +163,8 @@ class SweepOptions:
     workers: int = 1
     silence_seconds: float = 60.0
     max_failures: int = 3
+    probe_seconds: float = PROBE_SECONDS  # between probes of a provider that is down
+    give_up: bool = False  # count failures of providers as failures of cells
 
 
 @contextmanager
@@ -258,7 +264,7 @@ def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
             namespace=NAMESPACE,
             get_if_exists=True,
             max_concurrency=1,
-        ).remote(options.silence_seconds, options.max_failures)
+        ).remote(options)
         try:
             _progress(coordinator, context)
         except CoordinatorLost:

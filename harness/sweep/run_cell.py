@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,15 +23,17 @@ from harness.episodes import (
     run_attempt,
     summarise_episode,
 )
-from harness.errors import Boundary, HarnessError, name_error
-from harness.external_agents import AgentServer, ModelOrAgent
-from harness.model import close_model
+from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
+from harness.external_agents import AgentServer, ModelOrAgent, ProgramAgent
+from harness.model import Reply, Try, close_model
+from harness.models.providers import RETRIED
 from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import (
     BatchedModel,
     Budget,
     CallKind,
     Charge,
+    Journal,
     Payer,
     Price,
     PricedModel,
@@ -41,7 +44,7 @@ from harness.spending import (
     uses_batches,
 )
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
-from harness.sweep.leases import LeaseOutcome
+from harness.sweep.governor import PROVIDER_FAILURES, LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.provenance import code_digest
@@ -49,6 +52,7 @@ from registry.sealing import derive_identity, recipient_of
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
+_LONGEST_PAUSE = 10.0  # seconds that an attempt waits at its provider's request
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +200,64 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         return LeaseOutcome(cell.episode, finished=True)
     instance = instance_of(cell, bench.catalog)
     attempts = list(_read_attempts(cell, bench.store, bench.context))
+    traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:
         number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
-        episode = _run_attempt(cell, instance, number, inherited, bench, now)
+        episode = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
         if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers_of(cell)):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         attempts.append(episode)
-    if attempts[-1].stop is StopReason.FAILED:
-        return LeaseOutcome(cell.episode, finished=False, error_class=attempts[-1].error_class)
-    _write_result(cell, instance, attempts, bench.store, bench.context)
-    return LeaseOutcome(cell.episode, finished=True)
+    finished = attempts[-1].stop is not StopReason.FAILED
+    if finished:
+        _write_result(cell, instance, attempts, bench.store, bench.context)
+    error = attempts[-1].error_class
+    return LeaseOutcome(
+        cell.episode,
+        finished,
+        error,
+        replies=traffic.replies,
+        refusals=traffic.refusals,
+        wait=traffic.wait if error in PROVIDER_FAILURES else 0.0,
+        lost=0 if finished else max(0, len(attempts[-1].steps) - attempts[-1].replies),
+    )
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """What an attempt had of its provider."""
+
+    replies: int = 0
+    refusals: int = 0  # by a rate limit
+    wait: float = 0.0  # seconds that the last failed request was asked to wait
+
+
+@dataclass(frozen=True, slots=True)
+class _SweepJournal:
+    """The journal of an attempt in a sweep. It counts the attempt's traffic, and ends the attempt
+    where the provider asks for a pause of more than ``longest_pause`` seconds: the cell waits in
+    the lease book, and holds neither this worker nor a sandbox."""
+
+    journal: Journal
+    traffic: _Traffic
+    longest_pause: float
+
+    def load(self, turn: int) -> Reply | None:
+        """Return the reply to a turn, if any."""
+        return self.journal.load(turn)
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        """Keep a reply. Returns the one that counts."""
+        self.traffic.replies += 1
+        return self.journal.save(turn, reply)
+
+    def keep_failed(self, turn: int, failed: Try) -> None:
+        """Keep a failed request. Raises AttemptFailed after one that asks for a long pause."""
+        self.journal.keep_failed(turn, failed)
+        self.traffic.refusals += failed.kind == "rate_limit"
+        self.traffic.wait = failed.wait or 0.0
+        if failed.kind in RETRIED and self.traffic.wait > self.longest_pause:
+            raise AttemptFailed(Boundary.PROVIDER, failed.kind, "it asks for a long pause")
 
 
 def open_budget(
@@ -239,6 +290,7 @@ def _run_attempt(
     attempt: int,
     inherited: int,
     bench: Workbench,
+    traffic: _Traffic,
     now: Callable[[], str],
 ) -> Episode:
     context = bench.context
@@ -246,19 +298,23 @@ def _run_attempt(
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     readers, identities = context.readers_of(cell), context.identities_of(cell)
     replies = ReplyStore(bench.store, charge, readers, identities)
+    journal = replies.attempt(attempt, inherited, bench.stop.is_set)
+    model = _model_of(cell, pin, bench)
+    # A program starts again from the beginning, and its replies would be paid for again.
+    longest_pause = math.inf if isinstance(model, ProgramAgent) else _LONGEST_PAUSE
     return run_attempt(
         AttemptRequest(
             cell,
             attempt,
             instance.brief,
             run=context.run,
-            journal=replies.attempt(attempt, inherited, bench.stop.is_set),
+            journal=_SweepJournal(journal, traffic, longest_pause),
             inherited=inherited,
             ceiling=_ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
             hidden_inputs=hidden_inputs(instance.rubric),
         ),
-        _model_of(cell, pin, bench),
+        model,
         bench.sandboxes,
         now,
     )

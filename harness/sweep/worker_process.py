@@ -26,7 +26,7 @@ from pathlib import Path
 
 from harness.episode import Cell
 from harness.errors import HarnessError, WorkStopped
-from harness.sweep.leases import LeaseOutcome
+from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from registry.canonical import digest_value
 from registry.provenance import utc_now

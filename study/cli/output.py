@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from analysis.report import Report
     from harness.spending import Account
+    from harness.sweep import ModelProgress
     from harness.sweep import Progress as SweepProgress
     from registry.ledger import Entry
     from registry.verify import Verification
@@ -504,7 +505,24 @@ class SweepDisplay:
             failed[model] += times
         named = ", ".join(f"{times} of {model}" for model, times in failed.most_common(3))
         note = f" [yellow]failed attempts: {named}[/]" if failed else ""  # names have no markup
+        waits = [words for model in progress.models if (words := _wait_words(model))]
+        note += f" [yellow]{'; '.join(waits[:3])}[/]" if waits else ""
         self.show(self.step + note, progress.finished, progress.owed)
+
+
+def _wait_words(model: ModelProgress) -> str:
+    """Return what the cells of a model wait for, in words; "" if for a free worker."""
+    kind = model.failure.rpartition(":")[2]
+    match model.reason.value:
+        case "outage":
+            return f"{model.model} waits ({kind}), next try in {model.seconds:.0f} s"
+        case "limit":
+            return f"{model.model} is slowed down to {model.running} at once"
+        case "pause" if model.running == 0:
+            return f"{model.model} pauses for {model.seconds:.0f} s"
+        case "stopped":
+            return f"{model.model} is stopped (its key is refused)"
+    return ""
 
 
 @contextmanager

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 @click.option(
     "--close-missing",
     is_flag=True,
-    help="Record cells whose attempts all failed as missing, and close the wave.",
+    help="Count failures of providers too, record cells whose attempts all failed as missing, and "
+    "close the wave.",
 )
 @click.option(
     "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
@@ -79,8 +80,9 @@ def sweep(
 ) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
-    Exits with 1 while episodes are owed because their attempts failed or the budget in study.yaml
-    does not pay for them.
+    A provider that is down or limits requests is waited for, and other models go on. Exits with 1
+    while episodes are owed because their attempts failed, a model's key was refused, or the budget
+    in study.yaml does not pay for them.
 
     \b
     Examples:
@@ -134,6 +136,7 @@ def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) ->
             {"model": model, "address": addresses[model], "failure": failure, "times": times}
             for model, failure, times in (progress.failing if progress else ())
         ],
+        "stopped": [] if progress is None else [each.model for each in progress.stopped],
         "held": 0 if progress is None else progress.held,
         "budget": [] if progress is None else accounts_json(progress.accounts),
     }
@@ -156,6 +159,14 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
             "yellow",
         )
         print_accounts(accounts)
+    elif progress is not None and progress.stopped:
+        owed = ", ".join(f"{each.waiting} episodes of {each.model}" for each in progress.stopped)
+        print_line(
+            f"{owed} are owed: the key was refused. Put a valid one into the variable named below "
+            "and run this again; no request is paid for twice.",
+            open_label,
+            "yellow",
+        )
     elif progress is not None:
         print_line(
             f"{progress.exhausted} episodes failed on every attempt. Run this again to retry them, "

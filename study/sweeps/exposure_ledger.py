@@ -9,7 +9,6 @@ to have leaked.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from analysis.data import ResultTable, make_table
-from harness.build_model import usual_address
+from harness.build_model import endpoint_of
 from harness.episodes import rows_of
 from harness.spending import OWN_PROVIDERS
 from registry.errors import BrokenPromise
@@ -81,8 +80,7 @@ def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
 def provider_of(pin: ModelPin | JudgePin) -> str:
     """Return the party that sees a model's requests: the host of its address, or its provider's
     name."""
-    stated = dict(pin.settings).get("base_url")
-    address = json.loads(stated) if stated else usual_address(pin.provider)
+    address, _ = endpoint_of(pin)
     return urlsplit(address).hostname or pin.provider
 
 

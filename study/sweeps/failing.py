@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 
@@ -16,7 +15,6 @@ _MOST_READ = 50  # attempts of one model
 
 _REMEDIES = {
     "connection": "nothing answers there: is the server running, and is `base_url` right?",
-    "auth": "the key is refused (401 or 403): check the variable that `api_key_env` names",
     "quota": "the account's quota is used up",
     "rate_limit": "too many requests: lower `sweep: {parallel: …}`, or wait",
     "overload": "the server is overloaded or fails (5xx): wait",
@@ -30,27 +28,33 @@ _REMEDIES = {
 def address_of(pin: ModelPin | JudgePin) -> str:
     """Return the address that a model's requests go to; "" if it has none."""
     # Imported here: agents and providers cost `status` a twentieth of a second.
-    from harness.build_model import usual_address
+    from harness.build_model import endpoint_of
 
-    stated = dict(pin.settings).get("base_url")
-    return json.loads(stated) if stated else usual_address(pin.provider)
+    return endpoint_of(pin)[0]
 
 
 def failing_words(pins: Iterable[ModelPin | JudgePin], failing: Iterable[Failing]) -> list[str]:
     """Return a line for each model and class of failure."""
     known = {pin.name: pin for pin in pins}
-    return [
-        _words(name, address_of(known[name]) if name in known else "", failure, times)
-        for name, failure, times in failing
-    ]
+    return [_words(name, known.get(name), failure, times) for name, failure, times in failing]
 
 
-def _words(name: str, address: str, failure: str, times: int) -> str:
+def _words(name: str, pin: ModelPin | JudgePin | None, failure: str, times: int) -> str:
+    from harness.build_model import endpoint_of
+
+    address, variable = ("", "") if pin is None else endpoint_of(pin)
     boundary, _, kind = failure.partition(":")
     remote = boundary == Boundary.PROVIDER
     place = f"{name} at {address}" if address and remote else name
-    reason = f"; {_REMEDIES[kind]}" if remote and kind in _REMEDIES else ""
+    remedies = _REMEDIES | {"auth": _key_words(variable)}
+    reason = f"; {remedies[kind]}" if remote and kind in remedies else ""
     return f"{place}: {kind or failure} ({boundary}) × {times}{reason}"
+
+
+def _key_words(variable: str) -> str:
+    if not variable:
+        return "no key is sent, and one is wanted (401 or 403): name its variable in `api_key_env`"
+    return f"the key in {variable} is refused (401 or 403): put a valid one there"
 
 
 def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:

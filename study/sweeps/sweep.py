@@ -107,7 +107,8 @@ def sweep_wave(
     begin: Callable[[str], None] = lambda step: None,
 ) -> SweepOutcome:
     """Run the episodes that a wave still owes, and close it when all have results. To close it with
-    missing ones, those that failed are run once more first. ``begin`` gets the steps before the
+    missing ones, those that failed are run once more first, and failures of providers count, which
+    are waited for otherwise. ``begin`` gets the steps before the
     first episode, in words.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
@@ -143,8 +144,8 @@ def sweep_wave(
             progress = _run_owed(study, request, context, watch)
             if progress.exhausted and not progress.held and request.close_missing:
                 progress = _run_owed(study, request, context, watch)  # before they are given up
-            # An episode that the budget does not cover was never tried: never close it as missing.
-            if progress.held or (progress.exhausted and not request.close_missing):
+            # An episode that no budget covers, or of a stopped model, is never closed as missing.
+            if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
         return SweepOutcome(close_wave(study, context, manifest, now), progress)
 
@@ -349,7 +350,8 @@ def _run_owed(
     from harness.sweep.ray_actors import SweepOptions, run_sweep
 
     workers = request.workers or study.protocol.sweep.workers
-    return run_sweep(context, SweepOptions(address=address, workers=workers), watch)
+    options = SweepOptions(address=address, workers=workers, give_up=request.close_missing)
+    return run_sweep(context, options, watch)
 
 
 def close_wave(

@@ -172,7 +172,7 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
     return RESULT_CODEC.read(bench.store, result_key(cell.episode), key), tuple(failed)
 
 
-# Failures that pass: a sweep's three attempts make them missing only if each runs out of retries.
+# Failures that pass: they make an episode missing only if each of its attempts runs out of retries.
 _PASSING = {f"provider:{kind}" for kind in RETRIED | RETRIED_ONCE}
 
 

@@ -21,6 +21,7 @@ import pytest
 
 from generators.catalog import INSTALLED
 from generators.task import Asset, Limits
+from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import RESULT_CODEC, EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
@@ -182,9 +183,9 @@ def test_a_result_that_a_crash_left_out_is_made_from_the_stored_attempt(tmp_path
 # --- failing infrastructure ---
 
 
-def sweep(cell: Cell, bench: Workbench) -> Progress:
+def sweep(cell: Cell, bench: Workbench, give_up: bool = False) -> Progress:
     """What a coordinator and a worker do with one cell, on a clock that jumps over pauses."""
-    book = LeaseBook([cell], frozenset(), silence_seconds=60.0, max_failures=3)
+    book = LeaseBook([cell], frozenset(), 60.0, max_failures=3, give_up=give_up)
     now = 0.0
     while not book.progress().done:
         for leased in book.lease("w", 1, now):
@@ -222,12 +223,10 @@ def test_an_attempt_that_a_server_failed_is_kept_and_the_next_one_counts(tmp_pat
     assert (result.attempt, result.attempts, result.score) == (2, 2, 1.0)
 
 
-def test_a_cell_that_fails_on_every_attempt_is_exhausted_and_closed_as_missing(
-    tmp_path: Path,
-) -> None:
+def test_a_cell_that_is_given_up_is_exhausted_and_closed_as_missing(tmp_path: Path) -> None:
     with serve(always=failing_from(1, times=99)) as served, opened(served, tmp_path) as bench:
         (cell,) = paid_cells.cells(served.url, 1)
-        progress = sweep(cell, bench)
+        progress = sweep(cell, bench, give_up=True)
         assert (progress.finished, progress.exhausted) == (0, 1)
         assert progress.failures == (("provider:overload", 3),)
         assert results(tmp_path) == {}
@@ -242,6 +241,27 @@ def test_a_cell_that_fails_on_every_attempt_is_exhausted_and_closed_as_missing(
     assert (result.attempts, result.error_class) == (3, "provider:overload")
     assert row_of(result, Arm.PUBLIC).score is None
     assert [episode_of(tmp_path, cell, n).stop for n in (1, 2, 3)] == [StopReason.FAILED] * 3
+
+
+def test_a_long_pause_ends_the_attempt_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    """The model's setting would allow to wait and to ask again at once."""
+    busy = iter([failure(429, headers=(("Retry-After", "30"),))])
+
+    def answer(request: Json) -> Answer:
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        return next(busy, play(request)) if seen == 2 else play(request)
+
+    with serve(always=answer) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        stated = dict(paid_cells.pin_at(served.url).settings) | {"retries": "3"}
+        pin = replace(paid_cells.pin_at(served.url), settings=tuple(stated.items()))
+        willing = replace(bench, models={paid_cells.NAME: build_model(pin, {})})
+        ended = run_cell(cell, willing, noon)
+        assert (ended.finished, ended.error_class) == (False, "provider:rate_limit")
+        assert (ended.replies, ended.refusals, ended.wait) == (2, 1, 30.0)
+        done = run_cell(cell, willing, noon)
+        assert (done.finished, done.replies, done.refusals, done.wait) == (True, TURNS - 2, 0, 0)
+        assert len(served.requests) == TURNS + 1
 
 
 # --- the next attempt goes on from the very turn ---
@@ -414,7 +434,7 @@ class Lossy:
 def test_a_later_sweep_tries_an_exhausted_cell_anew(tmp_path: Path) -> None:
     with serve(always=failing_from(0, times=4)) as served, opened(served, tmp_path) as bench:
         (cell,) = paid_cells.cells(served.url, 1)
-        assert sweep(cell, bench).exhausted == 1
+        assert sweep(cell, bench, give_up=True).exhausted == 1
         assert sweep(cell, bench).finished == 1
     (result,) = results(tmp_path).values()
     assert (result.attempt, result.attempts, result.status) == (5, 5, Status.SCORED)

@@ -9,23 +9,30 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from harness.episode import Episode
 from harness.errors import HarnessError
 from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
+from registry.result_row import Status
 from registry.verify import verify_study
 from study import pipeline
+from study.cli.main import main
 from study.sweeps.sweep import SweepRequest
+from study.workspace import take_snapshot
 from study.workspace.setup import init_study
 from study.workspace.study import Study
-from tests.study.conftest import draw_tiny
+from tests.harness.openai_server import Answer, Json, completion, failure, serve
+from tests.study.conftest import draw_tiny, promise_unchecked
 
 pytestmark = pytest.mark.ray
 
@@ -222,6 +229,74 @@ def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     assert outcome.closed is not None
     assert outcome.closed.finished == 80
     assert all(episode.attempt == 1 for episode in episodes_of(study))
+
+
+OUTAGES = """\
+study: outages
+tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
+seeds_per_arm: 3
+models:
+  gone: {{provider: openai, model: m, base_url: "{}", api_key_env: "", {usual}}}
+  healthy: {{provider: openai, model: m, base_url: "{}", api_key_env: "", {usual}}}
+  revoked: {{provider: openai, model: m, base_url: "{}", api_key_env: REVOKED, {usual}}}
+waves: [[gone, healthy, revoked]]
+plan: {{permutations: 199}}
+sandbox: {{kind: local}}
+sweep: {{parallel: 2}}
+"""
+CELLS = 6  # of each model
+
+
+def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One server is down until another's model is done, which waits for a fifth request to the
+    first; then it throttles. One failure that counted against a cell would exhaust it."""
+    prepare_ray(None)
+    from harness.sweep import ray_actors as actors
+
+    soon = failure(429, headers=(("Retry-After", "1"),))
+    throttled, asked, through = iter([soon] * 4), threading.Event(), threading.Event()
+
+    def be_gone(request: Json) -> Answer:
+        if len(gone.requests) >= 5:
+            asked.set()
+        return next(throttled, completion("None.")) if through.is_set() else failure(503)
+
+    def be_healthy(request: Json) -> Answer:
+        if len(healthy.requests) >= CELLS:
+            assert asked.wait(120)
+            through.set()
+        return completion("None.")
+
+    def run_owed(
+        study: Study, request: SweepRequest, context: Any, watch: Callable[[Progress], None]
+    ) -> Progress:
+        options = actors.SweepOptions(max_failures=1, probe_seconds=0.5)
+        return actors.run_sweep(context, options, watch)
+
+    monkeypatch.setenv("REVOKED", "key-of-the-third")
+    monkeypatch.setattr("study.sweeps.sweep._run_owed", run_owed)
+    with (
+        serve(always=be_gone) as gone,
+        serve(always=be_healthy) as healthy,
+        serve(always=lambda request: failure(401)) as revoked,
+    ):
+        urls = gone.url, healthy.url, revoked.url
+        init_study(tmp_path, OUTAGES.format(*urls, usual="retries: 0, context: 100000"))
+        promise_unchecked(pipeline.open_study(tmp_path))
+        options = ("--allow-dirty", "--allow-unknown-price", "--study", str(tmp_path))
+        swept = CliRunner().invoke(main, ["sweep", "--wave", "0", *options])
+    assert swept.exit_code == 1, swept.output
+    assert f"wave 0 stays open: {CELLS} episodes of revoked are owed" in swept.stdout
+    assert f"failed: revoked at {revoked.url}: auth (provider)" in swept.stdout
+    assert "the key in REVOKED is refused" in swept.stdout
+    assert 1 <= len(revoked.requests) <= 2, "no more than were at work"
+    assert len(healthy.requests) == CELLS, "each turn is bought once"
+    wave = take_snapshot(pipeline.open_study(tmp_path)).waves[0]
+    assert Status.MISSING not in {result.status for result in wave.results.values()}
+    models = Counter(result.model for result in wave.results.values())
+    assert models == {"gone": CELLS, "healthy": CELLS}
 
 
 @pytest.mark.parametrize("said", ["The current node timed out during startup.\nMore.", ""])

@@ -153,7 +153,7 @@ class ProviderModel(ABC):
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
                 if request.keep is not None:
-                    request.keep(Try(error.kind, error.status, seconds, error.raw))
+                    request.keep(Try(error.kind, error.status, seconds, error.raw, error.wait))
                 if not try_again(failed, self._sampling.retries, error.wait):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self._sampling.backoff_seconds

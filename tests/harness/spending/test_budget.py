@@ -23,7 +23,8 @@ from harness.spending.budget import (
     sum_spend,
 )
 from harness.spending.prices import Price
-from harness.sweep.leases import LeaseBook, LeaseOutcome
+from harness.sweep.governor import LeaseOutcome
+from harness.sweep.leases import LeaseBook
 from registry.ledger.records import ModelPin
 
 PRICE = Price(
@@ -68,7 +69,7 @@ def test_with_a_bound_as_many_are_leased_as_are_surely_paid_for() -> None:
     kept = book(9, budget(10, BOUNDED))
     assert len(kept.lease("w", 9, 0.0)) == 3
     assert kept.lease("v", 9, 0.0) == ()
-    assert not kept.stalled(), "what is at work may turn out cheaper"
+    assert not kept.over(), "what is at work may turn out cheaper"
 
 
 def test_without_a_bound_one_goes_ahead_alone() -> None:
@@ -93,7 +94,7 @@ def test_a_spent_budget_ends_the_wave_and_says_so() -> None:
         (cell,) = kept.lease("w", 1, float(turn))
         kept.report("w", [LeaseOutcome(cell.episode, True, spend=usd(1))], float(turn))
     assert kept.lease("w", 9, 5.0) == ()
-    assert kept.stalled()
+    assert kept.over()
     progress = kept.progress()
     assert (progress.held, progress.finished, progress.done) == (3, 2, False)
     assert progress.accounts[0].spent == Decimal(2)

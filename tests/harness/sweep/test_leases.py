@@ -8,7 +8,8 @@ from hypothesis import given
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.sweep.leases import LeaseBook, LeaseOutcome
+from harness.sweep.governor import LeaseOutcome
+from harness.sweep.leases import LeaseBook
 
 SPEC = TaskSpec("count_circles", "1", "easy", ())
 

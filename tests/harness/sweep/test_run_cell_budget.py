@@ -73,7 +73,7 @@ def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[De
     )  # fmt: skip
     for now in itertools.count():
         leased = book.lease("w", 2, float(now))
-        if not leased and (book.stalled() or book.progress().done):
+        if not leased and book.over():
             return book.progress()
         for account in book.progress().accounts:
             assert account.spent + account.reserved <= account.limit

@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.spending import Account
-from harness.sweep import Progress
+from harness.sweep import ModelProgress, Progress
+from harness.sweep.governor import WaitReason
 from study.cli.main import main
 from study.cli.output import print_accounts, print_records, sweep_watch
 from tests.study.cli.program import commands
@@ -119,6 +120,24 @@ def test_progress_is_not_shown_beside_json(
             watch(Progress(9, 4, 0, 5, 0, (), failing=(("gone", "provider:connection", 2),)))
     shown = "" if as_json else "wave 3: starting Ray\nwave 3 failed attempts: 2 of gone: 4 of 9\n"
     assert capsys.readouterr().err == shown
+
+
+def test_models_that_wait_are_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("study.cli.output.LOG_SECONDS", 0.0)
+    models = (
+        ModelProgress("a", 1, 9, WaitReason.OUTAGE, "provider:overload", 41.6),
+        ModelProgress("b", 3, 9, WaitReason.NOTHING),
+        ModelProgress("c", 0, 9, WaitReason.STOPPED, "provider:auth"),
+        ModelProgress("d", 2, 9, WaitReason.LIMIT, "provider:rate_limit"),
+    )
+    with sweep_watch("wave 3") as watch:
+        watch(Progress(99, 4, 6, 36, 0, (), models=models))
+    assert capsys.readouterr().err == (
+        "wave 3 a waits (overload), next try in 42 s; c is stopped (its key is refused); "
+        "d is slowed down to 2 at once: 4 of 99\n"
+    )
 
 
 def test_help_shows_every_default() -> None:

@@ -65,7 +65,7 @@ def test_the_address_is_the_pin_s_or_the_provider_s() -> None:
             "provider:connection",
             "gone at http://h:1/v1: connection (provider) × 3; nothing answers",
         ),
-        ("provider:auth", "the key is refused (401 or 403)"),
+        ("provider:auth", "gone at http://h:1/v1: auth (provider) × 3; the key in OPENAI_API_KEY"),
         ("sandbox:engine", "gone: engine (sandbox) × 3"),
     ],
 )
@@ -80,7 +80,8 @@ def in_this_process(
 ) -> Progress:
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)
-    book = LeaseBook(take_snapshot(study).waves[0].owed_cells, frozenset(), 60.0, max_failures=1)
+    owed = take_snapshot(study).waves[0].owed_cells
+    book = LeaseBook(owed, frozenset(), 60.0, max_failures=1, give_up=True)
     while cells := book.lease("worker", 4, 0.0):
         book.report("worker", [run_cell(cell, bench, utc_now) for cell in cells], 0.0)
     bench.close()
