@@ -40,6 +40,7 @@ from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.leases import WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
@@ -163,6 +164,7 @@ def workbench(folder: str) -> Workbench:
         parallel=1,
         folder=folder,
         code="",
+        receipts=ReceiptFolder("receipts/", bytes(32)),
     )
     return Workbench(context, open_store(folder), {PIN.name: build_model(PIN)}, NoSandboxes())
 

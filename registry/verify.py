@@ -26,6 +26,7 @@ from registry.ledger import (
     CHECKS,
     LEDGER,
     PARTS,
+    RECEIPTS,
     CalibrationMade,
     Entry,
     Graded,
@@ -65,6 +66,7 @@ _PROMISING = {
     "calibrated": "calibrations",
     "probed": "models probed",
 }
+_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
 
@@ -315,7 +317,7 @@ class _Check:
 
     def _check_object(self, key: str, promised: set[str]) -> None:
         """Check one object of the store; ``promised`` are the digests that inventories give it."""
-        if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS, CALIBRATIONS)):
+        if _SEALED.fullmatch(key) or key.startswith(_NAMED_BY_DIGEST):
             promised.add("sha256:" + key.rpartition("/")[2].partition(".")[0])
         data = self.store.get(key)
         actual = digest_bytes(data)

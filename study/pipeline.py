@@ -72,9 +72,10 @@ def sweep(
     request: SweepRequest,
     watch: Callable[[Progress], None],
     begin: Callable[[str], None] = lambda step: None,
+    closing: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweeps.sweep_wave(study, request, watch, utc_now, begin)
+    return sweeps.sweep_wave(study, request, watch, utc_now, begin, closing)
 
 
 def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:

@@ -46,7 +46,7 @@ from harness.spending import (
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.governor import PROVIDER_FAILURES, LeaseOutcome
 from registry.errors import RegistryError
-from registry.ledger import ModelPin
+from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest
 from registry.sealing import derive_identity, recipient_of
 from registry.stores import Store, open_store
@@ -74,6 +74,7 @@ class RunContext:
     parallel: int  # episodes at once in one worker
     folder: str  # of the study, for files that models read
     code: str  # digest of the source that the driver runs
+    receipts: ReceiptFolder  # where the run's processes list the objects that they store
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
     prices: tuple[PricedModel, ...] = ()  # of the models
     creating: int = 0  # sandboxes at once; 0 for the usual
@@ -132,14 +133,16 @@ class Workbench:
         models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
         return cls(
             context,
-            open_store(context.store),
+            RecordingStore(open_store(context.store), context.receipts),
             models,
             open_sandboxes(context),
             catalog=_catalog_of(context),
         )
 
     def close(self) -> None:
-        """Close the models and the sandboxes."""
+        """Store the last receipt, and close the models and the sandboxes."""
+        if isinstance(self.store, RecordingStore):
+            self.store.flush()
         for model in self.models.values():
             close_model(model)
         self.sandboxes.close()

@@ -13,6 +13,7 @@ from .inventory import (
     write_inventory,
 )
 from .merkle import merkle_root
+from .receipts import RECEIPTS, ReceiptFolder, RecordingStore, read_receipts
 from .records import (
     CalibrationMade,
     Graded,
@@ -43,6 +44,7 @@ __all__ = [
     "CHECKS",
     "LEDGER",
     "PARTS",
+    "RECEIPTS",
     "CalibrationMade",
     "Entry",
     "Graded",
@@ -57,6 +59,8 @@ __all__ = [
     "Preregistration",
     "Probed",
     "Provenance",
+    "ReceiptFolder",
+    "RecordingStore",
     "Regraded",
     "Release",
     "ReportIssued",
@@ -73,6 +77,7 @@ __all__ = [
     "merkle_root",
     "probe_objects",
     "read_inventory",
+    "read_receipts",
     "read_record",
     "record_body",
     "record_digest",

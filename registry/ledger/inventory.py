@@ -14,14 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.merkle import MerkleTree
+from registry.ledger.receipts import RUN_FOLDERS
 from registry.ledger.records import RunManifest
-from registry.stores import Store
+from registry.stores import Store, parallel_map
 
 FOLDER = "inventory/"
 PARTS = "inventory/parts/"
@@ -35,6 +36,7 @@ _PAID_CALLS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
+_SEPARATORS = ("/", ".", "-")  # after the episode in a key
 _PROBE = re.compile(r"[0-9a-f]{64}\.age")  # result of a probe; beside it lie its replies
 
 
@@ -93,9 +95,10 @@ def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) 
     """The keys of all that is stored for a run, in key order: its episodes' attempts,
     responses and results, and what lies beside its key. ``episodes`` are digests."""
     wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
-    for folder in ("attempts/", "responses/", _RESULTS):
+    for folder in RUN_FOLDERS:
+        start, end = len(folder), len(folder) + 64
         for key in store.list(folder):
-            if re.split(r"[/.-]", key)[1] in wanted:
+            if key[start:end] in wanted and key[end : end + 1] in _SEPARATORS:
                 yield key
     yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
 
@@ -147,29 +150,44 @@ def probe_objects(store: Store, model: str, calls: Collection[str]) -> Iterator[
 
 
 def write_inventory(
-    store: Store, keys: Iterable[str], progress: Callable[[int], None] | None = None
+    store: Store,
+    keys: Iterable[str],
+    known: Callable[[str], str | None] = lambda key: None,
+    inspect: Callable[[str, bytes], None] = lambda key, data: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Inventory:
     """Digest the objects and keep their list in the store. ``keys`` come in key order.
 
-    Reads each object once and holds one part in memory. After a kill, no head names the
-    parts already stored; the next run uses them. Raises StoreError.
+    ``known`` gives digests that need no reading; it is asked in key order. Each other object is
+    read once, by several threads if the store is remote, and ``inspect`` gets its key and bytes in
+    them. ``progress`` gets the number of objects so far. Holds one part in memory. After a kill, no
+    head names the parts already stored; the next run uses them. Raises StoreError.
     """
-    trees, parts, lines = InventoryTrees(), [], list[str]()
-    before = ""
-    for key in keys:
-        if key <= before:
-            raise RegistryError(f"{key}: an inventory takes keys in order, each once")
-        digest = digest_bytes(store.get(key))
-        trees.add(key, digest)
-        lines.append(f"{digest.removeprefix('sha256:')}  {key}\n")
-        if len(lines) == _LINES:
-            parts.append(_write_part(store, lines))
-            lines = []
-        before = key
-        if progress:
-            progress(trees.objects.size)
-    if lines:
+
+    def read(key: str) -> str:
+        data = store.get(key)
+        inspect(key, data)
+        return digest_bytes(data)
+
+    trees, parts, before = InventoryTrees(), list[str](), ""
+    rest = iter(keys)
+    while block := list(islice(rest, _LINES)):
+        for first, second in pairwise((before, *block)):
+            if second <= first:
+                raise RegistryError(f"{second}: an inventory takes keys in order, each once")
+        digests = {key: digest for key in block if (digest := known(key)) is not None}
+        unknown = [key for key in block if key not in digests]
+        for key, digest in zip(unknown, parallel_map(store, read, unknown), strict=True):
+            digests[key] = digest
+            progress(trees.objects.size + len(digests))
+        lines = list[str]()
+        for key in block:
+            digest = digests[key]
+            trees.add(key, digest)
+            lines.append(f"{digest.removeprefix('sha256:')}  {key}\n")
         parts.append(_write_part(store, lines))
+        before = block[-1]
+        progress(trees.objects.size)
     inventory = trees.inventory()
     store.put(head_key(inventory.objects_root), "".join(f"{part}\n" for part in parts).encode())
     return inventory

@@ -7,6 +7,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 _FORM = "s3://bucket/prefix[?endpoint=http://host:port&region=name]"
 _CONFLICTS = 6  # times that a 409 is retried, after 50 ms at first
+_PAGE = 1000  # names, the most that S3 gives
+_LISTERS = 16  # pages of a long listing that are asked for at once
+_FIRST_CHARACTERS = ascii_letters + digits + "_"  # of a key, and after a slash in it
 _READS = 3  # times that a body that breaks off is fetched
 _GONE = {"404", "NoSuchKey", "NotFound"}
 _EXISTS = {"412", "PreconditionFailed"}
@@ -133,16 +139,37 @@ class S3Store:
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """See ``Store.list``. Names are gathered and sorted here: not every server's order is
-        that of bytes (SeaweedFS goes folder by folder)."""
+        that of bytes (SeaweedFS goes folder by folder). A page has 1,000 names and names the next
+        one, so a folder of several pages is listed by the first characters of its names, several
+        at once."""
         check_prefix(prefix)
-        return iter(sorted(self._names(prefix)))
+        names, more = self._page(prefix)
+        if not more:
+            return iter(sorted(names))
+        if prefix and not prefix.endswith("/"):
+            return iter(sorted(self._names(prefix)))
+        parts = [prefix + first for first in _FIRST_CHARACTERS]
+        with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list") as pool:
+            return iter(sorted(chain.from_iterable(pool.map(self._names, parts))))
 
-    def _names(self, prefix: str) -> Iterator[str]:
+    def _names(self, prefix: str) -> tuple[str, ...]:
+        """The names on all pages."""
+        names, token = self._page(prefix)
+        pages = [names]
+        while token:
+            names, token = self._page(prefix, token)
+            pages.append(names)
+        return tuple(chain.from_iterable(pages))
+
+    def _page(self, prefix: str, token: str = "") -> tuple[tuple[str, ...], str]:
+        """The names on a page, and the token of the next one; "" if it is the last."""
+        options: Any = {"ContinuationToken": token} if token else {}
         with self._explained(prefix):
-            paginator = self._client.get_paginator("list_objects_v2")
-            for page in paginator.paginate(Bucket=self.bucket, Prefix=self._base + prefix):
-                for item in page.get("Contents", []):
-                    yield item["Key"].removeprefix(self._base)
+            page = self._client.list_objects_v2(
+                Bucket=self.bucket, Prefix=self._base + prefix, MaxKeys=_PAGE, **options
+            )
+        names = tuple(item["Key"].removeprefix(self._base) for item in page.get("Contents", []))
+        return names, page.get("NextContinuationToken", "")
 
     def _metadata(self, key: str) -> dict[str, str] | None:
         """The object's metadata; None if there is no such object (in a bucket that is there)."""

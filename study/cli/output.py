@@ -489,7 +489,7 @@ def progress_watch(step: str) -> Iterator[Watch]:
 
 @dataclass(frozen=True, slots=True)
 class SweepDisplay:
-    """Shows a sweep: what begins before its first episode, then its progress."""
+    """Shows a sweep: what begins before its first episode, its progress, then closing."""
 
     step: str
     show: Watch
@@ -497,6 +497,10 @@ class SweepDisplay:
     def begin(self, what: str) -> None:
         """Show a step before the first episode."""
         self.show(f"{self.step}: {what}", 0, 0)
+
+    def count(self, what: str, done: int, of: int) -> None:
+        """Show the progress of a step after the last episode; ``of`` is 0 if it is not known."""
+        self.show(f"{self.step}: {what}", done, of)
 
     def __call__(self, progress: SweepProgress) -> None:
         """Show how many episodes are finished, and which models fail."""

@@ -113,7 +113,7 @@ def sweep(
             err=True,
         )
     with sweep_watch(f"wave {wave}") as watch:
-        outcome = pipeline.sweep(study, request, watch, watch.begin)
+        outcome = pipeline.sweep(study, request, watch, watch.begin, watch.count)
     pins = study.protocol.wave_models(wave)
     if as_json:
         print_json(_outcome_json(outcome, wave, pins))

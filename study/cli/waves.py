@@ -18,6 +18,7 @@ from study.cli.output import (
     json_option,
     print_records,
     print_step,
+    progress_watch,
     study_option,
 )
 
@@ -203,6 +204,7 @@ def close(study: Study, number: int, as_json: bool) -> None:
     Example:
       dosimeter wave close 3
     """
-    record, fresh = sweeps.close_wave_now(study, number, utc_now)
+    with progress_watch("closing") as watch:
+        record, fresh = sweeps.close_wave_now(study, number, utc_now, watch)
     summary = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
     print_step(record, as_json, summary, fresh)

@@ -4,6 +4,7 @@ as replies that were paid for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from harness.agent import turn_request
 from harness.build_model import build_model, read_window
@@ -28,7 +29,7 @@ from harness.spending import (
 )
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from harness.sweep import RunContext, instance_of, open_budget
-from registry.ledger import ModelPin
+from registry.ledger import ModelPin, RecordingStore
 from study.errors import StudyError
 from study.workspace import Study, take_snapshot
 
@@ -46,10 +47,14 @@ def buy_single_turns(study: Study, context: RunContext, begin: Callable[[str], N
         return
     done = frozenset(cell.episode for cell in snapshot.finished_cells)
     budget = open_budget(snapshot.cells, done, study.store, context)
-    for pin in pins:
-        if cells := [cell for cell in owed if cell.model == pin.name]:
-            begin(f"buying {len(cells)} episodes of {pin.name} in batches: this may take a day")
-            _buy(study, context, pin, cells, budget)
+    store = RecordingStore(study.store, context.receipts)
+    try:
+        for pin in pins:
+            if cells := [cell for cell in owed if cell.model == pin.name]:
+                begin(f"buying {len(cells)} episodes of {pin.name} in batches: this may take a day")
+                _buy(replace(study, store=store), context, pin, cells, budget)
+    finally:
+        store.flush()
 
 
 def buy_batches(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -11,10 +11,11 @@ from generators.catalog import Catalog
 from generators.seed import Seed
 from harness.agent import fit_context, rules_digest, single_turn
 from harness.build_model import build_model, read_window
-from harness.episode import Mode
+from harness.episode import Cell, Mode
+from harness.episodes import RESULT_CODEC
 from harness.errors import HarnessError
 from harness.spending import CallKind, PricedModel, Spend
-from harness.storage import CELLS_CODEC, run_key_key, worklist_key
+from harness.storage import CELLS_CODEC, RESULTS, result_key, run_key_key, worklist_key
 from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
@@ -22,8 +23,10 @@ from registry.ledger import (
     ModelPin,
     Preregistration,
     Provenance,
+    ReceiptFolder,
     RunManifest,
     WaveClosed,
+    read_receipts,
     record_body,
     run_objects,
     write_inventory,
@@ -31,6 +34,7 @@ from registry.ledger import (
 from registry.provenance import check_tree, code_digest, read_provenance
 from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
+from registry.stores import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
@@ -47,6 +51,7 @@ from study.workspace import (
     CHECKOUT,
     PinnedImage,
     Study,
+    Watch,
     cells_of,
     closed_wave,
     entropy_of,
@@ -105,11 +110,12 @@ def sweep_wave(
     watch: Callable[[Progress], None],
     now: Callable[[], str],
     begin: Callable[[str], None] = lambda step: None,
+    closing: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Run the episodes that a wave still owes, and close it when all have results. To close it with
     missing ones, those that failed are run once more first, and failures of providers count, which
-    are waited for otherwise. ``begin`` gets the steps before the
-    first episode, in words.
+    are waited for otherwise. ``begin`` gets the steps before the first episode, in words,
+    ``closing`` the steps and progress of closing.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -147,7 +153,8 @@ def sweep_wave(
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
-        return SweepOutcome(close_wave(study, context, manifest, now), progress)
+        closed = close_wave(study, context, manifest, begun.cells, now, closing)
+        return SweepOutcome(closed, progress)
 
 
 def begin_wave(
@@ -333,6 +340,7 @@ def context_of(
         memory_bytes=int(1e9 * (study.protocol.sandbox.memory_gb or 0)),
         folder=str(study.folder.resolve()),
         code=code_digest(),
+        receipts=ReceiptFolder.of(manifest.run_key, identity),
         templates=study.protocol.templates,
         prices=pricing.models,
         limits=pricing.limits,
@@ -355,23 +363,47 @@ def _run_owed(
 
 
 def close_wave(
-    study: Study, context: RunContext, manifest: RunManifest, now: Callable[[], str]
+    study: Study,
+    context: RunContext,
+    manifest: RunManifest,
+    cells: Sequence[Cell],
+    now: Callable[[], str],
+    watch: Watch = lambda what, done, of: None,
 ) -> WaveClosed:
-    """Close a wave: record as missing each episode that failed on every attempt, and put the digest
-    of all stored objects into the ledger."""
-    begun = take_snapshot(study).waves[manifest.wave]
-    for cell in begun.owed_cells:
-        close_cell(cell, study.store, context, study.protocol.catalog)
-    results = take_snapshot(study).waves[manifest.wave].results.values()
-    missing = sum(result.status is Status.MISSING for result in results)
-    episodes = [cell.episode for cell in begun.cells]
-    inventory = write_inventory(study.store, run_objects(study.store, manifest, episodes))
+    """Close a wave: record as missing each of its cells that failed on every attempt, and put the
+    digest of all stored objects into the ledger. ``cells`` are all that it owes.
+
+    Objects are read by several threads if the store is remote, and only if no receipt of the run
+    lists them. Killed at any moment, the next call gives the same record.
+    """
+    _close_owed(study, context, cells, watch)
+    store, identities = study.store, study.identities()
+    missing: list[str] = []
+
+    def inspect(key: str, data: bytes) -> None:
+        # Workers store results of finished episodes only, so no receipt lists a missing one.
+        if key.startswith(RESULTS):
+            result = RESULT_CODEC.decode(decrypt(data, identities, key), key)
+            if result.status is Status.MISSING:
+                missing.append(key)
+
+    objects = run_objects(store, manifest, [cell.episode for cell in cells])
+    with read_receipts(
+        store, context.receipts, lambda done, of: watch("closing: reading receipts", done, of)
+    ) as receipts:
+        inventory = write_inventory(
+            store,
+            objects,
+            receipts.digest,
+            inspect,
+            lambda done: watch("closing: listing objects with their digests", done, 0),
+        )
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,
-        owed=len(episodes),
-        finished=len(episodes) - missing,
-        missing=missing,
+        owed=len(cells),
+        finished=len(cells) - len(missing),
+        missing=len(missing),
         results_root=inventory.results_root,
         objects=inventory.objects,
         objects_root=inventory.objects_root,
@@ -384,3 +416,15 @@ def close_wave(
     closed: WaveClosed = entry.record
     logger.info("wave %d: closed, %d missing", closed.wave, closed.missing)
     return closed
+
+
+def _close_owed(study: Study, context: RunContext, cells: Sequence[Cell], watch: Watch) -> None:
+    """Record as missing each cell without a result. Raises HarnessError if one was never tried."""
+    stored = frozenset(study.store.list(RESULTS))
+    owed = [cell for cell in cells if result_key(cell.episode) not in stored]
+
+    def close(cell: Cell) -> None:
+        close_cell(cell, study.store, context, study.protocol.catalog)
+
+    for done, _ in enumerate(parallel_map(study.store, close, owed), 1):
+        watch("closing: recording missing episodes", done, len(owed))

@@ -28,6 +28,7 @@ from study.sweeps.spending import NO_PRICING
 from study.workspace import (
     LedgerSnapshot,
     Study,
+    Watch,
     check_plan,
     closed_wave,
     find_registration,
@@ -122,9 +123,15 @@ def open_wave(
     return last + 1, True
 
 
-def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[WaveClosed, bool]:
+def close_wave_now(
+    study: Study,
+    wave: int,
+    now: Callable[[], str],
+    watch: Watch = lambda what, done, of: None,
+) -> tuple[WaveClosed, bool]:
     """Close a wave if every episode has a result or has failed; failed ones are recorded as
-    missing. Nothing is run. Return the record, and whether it is new.
+    missing. Nothing is run. Return the record, and whether it is new. ``watch`` gets the steps and
+    progress.
 
     Raises StudyError if the wave was not begun, or episodes were never tried.
     """
@@ -146,7 +153,7 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
                 f"and what was never tried is not missing; run `dosimeter sweep --wave {wave}`"
             )
         context = context_of(study, manifest, pinned_image(study.protocol), None, NO_PRICING)
-        return close_wave(study, context, manifest, now), True
+        return close_wave(study, context, manifest, begun.cells, now, watch), True
 
 
 def _looks(protocol: Protocol, plan: Plan, entries: Sequence[Entry]) -> dict[int, int]:

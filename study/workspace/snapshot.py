@@ -19,6 +19,7 @@ from harness.sweep import WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
 from registry.sealing import DrawnInstance
+from registry.stores import parallel_map
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -136,8 +137,8 @@ class WaveSnapshot:
         """The stored results by episode, in the order of their store keys."""
         keys = sorted(result_key(cell.episode) for cell in self.finished_cells)
         logger.info("wave %d: reading %d results", self.number, len(keys))
-        identities = self.study.identities()
-        results = (RESULT_CODEC.read(self.study.store, key, identities) for key in keys)
+        store, identities = self.study.store, self.study.identities()
+        results = parallel_map(store, lambda key: RESULT_CODEC.read(store, key, identities), keys)
         return {result.episode: result for result in results}
 
 

@@ -27,6 +27,7 @@ from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
 from harness.sweep.leases import LeaseBook, WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
+from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
@@ -130,6 +131,7 @@ def _run_all(
         study="s", run="sha256:" + "a" * 64, wave=0, store=store, recipients=(recipient,),
         run_recipient=recipient, run_identity=identity, models=(pin,), sandbox="local", runtime="",
         image_tag="", image_digest="none", parallel=1, folder=".", code="",
+        receipts=ReceiptFolder("receipts/", bytes(32)),
     )  # fmt: skip
     models = {pin.name: build_model(pin, ENVIRONMENT)}
     bench = Workbench(context, open_store(store), models, FoldersInMemory())

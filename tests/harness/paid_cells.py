@@ -9,6 +9,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.sweep.leases import WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
 from registry.stores import open_store
@@ -57,6 +58,7 @@ def bench(url: str, folder: str, study: str, identity: str) -> Workbench:
         parallel=1,
         folder=".",
         code="",
+        receipts=ReceiptFolder("receipts/", bytes(32)),
     )
     models = {NAME: build_model(pin_at(url), {})}
     return Workbench(context, open_store(folder), models, Vouched())

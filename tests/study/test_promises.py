@@ -87,7 +87,7 @@ def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> 
 
 def close(study: Study, manifest: RunManifest, now: Callable[[], str] = lambda: NOW) -> object:
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1)
-    return close_wave(study, context, manifest, now)
+    return close_wave(study, context, manifest, cells_of(study.entries(), manifest), now)
 
 
 def kinds(study: Study) -> list[str]:

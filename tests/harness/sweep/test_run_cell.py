@@ -18,6 +18,7 @@ from harness.sandboxes.local import LocalSandboxes
 from harness.storage import attempt_key
 from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
 from registry.errors import BrokenPromise, RegistryError
+from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.result_row import Status
 from registry.sealing import encrypt, new_identity
@@ -53,6 +54,7 @@ def bench(sandboxes: LocalSandboxes) -> Workbench:
         study="s", run="sha256:" + "0" * 64, wave=0, store="memory:", recipients=(RECIPIENT,),
         run_recipient=RECIPIENT, run_identity=IDENTITY, models=(CLUMSY,), sandbox="local",
         runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
+        receipts=ReceiptFolder("receipts/", bytes(32)),
     )  # fmt: skip
     return Workbench(context, MemoryStore(), {"clumsy": Clumsy()}, sandboxes)
 

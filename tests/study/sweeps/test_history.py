@@ -58,10 +58,11 @@ def finish(study: Study, wave: int) -> None:
     manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, utc_now)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    for cell in cells_of(study.entries(), manifest):
+    cells = cells_of(study.entries(), manifest)
+    for cell in cells:
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
-    close_wave(study, context, manifest, utc_now)
+    close_wave(study, context, manifest, cells, utc_now)
 
 
 @pytest.fixture(scope="module")
