@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from generators.seed import Seed
 from generators.task import TaskSpec
@@ -48,15 +49,16 @@ class WaveInstance:
 
 
 def episode_id(
-    study: str, wave: int, instance: str, model: ModelPin, replicate: int, mode: Mode
+    study: str, wave: int, instance: str, model: dict[str, Any], replicate: int, mode: Mode
 ) -> str:
-    """The digest of what defines an episode. Unguessable, as the instance's id is."""
+    """The digest of what defines an episode; ``model`` is the body of its pin's record.
+    Unguessable, as the instance's id is."""
     return digest_value(
         {
             "study": study,
             "wave": wave,
             "instance": instance,
-            "model": record_body(model),
+            "model": model,
             "replicate": replicate,
             "mode": str(mode),
         }
@@ -80,10 +82,11 @@ def schedule_cells(
     in a single turn.
     """
     pins = tuple(models)
-    runs = list(zip(pins, replicates, tranches or ((0,),) * len(pins), strict=True))
+    bodies = [record_body(pin) for pin in pins]
+    runs = list(zip(pins, bodies, replicates, tranches or ((0,),) * len(pins), strict=True))
     cells = [
         Cell(
-            episode=episode_id(study, wave, subject.instance, pin, replicate, mode),
+            episode=episode_id(study, wave, subject.instance, body, replicate, mode),
             spec=subject.spec,
             instance=subject.instance,
             seed=subject.seed,
@@ -93,7 +96,7 @@ def schedule_cells(
         )
         for subject in subjects
         for mode in (Mode.SINGLE_TURN if subject.spec.stratum in single_turn else Mode.AGENTIC,)
-        for pin, count, pin_tranches in runs
+        for pin, body, count, pin_tranches in runs
         if subject.tranche in pin_tranches
         for replicate in range(count)
     ]

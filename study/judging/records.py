@@ -30,6 +30,7 @@ from registry.ledger import (
     write_inventory,
 )
 from registry.result_row import Arm, ResultRow
+from registry.stores import parallel_map
 from study.errors import StudyError
 from study.protocol import FILE_NAME
 from study.workspace import (
@@ -248,8 +249,11 @@ def judge_grades(
         done = graded_by(study, digest)
         if not all(result.episode in done for result in graded):
             continue
-        for result in graded:
-            grade = read_grade(study.store, digest, result.episode, identities)
+
+        def read(result: EpisodeResult, judge: str = digest) -> Grade | None:
+            return read_grade(study.store, judge, result.episode, identities)
+
+        for result, grade in zip(graded, parallel_map(study.store, read, graded), strict=True):
             if grade is not None:
                 yield result, grade
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from analysis.report import Conduct, ToolUseTables, Use, tabulate_tools
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
+from registry.stores import parallel_map
 from study.transcripts import (
     Listed,
     list_episodes,
@@ -37,7 +38,8 @@ def tools_of_waves(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ToolU
 def _tables(study: StudySnapshot, episodes: Iterable[Listed]) -> ToolUseTables:
     finished = [episode for episode in episodes if episode.result is not None]
     whole = [e for e in finished if e.result and e.result.status is not Status.MISSING]
-    return tabulate_tools((_read(study, episode) for episode in whole), len(finished) - len(whole))
+    read = parallel_map(study.store, lambda episode: _read(study, episode), whole)
+    return tabulate_tools(read, len(finished) - len(whole))
 
 
 def model_records(tables: ToolUseTables) -> list[dict[str, object]]:
