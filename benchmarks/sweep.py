@@ -89,10 +89,11 @@ def make_study(folder: Path, count: int, uri: str) -> Study:
 def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[str, object]:
     cells = take_snapshot(study).waves[0].cells
     half = len(cells) // 2
-    simulate(study, context, cells[:half])
+    result = real_result(study, context, cells[0])
+    simulate(study, context, cells[:half], result)
     owed, resume = seconds(lambda: first_lease(study, context))
     assert owed == len(cells) - half
-    simulate(study, context, cells[half:])
+    simulate(study, context, cells[half:], result)
     reading: dict[str, object] = {}
     if len(cells) <= READ_ALL:
         names = [cell.episode for cell in cells]
@@ -115,9 +116,8 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
     }
 
 
-def simulate(study: Study, context: RunContext, cells: Sequence[Cell]) -> None:
-    """Store what a finished episode leaves, for each cell."""
-    result = real_result(study, context, cells[0])
+def simulate(study: Study, context: RunContext, cells: Sequence[Cell], result: bytes) -> None:
+    """Store what a finished episode leaves, for each cell, with the bytes of a ``result``."""
     store, threads = study.store, 8
     if isinstance(store, FolderStore):
         store, threads = LinkedFolder(store.path), 1

@@ -582,7 +582,8 @@ def _print_periodically(console: Console) -> Watch:
     def show(step: str, done: int, of: int) -> None:
         nonlocal printed
         if time.monotonic() - printed >= LOG_SECONDS:
-            console.print(f"{step}: {done} of {of}" if of else step, soft_wrap=True)
+            count = f": {done} of {of}" if of else f": {done}" if done else ""
+            console.print(step + count, soft_wrap=True)
             printed = time.monotonic()
 
     return show

@@ -25,6 +25,7 @@ from registry.ledger.inventory import (
     write_inventory,
 )
 from registry.ledger.merkle import merkle_root
+from registry.ledger.receipts import ReceiptFolder, RecordingStore
 from registry.ledger.records import (
     CalibrationMade,
     Graded,
@@ -548,6 +549,24 @@ def test_a_record_that_names_what_no_record_before_it_made_is_found() -> None:
     problems = [problem for _, problem in verify_study(store).problems]
     assert any("its sealed root" in each for each in problems)
     assert any("its plan" in each for each in problems)
+
+
+def test_receipts_are_checked_as_objects_named_by_their_digest() -> None:
+    store = MemoryStore()
+    made = RecordingStore(store, ReceiptFolder.of(f"runs/{'ab' * 32}/key.age", "secret"))
+    make_study(made)
+    made.flush()
+    (name,) = store.list("receipts/")
+    found = verify_study(store, [IDENTITY])
+    assert found.holds
+    assert "open objects (no record names them yet)" not in dict(found.counts)
+    data = store.get(name)
+    tampered = MemoryStore()
+    for key in store.list():
+        tampered.put(key, store.get(key) if key != name else data[66:])
+    ((place, problem),) = verify_study(tampered, [IDENTITY]).problems
+    assert place == name
+    assert "was altered" in problem
 
 
 def test_roots_are_as_documented(folder: Path) -> None:

@@ -18,6 +18,8 @@ from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
 from harness.sweep.worker_process import CellLocks, open_worker_process
+from registry.canonical import digest_bytes
+from registry.ledger.receipts import RECEIPTS, RUN_FOLDERS, read_receipts
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest
 from registry.sealing import new_identity
@@ -93,6 +95,8 @@ def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> N
             with held.hold(cell.episode, lambda: False):
                 assert FolderStore(tmp_path / "store").exists(result_key(cell.episode))
         assert len(served.requests) == AT_ONCE
+        until(lambda: any(FolderStore(tmp_path / "store").list(RECEIPTS)))
+    check_receipts(tmp_path / "store")
 
 
 def test_a_run_is_pulled_to_its_end(tmp_path: Path) -> None:
@@ -100,6 +104,17 @@ def test_a_run_is_pulled_to_its_end(tmp_path: Path) -> None:
         done = pull_all(served, tmp_path / "store", cells_of(served.url, 3))
     assert done == ("finished", 3)
     assert len(served.requests) == len(kept(tmp_path / "store")) == 3
+    check_receipts(tmp_path / "store")
+
+
+def check_receipts(folder: Path) -> None:
+    """Check that receipts list every object of the run's episodes with its digest."""
+    store, context = FolderStore(folder), context_of("http://127.0.0.1:9", folder)
+    keys = [key for part in RUN_FOLDERS for key in store.list(part)]
+    with read_receipts(store, context.receipts, lambda done, of: None) as receipts:
+        assert [receipts.digest(key) for key in keys] == [
+            digest_bytes(store.get(key)) for key in keys
+        ]
 
 
 def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str, int]:

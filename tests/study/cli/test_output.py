@@ -118,8 +118,15 @@ def test_progress_is_not_shown_beside_json(
         with sweep_watch("wave 3") as watch:
             watch.begin("starting Ray")
             watch(Progress(9, 4, 0, 5, 0, (), failing=(("gone", "provider:connection", 2),)))
-    shown = "" if as_json else "wave 3: starting Ray\nwave 3 failed attempts: 2 of gone: 4 of 9\n"
-    assert capsys.readouterr().err == shown
+            watch.count("closing: reading receipts", 1, 2)
+            watch.count("closing: listing objects", 27, 0)
+    shown = [
+        "wave 3: starting Ray",
+        "wave 3 failed attempts: 2 of gone: 4 of 9",
+        "wave 3: closing: reading receipts: 1 of 2",
+        "wave 3: closing: listing objects: 27",
+    ]
+    assert capsys.readouterr().err.splitlines() == ([] if as_json else shown)
 
 
 def test_models_that_wait_are_named_with_the_reason(
