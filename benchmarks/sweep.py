@@ -72,7 +72,7 @@ def main() -> None:
         manifest = begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
         context = context_of(study, manifest, image, 1)
         line = measure(study, context, manifest)
-    print(json.dumps({"benchmark": "sweep", "store": kind, **line}))
+        print(json.dumps({"benchmark": "sweep", "store": kind, **line}), flush=True)
 
 
 def make_study(folder: Path, count: int, uri: str) -> Study:
@@ -100,7 +100,9 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
         objects = run_objects(study.store, manifest, names)
         read, spent = seconds(lambda: write_inventory(study.store, objects))
         reading = {"close_reading_s": spent}
+    cpu = time.process_time()
     closed, close = seconds(lambda: close_wave(study, context, manifest, cells, utc_now))
+    cpu = time.process_time() - cpu
     if reading:
         assert read.objects_root == closed.objects_root
     return {
@@ -110,6 +112,7 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
         "resume_s": resume,
         "target_resume_s": "30 at 10^6 cells",
         "close_s": close,
+        "close_cpu_s": round(cpu, 2),
         "target_close_s": "60 at 10^6 cells",
         **reading,
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -171,10 +174,11 @@ def first_lease(study: Study, context: RunContext) -> int:
     """Go on with a wave until its first lease; return the number of owed cells."""
     owed = len(take_snapshot(study).waves[0].owed_cells)
     prepare_ray(None)
-    from harness.sweep.ray_actors import Coordinator
+    from harness.sweep.ray_actors import Coordinator, SweepOptions
 
-    coordinator = Coordinator(60.0, 3)
-    cells, over = coordinator.lease(context, "worker", 64, frozenset())
+    coordinator = Coordinator(SweepOptions())
+    coordinator.open(context, context.run_identity)
+    cells, over = coordinator.lease("worker", 64, frozenset())
     assert cells
     assert not over
     return owed
