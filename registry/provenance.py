@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
+STAMP = ".commit"  # of a tree without a repository: `git archive` writes the commit into it
 _SOURCES = frozenset((".py", ".txt", ".yml", ".yaml", ".j2"))  # code, prompts, templates
 _PINNED_PACKAGES = (
     "docker",
@@ -36,7 +40,9 @@ def read_provenance(root: Path, image: str) -> Provenance:
     """Return the provenance of the checkout at ``root``; ``image`` is the sandbox image's digest.
 
     Untracked files make a tree dirty; ignored ones and the folders of studies do not. Where git is
-    missing or ``root`` is not the top of a repository, the commit is "unknown" and the tree dirty.
+    missing or ``root`` is not the top of a repository, the commit is that of ``stamp_tree``, and
+    the tree is clean if code and lock are those that were stamped. Without a stamp the commit is
+    "unknown" and the tree dirty.
     """
     import platform
 
@@ -49,7 +55,39 @@ def read_provenance(root: Path, image: str) -> Provenance:
         lock=_lock_digest(root / "requirements.lock"),
         image=image,
         python=platform.python_version(),
-        packages=tuple(_installed()),
+        packages=installed_packages(),
+    )
+
+
+def stamp_tree(root: Path) -> str:
+    """Add the digests of code and lock to the commit that `git archive` wrote into a tree, for an
+    image without a repository; return the commit. Raises RegistryError if no commit is there."""
+    path = root / STAMP
+    commit, _ = _read_stamp(root)
+    if commit == "unknown":
+        raise RegistryError(f"{path} holds no commit: make the tree with `git archive`")
+    path.write_text("\n".join((commit, *_tree_digests(root), "")), encoding="ascii")
+    return commit
+
+
+def installed_packages() -> tuple[tuple[str, str], ...]:
+    """Return name and version of the libraries here that shape results."""
+    from importlib import metadata
+
+    versions = []
+    for name in _PINNED_PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions.append((name, metadata.version(name)))
+    return tuple(versions)
+
+
+def find_other_packages(packages: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return in words each package that is installed here in another version than in these."""
+    expected = dict(packages)
+    return tuple(
+        f"{name} {version} instead of {expected[name]}"
+        for name, version in installed_packages()
+        if version != expected.get(name, version)
     )
 
 
@@ -123,13 +161,28 @@ def _read_tree(root: Path) -> tuple[str, bool]:
     """The full commit and whether the tree is dirty; a tree above ``root`` does not count."""
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None or os.path.realpath(top) != os.path.realpath(root):
-        return "unknown", True
+        return _read_stamp(root)
     commit = _git(root, "rev-parse", "--verify", "HEAD")
     status = _git(root, "status", "--porcelain", "-z", "--untracked-files=normal")
     if commit is None or status is None:
         return commit or "unknown", True
     changes = filter(None, status.split("\0"))
     return commit, not all(_is_study_folder(root, change) for change in changes)
+
+
+def _read_stamp(root: Path) -> tuple[str, bool]:
+    """The commit in a tree's stamp, and whether code or lock are others than were stamped."""
+    try:
+        commit, *digests = (root / STAMP).read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return "unknown", True
+    if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", commit):
+        return "unknown", True  # a checkout's, which `git archive` has not written into
+    return commit, digests != _tree_digests(root)
+
+
+def _tree_digests(root: Path) -> list[str]:
+    return [code_digest(root), _lock_digest(root / "requirements.lock")]
 
 
 def _is_study_folder(root: Path, change: str) -> bool:
@@ -166,11 +219,16 @@ def _lock_digest(path: Path) -> str:
         return "missing"
 
 
-def _installed() -> list[tuple[str, str]]:
-    from importlib import metadata
 
-    versions = []
-    for name in _PINNED_PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            versions.append((name, metadata.version(name)))
-    return versions
+def main() -> int:
+    """``python -m registry.provenance``: stamp the tree that this module lies in."""
+    try:
+        print(stamp_tree(ROOT))
+    except RegistryError as error:
+        print(f"provenance: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

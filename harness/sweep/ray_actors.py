@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.build_model import provider_key
 from harness.episode import Cell
@@ -29,7 +30,7 @@ from harness.spending import Spend, uses_batches
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
 from harness.sweep.leases import LeaseBook, Progress
-from harness.sweep.run_cell import RunContext, count_spend, open_budget
+from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
 from harness.sweep.worker_process import (
     LOG_LEVEL,
     POLL_SECONDS,
@@ -42,6 +43,11 @@ from registry.stores import open_store
 logger = logging.getLogger(__name__)
 
 NAMESPACE = "dosimeter"
+SANDBOX = "sandbox"  # resource of nodes that run episodes: one for each worker
+HEAD = "head"  # resource of a node that works on none, if the cluster has one
+JOIN_SECONDS = 900.0  # in which a cluster without nodes for episodes must get the first
+_CHECK_SECONDS = 120.0
+_SHOWN = 5  # hosts that an error lists
 _DYING_SECONDS = 30.0
 _MAX_LEASED = 64
 _LOST = (
@@ -190,7 +196,7 @@ def ray_session(address: str | None) -> Iterator[None]:
             logging_level="ERROR",
         )
     except Exception as error:  # also if a node does not start in time
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = _first_line(error)
         if address is None:
             raise CoordinatorLost(
                 f"Ray does not start on this machine: {reason}; if it is very busy, wait, and run "
@@ -214,12 +220,13 @@ def _check_reachable(address: str) -> None:
     """Raise HarnessError at once where nothing listens: Ray would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
-        return  # "auto", or a name that Ray understands
+        return  # "auto"
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:  # or a port that is none
+        reason = getattr(error, "strerror", None) or error
         raise HarnessError(
-            f"no Ray cluster answers at {address} ({error.strerror or error}): give the head's "
+            f"no Ray cluster answers at {address} ({reason}): give the head's "
             "HOST:6379, or no --address to start one here"
         ) from error
 
@@ -232,9 +239,13 @@ def run_sweep(
     """Run every owed cell of the context's worklist and return the final progress.
 
     Dead workers are replaced and their leases passed on. Raises HarnessError if no worker can work
-    (no engine, other image), and BrokenPromise.
+    (no engine, other image), before the first lease for the nodes that a cluster has then; and
+    BrokenPromise.
     """
     with ray_session(options.address):
+        if options.address is not None:
+            _await_sandboxes(options)
+            _check_nodes(context)
         coordinator = _open_coordinator(context, options)
         try:
             workers = _Workers(context, options, coordinator)
@@ -251,6 +262,97 @@ def run_sweep(
         return progress
 
 
+def _await_sandboxes(options: SweepOptions) -> None:
+    """Wait for a node that takes workers if the cluster starts such nodes on demand. Raises
+    HarnessError if it has nodes for other work only, or none comes."""
+    nodes = _nodes()
+    if any(SANDBOX in resources for _, _, resources in nodes):
+        return
+    advice = f"start nodes with `ray start --resources='{{\"{SANDBOX}\": 1}}'`"
+    if hosts := [host for host, _, resources in nodes if resources.get("CPU")]:
+        raise HarnessError(
+            f"{_listed(hosts)}: the resource {SANDBOX!r} is missing, so that no worker can be "
+            f"placed there, and no other node has it: {advice}"
+        )
+    logger.info("waiting for a node with the resource %r", SANDBOX)
+    # What is asked for and not there is what a cluster's autoscaler starts nodes for.
+    task = ray.remote(num_cpus=0, resources={SANDBOX: 1})(_join)
+    calls = [task.remote() for _ in range(options.workers)]
+    joined, waiting = ray.wait(calls, num_returns=1, timeout=JOIN_SECONDS)
+    for call in waiting:
+        ray.cancel(call)
+    if not joined:
+        hosts = [host for host, _, _ in nodes]
+        raise HarnessError(
+            f"no node with the resource {SANDBOX!r} has joined {_listed(hosts)} within "
+            f"{JOIN_SECONDS / 60:g} minutes: {advice}, or see why the cluster starts none "
+            "(`ray status`)"
+        )
+
+
+def _join() -> None:
+    """Do nothing, on a node that takes workers."""
+
+
+def _check_nodes(context: RunContext) -> None:
+    """Raise HarnessError, which names the hosts, if nodes that take workers cannot work on the
+    run. Nodes that join later are checked by the workers there."""
+    # Ray keeps arguments, on disk if they are large: these open nothing of the run.
+    public = replace(context, run_identity="", templates=())
+    check = ray.remote(num_cpus=0, max_retries=0, enable_task_events=False)(_refusal)
+    calls = {}
+    for host, node, resources in _nodes():
+        if SANDBOX in resources:
+            there = NodeAffinitySchedulingStrategy(node, soft=False)
+            calls[check.options(scheduling_strategy=there).remote(public)] = host
+    refusals: dict[str, list[str]] = {}
+    for call, host in calls.items():
+        try:
+            reason = ray.get(call, timeout=_CHECK_SECONDS)
+        except RayTaskError as error:
+            reason = f"dosimeter does not run there as it does here ({_first_line(error.cause)})"
+        except RayError as error:  # a node that is lost, or does not answer: it has no worker yet
+            logger.warning("%s was not checked: %s", host, type(error).__name__)
+            continue
+        if reason:
+            refusals.setdefault(reason.removeprefix(f"{host}: "), []).append(host)
+    if refusals:
+        texts = (f"{_listed(hosts)}: {reason}" for reason, hosts in refusals.items())
+        raise HarnessError("; ".join(texts))
+
+
+def _refusal(context: RunContext) -> str:
+    """Return why this host cannot work on a run; "" if it can."""
+    try:
+        check_host(context)
+    except HarnessError as error:
+        return str(error)
+    return ""
+
+
+def _nodes() -> list[tuple[str, str, dict[str, float]]]:
+    """Return host name, id and resources of each live node of the cluster."""
+    return [
+        (node["NodeManagerHostname"], node["NodeID"], node["Resources"])
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+
+
+def _listed(hosts: list[str]) -> str:
+    names = sorted(set(hosts))
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of an error's text, with the next ones where they are what it is about."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return " ".join(lines) if lines[0].startswith("Version mismatch") else lines[0]
+
+
 def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
     """Start the run's coordinator and open its lease book. It ends with its driver, however that
     ends, so that no cluster keeps seeds in memory. Raises HarnessError, RegistryError."""
@@ -264,6 +366,7 @@ def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
             namespace=NAMESPACE,
             get_if_exists=True,
             max_concurrency=1,
+            resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None,
         ).remote(options)
         try:
             _progress(coordinator, context)
@@ -363,7 +466,7 @@ class _Workers:
         actor = ray.remote(max_restarts=0, enable_task_events=False)(Worker)
         worker = actor.options(
             num_cpus=0,
-            resources={"sandbox": 1} if self._clustered else None,
+            resources={SANDBOX: 1} if self._clustered else None,
             scheduling_strategy="SPREAD",
         ).remote(name)
         call = worker.work.remote(self._coordinator, _without_key(self._context))

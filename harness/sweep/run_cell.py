@@ -6,6 +6,7 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Self
@@ -47,7 +48,7 @@ from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.governor import PROVIDER_FAILURES, LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
-from registry.provenance import code_digest
+from registry.provenance import code_digest, find_other_packages
 from registry.sealing import derive_identity, recipient_of
 from registry.stores import Store, open_store
 
@@ -75,6 +76,7 @@ class RunContext:
     folder: str  # of the study, for files that models read
     code: str  # digest of the source that the driver runs
     receipts: ReceiptFolder  # where the run's processes list the objects that they store
+    packages: tuple[tuple[str, str], ...] = ()  # name, version of the driver's that shape results
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
     prices: tuple[PricedModel, ...] = ()  # of the models
     creating: int = 0  # sandboxes at once; 0 for the usual
@@ -121,23 +123,17 @@ class Workbench:
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
-        """Open the store, the models and the sandboxes. Raises HarnessError, StoreError; other
-        code than the driver's, or another sandbox image than the pinned one, is refused."""
-        if code_digest() != context.code:
-            raise HarnessError(
-                f"{socket.gethostname()} runs other code than the driver of this sweep: bring the "
-                "checkouts to the same commit"
+        """Open the store, the models and the sandboxes. Raises HarnessError that names this host,
+        StoreError; other code or libraries than the driver's, or another sandbox image than the
+        pinned one, are refused."""
+        with _naming_host():
+            return cls(
+                context,
+                RecordingStore(open_store(context.store), context.receipts),
+                _open_models(context),
+                open_sandboxes(context),
+                catalog=_catalog_of(context),
             )
-        for pin in context.models:
-            _ceiling_of(pin.name, context)
-        models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
-        return cls(
-            context,
-            RecordingStore(open_store(context.store), context.receipts),
-            models,
-            open_sandboxes(context),
-            catalog=_catalog_of(context),
-        )
 
     def close(self) -> None:
         """Store the last receipt, and close the models and the sandboxes."""
@@ -146,6 +142,46 @@ class Workbench:
         for model in self.models.values():
             close_model(model)
         self.sandboxes.close()
+
+
+def check_host(context: RunContext) -> None:
+    """Raise HarnessError that names this host if it cannot work on a run: it has other code,
+    libraries or sandbox image than the driver, or lacks the key, library or weights of a model.
+    Opens nothing, and needs no key of the run."""
+    with _naming_host():
+        for model in _open_models(context).values():
+            close_model(model)
+        if context.sandbox == "docker":
+            from harness.sandboxes.docker import image_digest
+
+            _check_image(context, image_digest(context.image_tag))
+
+
+@contextmanager
+def _naming_host() -> Iterator[None]:
+    """Put the name of this host before the text of a HarnessError."""
+    try:
+        yield
+    except HarnessError as error:
+        raise type(error)(f"{socket.gethostname()}: {error}") from None
+
+
+def _open_models(context: RunContext) -> dict[str, ModelOrAgent]:
+    """Return the models of a run by name. Raises HarnessError, also for other code or libraries
+    than the driver's."""
+    if code_digest() != context.code:
+        raise HarnessError(
+            "it runs other code than the driver of this sweep: bring both to the same commit, or "
+            "to the same prebuilt image"
+        )
+    if other := find_other_packages(context.packages):
+        raise HarnessError(
+            f"it has other libraries than the driver of this sweep ({', '.join(other)}): install "
+            "what requirements.lock names on both"
+        )
+    for pin in context.models:
+        _ceiling_of(pin.name, context)
+    return {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
 
 
 def open_sandboxes(context: RunContext) -> SandboxProvider:
@@ -163,13 +199,20 @@ def open_sandboxes(context: RunContext) -> SandboxProvider:
         memory_bytes=context.memory_bytes,
         run=context.run,
     )
-    if provider.image != context.image_digest:
+    try:
+        _check_image(context, provider.image)
+    except HarnessError:
         provider.close()
+        raise
+    return provider
+
+
+def _check_image(context: RunContext, digest: str) -> None:
+    if digest != context.image_digest:
         raise HarnessError(
-            f"sandbox image {context.image_tag} is {provider.image} on this machine, but the run "
+            f"sandbox image {context.image_tag} is {digest} on this machine, but the run "
             f"is pinned to {context.image_digest}: build or copy the pinned image here"
         )
-    return provider
 
 
 def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:

@@ -55,8 +55,9 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 @click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
 @click.option(
     "--address",
+    callback=cluster_address,
     show_default="start one here",
-    help="With --run: of an existing Ray cluster, HOST:6379.",
+    help="With --run: of an existing Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
 )
 @click.option(
     "--workers",

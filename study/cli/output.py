@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import sys
 import time
 from collections import Counter
@@ -132,6 +133,19 @@ def study_option(command: Callable[..., None]) -> Callable[..., None]:
         command(study=workspace.open_study(folder), **options)
 
     return with_study
+
+
+def cluster_address(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Return the address of a Ray cluster that an option gives. Raises BadParameter."""
+    from study.protocol import CLUSTER
+
+    if value is None or re.fullmatch(CLUSTER, value):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is no address of a Ray cluster: give auto, HOST:PORT or ray://HOST:PORT"
+    )
 
 
 def unknown_price_option(models: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -12,6 +12,7 @@ from registry import ledger
 from study import pipeline, sweeps
 from study.cli.output import (
     accounts_json,
+    cluster_address,
     complete_models,
     dirty_option,
     exit_by,
@@ -38,7 +39,11 @@ if TYPE_CHECKING:
 @click.command()
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
-@click.option("--address", help="Of an existing Ray cluster, HOST:6379. Default: start one here.")
+@click.option(
+    "--address",
+    callback=cluster_address,
+    help="Of an existing Ray cluster: auto, HOST:6379 or ray://HOST:10001. Default: start one here.",
+)
 @click.option(
     "--workers",
     show_default="study.yaml's, else 1",

@@ -18,6 +18,7 @@ URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes i
 REGION = r"^[a-z0-9-]+$"
 VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
+CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
@@ -197,7 +198,7 @@ class SandboxSection(Section):
 class SweepSection(Section):
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1
     parallel: Annotated[int, Field(ge=1, le=1024)] = 6  # episodes at once in a worker
-    address: str | None = None
+    address: Annotated[str, Field(pattern=CLUSTER)] | None = None
 
 
 class BudgetSection(Section):

@@ -41,6 +41,7 @@ _RIGHT: Mapping[str, str] = {
 _FORMS: Mapping[str, str] = {
     "api_key_env": "the name of an environment variable, in capitals, such as MY_API_KEY,",
     "reasoning_field": "the name of a field, in lower-case letters and _,",
+    "address": "auto, HOST:PORT or ray://HOST:PORT, such as 10.0.0.5:6379,",
     "region": "a region, such as eu-central-1,",
     "project": "the id of a project of Google Cloud,",
     "runtime": "the name of a container runtime, such as runc,",

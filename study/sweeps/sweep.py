@@ -31,7 +31,7 @@ from registry.ledger import (
     run_objects,
     write_inventory,
 )
-from registry.provenance import check_tree, code_digest, read_provenance
+from registry.provenance import check_tree, code_digest, installed_packages, read_provenance
 from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from registry.stores import parallel_map
@@ -341,6 +341,7 @@ def context_of(
         folder=str(study.folder.resolve()),
         code=code_digest(),
         receipts=ReceiptFolder.of(manifest.run_key, identity),
+        packages=installed_packages(),
         templates=study.protocol.templates,
         prices=pricing.models,
         limits=pricing.limits,
