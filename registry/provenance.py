@@ -219,7 +219,6 @@ def _lock_digest(path: Path) -> str:
         return "missing"
 
 
-
 def main() -> int:
     """``python -m registry.provenance``: stamp the tree that this module lies in."""
     try:

@@ -223,10 +223,9 @@ def _check_reachable(address: str) -> None:
         return  # "auto"
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:  # or a port that is none
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
         raise HarnessError(
-            f"no Ray cluster answers at {address} ({reason}): give the head's "
+            f"no Ray cluster answers at {address} ({error.strerror or error}): give the head's "
             "HOST:6379, or no --address to start one here"
         ) from error
 

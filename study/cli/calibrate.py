@@ -13,6 +13,7 @@ from registry.provenance import utc_now
 from study import calibration
 from study.cli.output import (
     PATH,
+    cluster_address,
     complete_models,
     json_option,
     print_json,
@@ -57,7 +58,7 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
     "--address",
     callback=cluster_address,
     show_default="start one here",
-    help="With --run: of an existing Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
+    help="With --run: of a Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
 )
 @click.option(
     "--workers",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--address",
     callback=cluster_address,
-    help="Of an existing Ray cluster: auto, HOST:6379 or ray://HOST:10001. Default: start one here.",
+    help="Of a Ray cluster: auto, HOST:6379 or ray://HOST:10001. Default: start one here.",
 )
 @click.option(
     "--workers",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+import tarfile
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -11,16 +13,20 @@ from pathlib import Path
 import pytest
 
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise
+from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import Provenance
 from registry.provenance import (
     check_tree,
     code_digest,
     find_changes,
+    find_other_packages,
+    installed_packages,
     read_provenance,
+    stamp_tree,
     utc_now,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "sha256:" + "1" * 64
 CLEAN = Provenance("c" * 40, False, "sha256:" + "2" * 64, IMAGE, "3.11.2", (("numpy", "2.0"),))
 
@@ -115,6 +121,60 @@ def test_another_repository_in_the_environment_does_not_mislead(
 def test_reading_takes_no_lock(repository: Path) -> None:
     (repository / ".git" / "index.lock").write_text("")
     assert not read_provenance(repository, IMAGE).dirty
+
+
+@pytest.fixture
+def archived(repository: Path, tmp_path: Path) -> Path:
+    """The tree of a commit as an image has it: without a repository, stamped."""
+    for name in (".commit", ".gitattributes"):
+        shutil.copy(ROOT / name, repository)
+    (repository / "harness").mkdir()
+    (repository / "harness" / "code.py").write_text("ANSWER = 42\n")
+    _git(repository, "add", ".")
+    _git(repository, "commit", "-q", "-m", "second")
+    tree, tar = tmp_path / "tree", tmp_path / "tree.tar"
+    _git(repository, "archive", "-o", str(tar), "HEAD")
+    with tarfile.open(tar) as archive:
+        archive.extractall(tree, filter="data")
+    return tree
+
+
+def test_a_stamped_tree_without_a_repository_is_clean_and_knows_its_commit(
+    archived: Path, repository: Path
+) -> None:
+    commit = _git(repository, "rev-parse", "HEAD")
+    before = read_provenance(archived, IMAGE)
+    assert (before.commit, before.dirty) == (commit, True), "not stamped yet"
+    assert stamp_tree(archived) == commit
+    assert stamp_tree(archived) == commit, "a second time"
+    found = read_provenance(archived, IMAGE)
+    assert (found.commit, found.dirty) == (commit, False)
+    assert found == read_provenance(repository, IMAGE)
+
+
+@pytest.mark.parametrize("name", ["harness/code.py", "requirements.lock"])
+def test_a_stamped_tree_with_other_code_or_lock_is_dirty(archived: Path, name: str) -> None:
+    commit = stamp_tree(archived)
+    (archived / name).write_text("other\n")
+    found = read_provenance(archived, IMAGE)
+    assert (found.commit, found.dirty) == (commit, True)
+
+
+def test_a_tree_of_which_no_commit_is_known_is_not_stamped(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="make the tree with `git archive`"):
+        stamp_tree(tmp_path)
+    shutil.copy(ROOT / ".commit", tmp_path)  # as in a checkout
+    with pytest.raises(RegistryError, match="holds no commit"):
+        stamp_tree(tmp_path)
+    assert read_provenance(tmp_path, IMAGE).commit == "unknown"
+
+
+def test_libraries_of_other_versions_are_named_and_missing_ones_are_not() -> None:
+    here = installed_packages()
+    version = dict(here)["numpy"]
+    assert find_other_packages(here) == ()
+    assert find_other_packages((("nowhere", "1"),)) == ()
+    assert find_other_packages((("numpy", "0.1"),)) == (f"numpy {version} instead of 0.1",)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -61,7 +62,7 @@ def make_study(folder: Path, seeds: int) -> Study:
     return study
 
 
-def start_sweep(study: Study, *options: str) -> subprocess.Popen[str]:
+def start_sweep(study: Study, *options: str, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(
@@ -80,6 +81,7 @@ def start_sweep(study: Study, *options: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=os.environ | variables,
     )
 
 
@@ -180,6 +182,63 @@ def test_a_sweep_on_two_raylets_survives_the_death_of_one(cluster: Any, tmp_path
     episodes = episodes_of(study)
     assert len({episode.id for episode in episodes}) == 120
     assert all(episode.attempt == 1 for episode in episodes), "no attempt failed, none is repeated"
+
+
+PAID_STUDY = STUDY.replace(
+    "waves:",
+    """\
+  paid:
+    provider: openai
+    model: m-1
+    base_url: http://127.0.0.1:9/v1
+    api_key_env: NOVA_KEY
+    retention: none
+waves:""",
+).replace("[first, second]", "[first, second]\n  - [first, paid]")
+
+
+@pytest.mark.slow
+def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    from ray.cluster_utils import Cluster
+
+    from harness.sweep import ray_actors as actors
+
+    monkeypatch.setattr(actors, "JOIN_SECONDS", 3.0)
+    init_study(tmp_path / "study", PAID_STUDY.replace("SEEDS", "2"))
+    study = pipeline.open_study(tmp_path / "study")
+    draw_tiny(study)
+    pipeline.register(study)
+    host = socket.gethostname()
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False, "resources": {"head": 1}},
+    )
+
+    def refusal(wave: int = 0) -> str:
+        request = SweepRequest(
+            wave, allow_dirty=True, allow_unknown_price=True, address=made.address
+        )
+        with pytest.raises(HarnessError) as caught:
+            pipeline.sweep(study, request, lambda progress: None)
+        assert not list(study.store.list("attempts/")), "nothing was leased"
+        return str(caught.value)
+
+    try:
+        assert f"has joined {host} within 0.05 minutes" in refusal(), "no node comes"
+        made.add_node(num_cpus=1)
+        assert refusal().startswith(f"{host}: the resource 'sandbox' is missing")
+        made.add_node(num_cpus=1, resources={"sandbox": 1})
+        with monkeypatch.context() as environment:  # of the driver only
+            environment.setenv("NOVA_KEY", "k")
+            refused = refusal(wave=1)
+        assert refused.startswith(f"{host}: model 'paid': the environment variable NOVA_KEY is not")
+        sweep = start_sweep(study, "--address", "auto", RAY_ADDRESS=made.address)
+        assert finish(sweep)["closed"]["finished"] == 8, "the cluster does work, at auto"
+    finally:
+        made.shutdown()
 
 
 def test_no_cluster_at_the_address_is_one_clear_error(tmp_path: Path) -> None:

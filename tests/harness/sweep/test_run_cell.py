@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +17,11 @@ from harness.errors import HarnessError
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.local import LocalSandboxes
 from harness.storage import attempt_key
-from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
+from harness.sweep.run_cell import RunContext, Workbench, check_host, close_cell, run_cell
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
+from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
 from registry.sealing import encrypt, new_identity
 from registry.stores.base import MemoryStore
@@ -130,3 +132,58 @@ def test_no_repr_shows_a_secret(sandboxes: LocalSandboxes) -> None:
     work = bench(sandboxes)
     assert_quiet(repr(CELL))
     assert "AGE-SECRET-KEY" not in repr(work.context)
+
+
+PAID = ModelPin(
+    "nova", "openai", "nova-1", (("api_key_env", '"NOVA_KEY"'), ("base_url", '"http://host/v1"'))
+)
+
+
+def fit_context() -> RunContext:
+    """Of a run that this host can work on once it has the model's key."""
+    return replace(
+        bench(LocalSandboxes()).context,
+        models=(PAID,),
+        run_identity="",  # not needed for the check
+        code=code_digest(),
+        packages=installed_packages(),
+    )
+
+
+def test_a_host_like_the_drivers_with_the_models_key_can_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NOVA_KEY", "k")
+    check_host(fit_context())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "model 'nova': the environment variable NOVA_KEY is not set"),
+        ({"code": "sha256:0"}, "other code than the driver"),
+        ({"packages": (("numpy", "0.1"),)}, r"other libraries .*\(numpy .* instead of 0.1\)"),
+    ],
+)
+def test_a_host_that_cannot_work_is_named_with_the_reason(
+    change: dict[str, object], words: str
+) -> None:
+    context = replace(fit_context(), **change)  # type: ignore[arg-type]  # one field of any type
+    for check in (check_host, Workbench.open):
+        with pytest.raises(HarnessError, match=f"^{socket.gethostname()}: .*{words}"):
+            check(context)
+
+
+@pytest.mark.docker
+def test_a_host_with_another_sandbox_image_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.sandboxes import ensure_image
+
+    monkeypatch.setenv("NOVA_KEY", "k")
+    pin = ensure_image()
+    context = replace(fit_context(), sandbox="docker", image_tag=pin.tag, image_digest=pin.digest)
+    check_host(context)
+    host = socket.gethostname()
+    with pytest.raises(HarnessError, match=f"^{host}: sandbox image .* is pinned to sha256:0"):
+        check_host(replace(context, image_digest="sha256:0"))
+    with pytest.raises(HarnessError, match=f"^{host}: no sandbox image nothing:here"):
+        check_host(replace(context, image_tag="nothing:here"))

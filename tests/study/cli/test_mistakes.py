@@ -95,6 +95,18 @@ MISTAKES = {
     "an option misspelt": Mistake("registered", "sweep --wav 0", ("'--wav'", "'--wave'")),
     "an option left out": Mistake("registered", "sweep", ("'--wave'", "sweep --help")),
     "a word for a number": Mistake("registered", "sweep --wave one", ("'--wave'", "'one'")),
+    "an address without a port": Mistake(
+        "registered", f"{SWEEP} 0 --address head", ("'--address'", "'head'", "give auto, HOST:PORT")
+    ),
+    "an address of a web page": Mistake(
+        "registered", f"{SWEEP} 0 --address http://head:8265", ("'--address'", "ray://HOST:PORT")
+    ),
+    "an address in study.yaml without a port": Mistake(
+        "registered",
+        f"{SWEEP} 0",
+        ("study.yaml:19: sweep.address: 'head': auto, HOST:PORT or ray://HOST:PORT",),
+        change=("sandbox:", "sweep: {address: head}\nsandbox:"),
+    ),
     "a key misspelt": Mistake(
         "new",
         "draw",
