@@ -62,7 +62,9 @@ def make_study(folder: Path, seeds: int) -> Study:
     return study
 
 
-def start_sweep(study: Study, *options: str, **variables: str) -> subprocess.Popen[str]:
+def start_sweep(
+    study: Study, *options: str, wave: int = 0, **variables: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(
@@ -71,7 +73,7 @@ def start_sweep(study: Study, *options: str, **variables: str) -> subprocess.Pop
                 "study.cli.main",
                 "sweep",
                 "--wave",
-                "0",
+                str(wave),
                 "--allow-dirty",
                 "--json",
             ),
@@ -192,9 +194,11 @@ PAID_STUDY = STUDY.replace(
     model: m-1
     base_url: http://127.0.0.1:9/v1
     api_key_env: NOVA_KEY
+    context: 100000
     retention: none
-waves:""",
-).replace("[first, second]", "[first, second]\n  - [first, paid]")
+waves:
+  - {models: [paid], modes: {compute_average/easy: single_turn}}""",
+)
 
 
 @pytest.mark.slow
@@ -217,7 +221,7 @@ def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
         head_node_args={"num_cpus": 0, "include_dashboard": False, "resources": {"head": 1}},
     )
 
-    def refusal(wave: int = 0) -> str:
+    def refusal(wave: int = 1) -> str:
         request = SweepRequest(
             wave, allow_dirty=True, allow_unknown_price=True, address=made.address
         )
@@ -233,9 +237,9 @@ def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
         made.add_node(num_cpus=1, resources={"sandbox": 1})
         with monkeypatch.context() as environment:  # of the driver only
             environment.setenv("NOVA_KEY", "k")
-            refused = refusal(wave=1)
+            refused = refusal(wave=0)
         assert refused.startswith(f"{host}: model 'paid': the environment variable NOVA_KEY is not")
-        sweep = start_sweep(study, "--address", "auto", RAY_ADDRESS=made.address)
+        sweep = start_sweep(study, "--address", "auto", wave=1, RAY_ADDRESS=made.address)
         assert finish(sweep)["closed"]["finished"] == 8, "the cluster does work, at auto"
     finally:
         made.shutdown()
