@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -39,4 +42,55 @@ def test_ray_runs_on_the_hosts_with_a_token(config: dict[str, Any]) -> None:
     commands = "\n".join(config["setup_commands"])
     assert "RAY_AUTH_MODE=token" in commands
     assert "docker.io" in commands
-    assert any(path.endswith("auth_token") for path in config["file_mounts"])
+
+
+def test_no_secret_is_in_the_file_and_nothing_is_copied_from_the_launcher(
+    config: dict[str, Any],
+) -> None:
+    assert not config["file_mounts"]
+    assert not re.search(r"AKIA|AGE-SECRET-KEY|(KEY|TOKEN|SECRET)=[^$/]", CLUSTER.read_text())
+    start = [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]
+    assert all(command.startswith(". ~/.dosimeter.sh") for command in start)
+    assert "/opt/dosimeter/deploy/aws-secrets.sh" in "\n".join(config["setup_commands"])
+    for kind in config["available_node_types"].values():
+        assert kind["node_config"]["IamInstanceProfile"]["Name"]
+
+
+def test_ec2_accepts_what_nodes_are_started_with(config: dict[str, Any]) -> None:
+    import botocore.session
+    from botocore.validate import ParamValidator
+
+    service = botocore.session.get_session().get_service_model("ec2")
+    shape = service.operation_model("RunInstances").input_shape
+    assert shape is not None
+
+    def faults(node: dict[str, Any]) -> str:
+        counted = {**node, "MinCount": 1, "MaxCount": 1}
+        return ParamValidator().validate(counted, shape).generate_report()
+
+    for kind in config["available_node_types"].values():
+        assert faults(kind["node_config"]) == ""
+        assert "HttpToken" in faults({**kind["node_config"], "MetadataOptions": {"HttpToken": ""}})
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="nodes run bash")
+def test_parameters_become_the_environment_and_no_file(tmp_path: Path) -> None:
+    aws = tmp_path / "aws"
+    aws.write_text(
+        "#!/bin/sh\n"
+        'case "$2" in\n'
+        "get-parameters-by-path) printf '/dosimeter/env/NOVA_KEY\\t/dosimeter/env/TOKEN\\n' ;;\n"
+        'get-parameter) echo "value of $5" ;;\n'
+        "esac\n"
+    )
+    aws.chmod(0o755)
+    script = CLUSTER.parent / "deploy" / "aws-secrets.sh"
+    done = subprocess.run(
+        ["bash", "-euc", f'. {script}; echo "$NOVA_KEY, $TOKEN"; ls -A'],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "DOSIMETER_SECRETS": "/dosimeter/env/"},
+        capture_output=True,
+        text=True,
+    )
+    expected = "value of /dosimeter/env/NOVA_KEY, value of /dosimeter/env/TOKEN\naws\n"
+    assert done.stdout == expected, done.stderr
