@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple, Protocol
@@ -116,9 +116,11 @@ def draw(
     identify: Identify,
     progress: Callable[[int], None] | None = None,
     reserve: Sequence[int] = (),
+    excluded: Collection[str] = (),
 ) -> Draw:
     """Draw 2S instances a stratum, all different, and allocate S of them to each arm; and 2s more
-    for each reserve tranche, of which ``reserve`` gives the s.
+    for each reserve tranche, of which ``reserve`` gives the s. None has an instance id or a seed,
+    in hexadecimal, that is ``excluded``.
 
     A stratum is its family, version and difficulty. ``identify`` gives the instance id of a
     seed (so that this module knows no generator); ``progress`` receives the number drawn.
@@ -129,7 +131,7 @@ def draw(
     seed = entropy.draw(32, "allocation")
     places = allocate(names, seeds_per_arm, seed.hex(), reserve)
     size = 2 * (seeds_per_arm + sum(reserve))  # of a stratum
-    taken: set[str] = set()
+    taken = set(excluded)
     entries: list[DrawnInstance] = []
     for number, place in enumerate(places):
         stratum, index = ordered[number // size], number % size

@@ -14,7 +14,7 @@ from analysis.planning import formula_seeds
 from harness.model import Usage
 from harness.spending import Price
 from study.errors import StudyError
-from study.planning import registered_design
+from study.planning import read_variance, registered_design
 from study.protocol import FILE_NAME
 from study.readiness import LEAST_POWER, find_power
 from study.sweeps import price_pins, render_wave
@@ -39,11 +39,15 @@ class ModelForecast:
 
 @dataclass(frozen=True, slots=True)
 class StudyForecast:
-    """A new study with the seeds that its target gap needs, its power and its episodes."""
+    """A new study with the seeds that its target gap needs, its power and its episodes. With a
+    ``source`` of the variance, such as a pilot, ``usd_of_run`` is the mean cost of its episodes,
+    None if unknown."""
 
     new: NewStudy
     power: float
     models: tuple[ModelForecast, ...]
+    source: str = ""
+    usd_of_run: float | None = None
 
     def episodes(self, wave: int) -> int:
         """Return the episodes of a wave."""
@@ -56,11 +60,23 @@ class StudyForecast:
         return math.fsum(known) if len(known) == len(paid) else None
 
 
-def forecast_study(new: NewStudy, now: str, watch: Watch) -> StudyForecast:
+def forecast_study(
+    new: NewStudy, now: str, watch: Watch, source: Path | None = None
+) -> StudyForecast:
     """Find the seeds that the target gap needs, simulated as before a draw, and count the episodes.
-    Raises StudyError if no reachable number is enough, and as reading the study does."""
+    With a ``source`` (a table, or a study with results or a pilot), they are also enough for the
+    variance of its scores; they are never fewer than the draw asks for. Raises StudyError if no
+    reachable number is enough, AnalysisError, and as reading the study does."""
+    pilot, words = None, ""
     with _draft(new, now) as study:
-        seeds = formula_seeds(registered_design(study.protocol, new.gap), LEAST_POWER)
+        if source is not None:
+            outcomes = study.protocol.registered_plan().outcomes
+            pilot, words = read_variance(source, None, outcomes)
+        variances = (None,) if pilot is None else (None, pilot.components)
+        seeds = max(
+            formula_seeds(registered_design(study.protocol, new.gap, variance), LEAST_POWER)
+            for variance in variances
+        )
     basis = f"This number finds a gap of {100 * new.gap:g} points in a model with a chance of 80 %."
     for attempt in range(_TRIES):
         if seeds > _MOST_SEEDS:
@@ -68,9 +84,12 @@ def forecast_study(new: NewStudy, now: str, watch: Watch) -> StudyForecast:
         watch("simulating", attempt, 0)
         sized = replace(new, seeds_per_arm=seeds, basis=basis)
         with _draft(sized, now) as study:
-            found = find_power(study.protocol)
-            if found.suffices:
-                return StudyForecast(sized, found.power, tuple(_forecast_models(study)))
+            powers = [find_power(study.protocol, variance) for variance in variances]
+            if all(power.suffices for power in powers):
+                least = min(power.power for power in powers)
+                usd = None if pilot is None else pilot.cost_usd
+                models = tuple(_forecast_models(study))
+                return StudyForecast(sized, least, models, words, usd)
         seeds = math.ceil(_STEP * seeds) + 1
     raise StudyError(
         f"a gap of {100 * new.gap:g} points needs more instances than anybody runs: give a "

@@ -44,6 +44,7 @@ from study.workspace import is_study, open_study, take_snapshot
 
 Watch = Callable[[str, int, int], None]
 
+PUBLISHED = "published results (4 models, 16 repeated runs)"
 STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # defaults without study and option
 CONTROLS, CONTROL_RUNS = 4, 2
 
@@ -158,7 +159,11 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     """Simulate power as requested. Raises AnalysisError, StudyError for impossible requests."""
     protocol = None if request.study is None else read_protocol(request.study)
     plan = _plan(request, protocol)
-    pilot, source = _pilot(request, plan)
+    pilot, source = None, PUBLISHED
+    if request.source is not None:
+        pilot, source = read_variance(request.source, request.grader, plan.outcomes)
+    elif request.grader is not None:
+        raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
     if pilot is None and protocol is not None:
         source = f"the weights and criteria of the study's tasks, and {source}"
     components = _components(request, plan, pilot, protocol)
@@ -178,12 +183,15 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     )
 
 
-def registered_design(protocol: Protocol, gap: float) -> PowerDesign:
-    """Return the design of a study as it stands, for one model that is inflated by ``gap``; the
-    variance is that of the weights and criteria of its tasks."""
+def registered_design(
+    protocol: Protocol, gap: float, components: Components | None = None
+) -> PowerDesign:
+    """Return the design of a study as it stands, for one model that is inflated by ``gap``; without
+    ``components`` the variance is that of the weights and criteria of its tasks."""
     request, plan = PowerRequest(gap=gap), protocol.registered_plan()
     setting = plan_setting(request, plan, protocol)
-    return PowerDesign(plan, _components(request, plan, None, protocol), setting)
+    components = components or _components(request, plan, None, protocol)
+    return PowerDesign(plan, components, setting)
 
 
 def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
@@ -242,37 +250,43 @@ def _most_new(plan: Plan, protocol: Protocol) -> int:
     return max(1, *(len(set(wave) - set(controls)) for wave in protocol.waves))
 
 
-def _pilot(request: PowerRequest, plan: Plan) -> tuple[PilotVariance | None, str]:
-    if request.source is None:
-        if request.grader is not None:
-            raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
-        return None, "published results (4 models, 16 repeated runs)"
-    table = _rows(request.source, request.grader)
+def read_variance(
+    source: Path, grader: str | None, outcomes: Sequence[str]
+) -> tuple[PilotVariance, str]:
+    """Return the variance components of the rows of a table's file or of a study's folder, and
+    their source in words. Raises StudyError, AnalysisError."""
+    table, words = _rows(source, grader)
     graded = table.where(table["grader"] == GRADER)
     strata = sorted(set(graded["stratum"].tolist()))
     try:
-        return estimate_components(graded, plan.outcomes, strata), str(request.source)
+        return estimate_components(graded, outcomes, strata), words
     except AnalysisError as error:
-        raise AnalysisError(f"{request.source}: {error}") from error
+        raise AnalysisError(f"{words}: {error}") from error
 
 
-def _rows(source: Path, grader: str | None) -> ResultTable:
-    """Return the rows of one grader of a table's file, or of the closed waves of a study's
-    folder."""
+def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
+    """Return the rows of one grader of a table's file; or of the closed waves of a study's folder,
+    else of its pilot. With their source in words."""
     if not source.is_dir():
         from analysis.data import read_result_file
 
-        return read_result_file(source, grader=grader)
+        return read_result_file(source, grader=grader), str(source)
     if grader is not None:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.sweeps import exact_table
+    from study.sweeps import exact_table, pilot_table
 
     study = take_snapshot(open_study(source))
-    if not study.closed_waves:
-        raise StudyError(f"{source}: no wave is closed yet; a pilot needs one, swept to its end")
-    return exact_table(study, study.closed_waves)
+    if study.closed_waves:
+        return exact_table(study, study.closed_waves), str(source)
+    table = pilot_table(study)
+    if table is None:
+        raise StudyError(
+            f"{source}: no wave is closed yet, and no pilot has run on its models and tasks: "
+            f"`dosimeter pilot --study {source}` runs one"
+        )
+    return table, f"the pilot of {source}"
 
 
 def _components(

@@ -1,3 +1,4 @@
+from .pilot import StratumVariance, TurnScore, score_by_turns, variance_by_stratum
 from .power import (
     PowerCurve,
     PowerDesign,
@@ -32,6 +33,8 @@ __all__ = [
     "PowerPoint",
     "PowerSetting",
     "SimulationSize",
+    "StratumVariance",
+    "TurnScore",
     "chance_cleared",
     "check_design",
     "check_target",
@@ -42,6 +45,8 @@ __all__ = [
     "gaps_curve",
     "power_at",
     "rate_error",
+    "score_by_turns",
     "seeds_curve",
+    "variance_by_stratum",
     "weigh_criteria",
 ]

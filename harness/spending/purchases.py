@@ -19,6 +19,7 @@ from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.storage import (
     EPISODE_CODEC,
     JUDGE_CALLS,
+    PILOTS,
     PROBES,
     RESPONSES,
     TRY_CODEC,
@@ -29,6 +30,7 @@ from harness.storage import (
     hex_of,
     is_reply,
     judge_replies,
+    pilot_replies,
     probe_replies,
     reply_key,
     stored_attempts,
@@ -44,6 +46,7 @@ class CallKind(StrEnum):
     EPISODE = "episode"
     JUDGE = "judge"
     PROBE = "probe"
+    PILOT = "pilot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def _pin_digest(pin: ModelPin | JudgePin) -> str:
 @dataclass(frozen=True, slots=True)
 class Charge:
     """Account that the calls of one subject are charged to. ``subject`` is the digest of an episode
-    or a probe, or the id of an answer sheet; ``wave`` is None for the check of a judge."""
+    or a probe, or the id of an answer sheet; ``wave`` is None for the check of a judge and for a
+    pilot."""
 
     kind: CallKind
     payer: Payer
@@ -92,6 +96,7 @@ _FOLDERS = {
     CallKind.EPISODE: RESPONSES,
     CallKind.JUDGE: JUDGE_CALLS,
     CallKind.PROBE: PROBES,
+    CallKind.PILOT: PILOTS,
 }
 _READERS = 8  # threads that read the store
 _EXTERNAL = "agent_server"  # a failed conversation with one is stored in its attempt only
@@ -198,6 +203,12 @@ class ReplyStore:
     def probe(self) -> StoreJournal:
         """Return the journal of the probe that is charged."""
         return StoreJournal(self, probe_replies(self.charge.payer.pin, self.charge.subject))
+
+    def pilot(self, stopped: Callable[[], bool]) -> StoreJournal:
+        """Return the journal of the pilot's episode that is charged. A failed attempt is not kept:
+        the next one goes on from its replies, as after a crash."""
+        stem = pilot_replies(self.charge.payer.pin, self.charge.subject)
+        return StoreJournal(self, stem, stopped=stopped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,18 @@ _RETENTION = ("none", "kept", "training", "unknown")
     help="Ask for models, tasks, target gap and budget; compute the seeds; show episodes and cost.",
 )
 @click.option("--yes", is_flag=True, help="With --guided: take the default answer everywhere.")
-def init(folder: Path | None, study: Path | None, guided: bool, yes: bool) -> None:
+@click.option(
+    "--from",
+    "source",
+    show_default="published results",
+    type=PATH,
+    metavar="TABLE|STUDY",
+    help="With --guided: results whose variance counts for the seeds too, as in `dosimeter power`; "
+    "a study's pilot, for instance.",
+)
+def init(
+    folder: Path | None, study: Path | None, guided: bool, yes: bool, source: Path | None
+) -> None:
     """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a fresh age key.
 
     The study has two waves and a plan that can find a gap of 10 points. As it is written, built-in
@@ -53,13 +64,16 @@ def init(folder: Path | None, study: Path | None, guided: bool, yes: bool) -> No
       dosimeter init my-study
       dosimeter init my-study --guided
       dosimeter init my-study --guided --yes
+      dosimeter init my-study --guided --from my-pilot
     """
     place = folder or study or Path()
     if yes and not guided:
         raise StudyError("--yes: it answers the questions of --guided; give both")
+    if source is not None and not guided:
+        raise StudyError("--from: it is for the seeds that --guided computes; give both")
     if guided:
         workspace.check_new(place)
-        path = _write_guided(place, yes)
+        path = _write_guided(place, yes, source)
     else:
         path = workspace.init_study(place)
     click.echo(
@@ -68,7 +82,7 @@ def init(folder: Path | None, study: Path | None, guided: bool, yes: bool) -> No
     click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
 
 
-def _write_guided(place: Path, yes: bool) -> Path:
+def _write_guided(place: Path, yes: bool, source: Path | None) -> Path:
     """Ask, estimate, show, ask once more, write."""
     from study.guided import forecast_study
 
@@ -76,7 +90,7 @@ def _write_guided(place: Path, yes: bool) -> Path:
     try:
         new = _Questions(yes).study(workspace.study_name(place))
         with progress_watch("simulating the plan") as watch:
-            forecast = forecast_study(new, now, watch)
+            forecast = forecast_study(new, now, watch, source)
         _print_forecast(forecast)
         if not yes and not click.confirm(f"Write {place}?", default=True):
             raise click.Abort
@@ -294,8 +308,8 @@ def _print_forecast(forecast: StudyForecast) -> None:
     print_line(
         f"{new.seeds_per_arm} instances in each arm of {len(new.tasks)} strata: a gap of "
         f"{100 * new.gap:g} points in one model is found with a chance of "
-        f"{100 * forecast.power:.0f} % "
-        "(simulated, if scores vary as in published results)"
+        f"{100 * forecast.power:.0f} % (simulated, if scores vary as in published results"
+        + (f" and as in {forecast.source})" if forecast.source else ")")
     )
     rows: list[dict[str, Any]] = [
         {
@@ -311,6 +325,12 @@ def _print_forecast(forecast: StudyForecast) -> None:
         for model in forecast.models
     ]
     print_records(rows, title="What it takes")
+    if forecast.usd_of_run is not None:
+        paid = sum(model.episodes for model in forecast.models if not model.free)
+        print_line(
+            f"an episode of {forecast.source} costs USD {forecast.usd_of_run:,.4f} on average: "
+            f"USD {paid * forecast.usd_of_run:,.2f} for the {paid:,} episodes of paid models"
+        )
     for wave in sorted({model.wave for model in forecast.models}):
         usd = forecast.first_usd(wave)
         if usd is not None and usd > new.budget:

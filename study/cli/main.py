@@ -37,6 +37,7 @@ from study.cli.output import (
     study_option,
     sweep_watch,
 )
+from study.cli.pilot import pilot
 from study.cli.power import power
 from study.cli.probe import probe
 from study.cli.sweep import sweep
@@ -220,6 +221,7 @@ main.add_command(tasks)
 main.add_command(template)
 main.add_command(lint)
 main.add_command(schema)
+main.add_command(pilot)
 main.add_command(power)
 
 

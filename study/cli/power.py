@@ -40,7 +40,7 @@ _SHARE = click.FloatRange(0, 1)
     type=PATH,
     metavar="TABLE|STUDY",
     help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
-    "closed waves of a study.",
+    "closed waves of a study, else its pilot (`dosimeter pilot`).",
 )
 @click.option(
     "--grader", show_default="the only one", help="The grader to take, if the table has several."
@@ -148,6 +148,7 @@ def power(plot: Path | None, as_json: bool, **options: Any) -> None:
     Examples:
       dosimeter power
       dosimeter power --study my-study --gap 0.1 --plot power.svg
+      dosimeter power --study my-study --from my-study
       dosimeter power --from pilot.csv --strata 8 --models 4 --cost-per-episode 0.35
       dosimeter power --looks 1 --models 1 --outcome score --control-models 0 --json
     """

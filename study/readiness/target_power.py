@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.planning import (
+    Components,
     PowerDesign,
     SimulationSize,
     chance_cleared,
@@ -51,9 +52,10 @@ class TargetPower:
         return f"{self.power:.2f}{of}"
 
 
-def find_power(protocol: Protocol) -> TargetPower:
-    """Simulate the power of a study's plan. The same plan gives the same number."""
-    return _simulate(registered_design(protocol, protocol.plan.target_gap))
+def find_power(protocol: Protocol, components: Components | None = None) -> TargetPower:
+    """Simulate the power of a study's plan, with other variance components than those of its tasks
+    if they are given. The same plan gives the same number."""
+    return _simulate(registered_design(protocol, protocol.plan.target_gap, components))
 
 
 def describe_chances(protocol: Protocol) -> str:

@@ -17,6 +17,15 @@ from .history import (
     unclosed_waves,
     unclosed_words,
 )
+from .pilot import (
+    PilotForecast,
+    PilotModel,
+    PilotOutcome,
+    PilotRequest,
+    forecast_pilot,
+    pilot_table,
+    run_pilot,
+)
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
 from .spending import (
     ALLOW,
@@ -39,6 +48,10 @@ __all__ = [
     "OVER_BUDGET",
     "CallResult",
     "Caller",
+    "PilotForecast",
+    "PilotModel",
+    "PilotOutcome",
+    "PilotRequest",
     "Pricing",
     "Rendered",
     "RenderedJudge",
@@ -59,6 +72,7 @@ __all__ = [
     "exact_table",
     "example_of",
     "failing_words",
+    "forecast_pilot",
     "history_of",
     "join_draw",
     "judge_json",
@@ -67,9 +81,11 @@ __all__ = [
     "lock_budget",
     "open_budget",
     "open_wave",
+    "pilot_table",
     "price_pins",
     "render_wave",
     "rendered_json",
+    "run_pilot",
     "stored_failures",
     "sum_calls",
     "sweep_wave",

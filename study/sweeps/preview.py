@@ -7,7 +7,7 @@ and nothing is written."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
@@ -39,7 +39,7 @@ from harness.sandboxes import locked_libraries
 from harness.spending import Price
 from registry.ledger import JudgePin, ModelPin
 from study.errors import StudyError
-from study.protocol import Task
+from study.protocol import Protocol, Task
 from study.sweeps.spending import example_of, price_pins
 from study.workspace import Study
 
@@ -96,12 +96,7 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     protocol, pins = study.protocol, study.protocol.wave_models(wave)
     tasks = protocol.wave_tasks(wave)
     examples = [(task, example_of(task, protocol.catalog)) for task in tasks]
-    # The libraries of the project's own sandbox image; those of other images are unknown.
-    own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
-    libraries = locked_libraries() if own_image else ()
-    rendered = tuple(
-        _render(task, instance.brief, pin, libraries) for task, instance in examples for pin in pins
-    )
+    rendered = tuple(_render_examples(protocol, examples, pins))
     pricing = price_pins(study, protocol.judges, allow_unknown=True)
     judges = tuple(
         _render_judge(task, instance, judge, pricing.price_of(judge.name))
@@ -109,6 +104,25 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
         for judge in protocol.judges
     )
     return rendered, judges
+
+
+def render_tasks(
+    protocol: Protocol, tasks: Iterable[Task], pins: Sequence[ModelPin]
+) -> tuple[Rendered, ...]:
+    """Render tasks for models. Raises StudyError if a task does not fit a model."""
+    examples = [(task, example_of(task, protocol.catalog)) for task in tasks]
+    return tuple(_render_examples(protocol, examples, pins))
+
+
+def _render_examples(
+    protocol: Protocol, examples: Iterable[tuple[Task, TaskInstance]], pins: Sequence[ModelPin]
+) -> Iterator[Rendered]:
+    # The libraries of the project's own sandbox image; those of other images are unknown.
+    own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
+    libraries = locked_libraries() if own_image else ()
+    for task, instance in examples:
+        for pin in pins:
+            yield _render(task, instance.brief, pin, libraries)
 
 
 def rendered_json(rendered: Rendered) -> dict[str, object]:

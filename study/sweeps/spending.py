@@ -143,8 +143,8 @@ def _limits(section: BudgetSection | None) -> SpendingLimits | None:
 def read_spends(
     study: Study, wave: int | None, prices: PriceList, kind: CallKind
 ) -> Iterator[tuple[Charge, PricedModel, Spend]]:
-    """Yield the cost of judges or probes to a wave, by answer or probe; or the checks of judges, if
-    ``wave`` is None. Needs the study's key. Raises RegistryError."""
+    """Yield the cost of judges or probes to a wave, by answer or probe; or that of pilots or of the
+    checks of judges, if ``wave`` is None. Needs the study's key. Raises RegistryError."""
     usages: dict[Charge, list[Usage]] = defaultdict(list)
     for call in read_paid_calls(study.store, study.identities(), kind):
         if call.charge.wave == wave:
@@ -177,7 +177,7 @@ def open_budget(
     is_finished: Callable[[Charge], bool],
 ) -> Budget | None:
     """Return the budget of a wave with all that was spent on it, for more calls of a kind by
-    ``pins``; or that of a judge check, if ``wave`` is None; None without limits.
+    ``pins``; or that of all pilots or of a judge check, if ``wave`` is None; None without limits.
 
     Raises HarnessError if the limits cannot be enforced, RegistryError.
     """
@@ -185,11 +185,13 @@ def open_budget(
         return None
     budget = Budget(pricing.limits, pricing.models, pricing.allow_unknown)
     digests: set[str] = {record_digest(pin) for pin in pins}
-    for other in (CallKind.JUDGE, CallKind.PROBE):
+    kinds = (CallKind.JUDGE, CallKind.PROBE) if kind is not CallKind.PILOT else (kind,)
+    for other in kinds:
         for charge, model, spend in read_spends(study, wave, pricing.prices, other):
             if charge.kind is kind and charge.payer.pin in digests:
                 budget.settle(model.name, charge.subject, spend, is_finished(charge))
-            elif wave is not None:  # the check of one judge does not pay for that of another
+            elif wave is not None or kind is CallKind.PILOT:
+                # The check of one judge does not pay for that of another.
                 budget.charge(model, spend)
     for model, spend in () if wave is None else _episode_spends(study, wave, budget):
         budget.charge(model, spend)
@@ -199,7 +201,7 @@ def open_budget(
 def lock_budget(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
     """Keep out other commands that might pay for the same calls, or from the budgets of these
     waves, until ``stack`` is closed. Raises StudyError if one is running."""
-    other = "another `dosimeter grade`, `judge check` or `probe` of this study"
+    other = "another `dosimeter grade`, `judge check`, `probe` or `pilot` of this study"
     stack.enter_context(exclusive(study.folder / ".grade.lock", other))
     for wave in waves:
         sweep = f"a sweep of wave {wave}, which shares its budget,"
@@ -230,8 +232,8 @@ class CallResult:
 
 @dataclass(frozen=True)
 class Caller:
-    """Makes the calls of one judge or model for a wave, or for a judge's check if that is None;
-    stops when the provider fails for good."""
+    """Makes the calls of one judge or model for a wave, or for a judge's check or a pilot if that
+    is None; stops when the provider fails for good."""
 
     study: Study
     kind: CallKind

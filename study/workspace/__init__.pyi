@@ -13,6 +13,7 @@ from .new_study import (
     study_name,
     study_text,
 )
+from .pilot_draw import PilotInstance, draw_pilot, entropy_of
 from .setup import (
     REGISTRATION,
     PinnedImage,
@@ -21,7 +22,6 @@ from .setup import (
     check_plan,
     create_study,
     draw_seeds,
-    entropy_of,
     find_registration,
     init_study,
     pinned_image,
@@ -49,6 +49,7 @@ __all__ = [
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",
+    "PilotInstance",
     "PinnedImage",
     "Study",
     "StudySnapshot",
@@ -60,6 +61,7 @@ __all__ = [
     "closed_wave",
     "closing_manifest",
     "create_study",
+    "draw_pilot",
     "draw_seeds",
     "entropy_of",
     "find_registration",

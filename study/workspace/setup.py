@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
-from generators.catalog import Catalog
-from generators.seed import Seed
-from generators.title import split_headline
 from generators.yaml_lines import Place
 from harness.episode import Mode
-from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
+from registry.draw import draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import (
     Ledger,
@@ -39,6 +36,7 @@ from study.protocol import (
 )
 from study.workspace.grading import grading_digest
 from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
+from study.workspace.pilot_draw import entropy_of, excluded_by_pilots, identify_in
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
@@ -157,14 +155,17 @@ def draw_seeds(
     def progress(count: int) -> None:
         watch("drawing", count, size)
 
+    identify = identify_in(protocol.catalog)
+    excluded = excluded_by_pilots(study, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
     drawn = draw(
         strata,
         protocol.seeds_per_arm,
         entropy_of(protocol),
-        _identify_in(protocol.catalog),
+        identify,
         progress,
         protocol.reserve,
+        excluded,
     )
     return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
 
@@ -311,27 +312,6 @@ def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
         + ("/single_turn" if task.mode is Mode.SINGLE_TURN else "")
         for task in protocol.tasks
     )
-
-
-def entropy_of(protocol: Protocol) -> Entropy:
-    """Return the source of a study's randomness: the system, or a fixed one for demonstrations."""
-    if protocol.entropy == "system":
-        return SystemEntropy()
-    return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
-
-
-def _identify_in(catalog: Catalog) -> Identify:
-    """Return a function from a seed to the name of its instance. Instances that an agent cannot
-    distinguish but by their titles get the name of the first of them, so that the draw takes them
-    for one: a question with few variables must not be asked in both arms."""
-    first: dict[str, str] = {}
-
-    def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
-        instance = catalog.family(name, version).generate(difficulty, Seed(seed))
-        _, task = split_headline(instance.brief.prompt)
-        return first.setdefault(replace(instance.brief, prompt=task).digest, instance.id)
-
-    return identify
 
 
 def _check_drawn(study: Study) -> SealedSet:

@@ -1,0 +1,503 @@
+"""`dosimeter pilot`: a few runs on instances of its own, over turn budgets and difficulties.
+
+A pilot is no part of any wave, table or test. Its instances are drawn apart from the study's; its
+replies are stored before they are used, so that a killed pilot goes on and buys none twice.
+
+Each turn budget has runs of its own. They do not follow from those with a larger one: an agent
+reads the turns it has left in each result, and meets the last question at the end of its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from itertools import chain, product
+from typing import TypeVar
+
+from analysis.data import ResultTable, make_table
+from analysis.planning import (
+    StratumVariance,
+    TurnScore,
+    score_by_turns,
+    variance_by_stratum,
+)
+from generators.errors import GeneratorError
+from generators.grading import hidden_inputs
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.agent import read_ceiling
+from harness.build_model import build_model, read_window
+from harness.episode import Cell, Mode, StopReason
+from harness.episodes import (
+    AttemptRequest,
+    EpisodeResult,
+    grade_episode,
+    row_of,
+    run_attempt,
+    summarise_episode,
+)
+from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
+from harness.external_agents import AgentServer
+from harness.model import Model, Usage, close_model
+from harness.sandboxes import LocalSandboxes, SandboxProvider
+from harness.spending import Account, CallKind, Price, PricedModel, ReplyStore
+from harness.storage import PILOTS, Codec, pilot_folder, pilot_key
+from registry.canonical import digest_value
+from registry.ledger import ModelPin, record_body, record_digest
+from registry.result_row import Arm
+from study.errors import StudyError
+from study.protocol import Task
+from study.sweeps.preview import render_tasks
+from study.sweeps.spending import (
+    OVER_BUDGET,
+    Caller,
+    CallResult,
+    CallTotals,
+    example_of,
+    lock_budget,
+    open_budget,
+    price_pins,
+    sum_calls,
+)
+from study.sweeps.sweep import check_single_turns
+from study.workspace import PilotInstance, Study, Watch, draw_pilot, pinned_image
+
+N = TypeVar("N", int, float)
+
+_NO_WAVE = -1  # in the results of a pilot
+_SHARES = (4, 2)  # the usual turn budgets: the task's own, divided by these
+_WARM = 16  # containers kept ready, at most
+
+
+@dataclass(frozen=True, slots=True)
+class PilotRequest:
+    """Options of a pilot: by default every model of study.yaml on its tasks, and a quarter, half
+    and all of each task's own turns. With ``difficulties``, the families of its tasks at these;
+    with ``turns``, these budgets and the task's own."""
+
+    models: tuple[str, ...] = ()
+    difficulties: tuple[str, ...] = ()
+    turns: tuple[int, ...] = ()
+    instances: int = 4  # of each stratum
+    runs: int = 2  # of a model on an instance, with each turn budget
+    parallel: int = 4
+    allow_unknown_price: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PilotRun:
+    """A finished run. ``turns`` is its budget, ``limit`` the task's own."""
+
+    version: str  # of the family
+    turns: int
+    limit: int
+    result: EpisodeResult
+
+
+_CODEC: Codec[PilotRun] = Codec("pilot-run", 1, PilotRun)
+
+
+@dataclass(frozen=True, slots=True)
+class PilotModel:
+    """A model's runs and their cost. Tokens and USD are sums over its finished runs, None if
+    unknown; ``calls`` has what was done and spent now."""
+
+    model: str
+    free: bool
+    owed: int
+    done: int
+    input_tokens: int | None
+    output_tokens: int | None
+    usd: float | None
+    calls: CallTotals
+
+    @property
+    def usd_of_run(self) -> float | None:
+        """Mean cost of a finished run; None if it is unknown."""
+        return self.usd / self.done if self.usd is not None and self.done else None
+
+
+@dataclass(frozen=True, slots=True)
+class PilotOutcome:
+    """A pilot as far as it is done. ``variance`` is of the runs with the tasks' own turns."""
+
+    scores: tuple[TurnScore, ...]
+    limits: Mapping[str, int]  # the tasks' own turns, by stratum
+    variance: tuple[StratumVariance, ...]
+    models: tuple[PilotModel, ...]
+    skipped: tuple[tuple[str, str], ...]  # models that are not run, and why
+    accounts: tuple[Account, ...]
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing more is owed."""
+        return all(model.done == model.owed for model in self.models)
+
+    @property
+    def over_budget(self) -> bool:
+        """True if the budget does not pay for the rest."""
+        return any(OVER_BUDGET in dict(model.calls.failures) for model in self.models)
+
+
+@dataclass(frozen=True, slots=True)
+class PilotForecast:
+    """What a pilot takes for a model, before anything is run: USD of the first request of each
+    episode, which is a part of the whole, and the most that all may cost; None if unknown."""
+
+    model: str
+    free: bool
+    episodes: int
+    first_usd: float | None
+    most_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _PilotTask:
+    """A task with the turn budgets that it is run with, rising, and its own turns."""
+
+    task: Task
+    budgets: tuple[int, ...]
+    limit: int
+
+    def requests(self, turns: int) -> int:
+        """Return the most requests of an episode with this budget: a last question comes on top."""
+        return 1 if self.task.mode is Mode.SINGLE_TURN else 1 + turns
+
+
+@dataclass(frozen=True, slots=True)
+class _PilotCell:
+    """An episode of a pilot: the key of its result, and the most requests that it may make."""
+
+    cell: Cell = field(repr=False)
+    key: str
+    turns: int
+    limit: int
+    requests: int
+
+
+def run_pilot(
+    study: Study, request: PilotRequest, watch: Watch, now: Callable[[], str]
+) -> PilotOutcome:
+    """Run what a pilot still owes, as far as the budget goes, and return all that it shows. Killed
+    at any moment, it goes on when called again. Raises StudyError for models, tasks or budgets
+    that cannot be run; RegistryError, HarnessError."""
+    pins, skipped = _pins(study, request)
+    tasks = _tasks(study, request)
+    check_single_turns(pins, [each.task for each in tasks], study.protocol.catalog)
+    most = _most_requests(tasks)
+    pricing = price_pins(study, pins, request.allow_unknown_price, turns=most)
+    with ExitStack() as stack:
+        folder = str(study.folder.resolve())
+        models = [_build(pin, folder) for pin in pins]
+        for model in models:
+            stack.callback(close_model, model)
+        lock_budget(study, (), stack)
+        instances = draw_pilot(study, [each.task for each in tasks], request.instances, watch)
+        cells = [tuple(_cells(study, pin, tasks, instances, request.runs)) for pin in pins]
+        stored = frozenset(study.store.list(PILOTS))
+        finished = {each.cell.episode for each in chain(*cells) if each.key in stored}
+        budget = open_budget(
+            study, None, pricing, CallKind.PILOT, pins, lambda charge: charge.subject in finished
+        )
+        sandboxes: SandboxProvider = LocalSandboxes()
+        if any(each.key not in stored for each in chain(*cells)):
+            sandboxes = _open_sandboxes(study, request.parallel, watch)
+        stack.callback(sandboxes.close)
+        outcomes, runs = [], []
+        for pin, model, priced, planned in zip(pins, models, pricing.models, cells, strict=True):
+            caller = Caller(study, CallKind.PILOT, pin, None, priced.price, budget)
+            runner = _Runner(caller, pin, model, priced, most, sandboxes, now)
+            owed = [each for each in planned if each.key not in stored]
+            calls = runner.run_all(owed, request.parallel, watch)
+            own = _read_runs(study, [each.key for each in planned])
+            outcomes.append(_model_outcome(priced, len(planned), own, calls))
+            runs += own
+    return PilotOutcome(
+        scores=score_by_turns((run.turns, run.result) for run in runs),
+        limits={each.task.stratum: each.limit for each in tasks},
+        variance=_variance(study, runs, [each.task.stratum for each in tasks]),
+        models=tuple(outcomes),
+        skipped=skipped,
+        accounts=budget.accounts() if budget is not None else (),
+    )
+
+
+def forecast_pilot(study: Study, request: PilotRequest) -> tuple[PilotForecast, ...]:
+    """Return what a pilot takes for each model, without what was run before. Nothing is drawn,
+    sent or written, and no key is needed. Raises StudyError as ``run_pilot``."""
+    pins, _ = _pins(study, request)
+    tasks = _tasks(study, request)
+    most = _most_requests(tasks)
+    pricing = price_pins(study, pins, allow_unknown=True, turns=most)
+    rendered = render_tasks(study.protocol, [each.task for each in tasks], pins)
+    times = {each.task.stratum: len(each.budgets) for each in tasks}
+    requests = sum(each.requests(turns) for each in tasks for turns in each.budgets)
+    runs = request.instances * request.runs
+    forecasts = []
+    for priced in pricing.models:
+        first = sum(r.tokens * times[r.stratum] for r in rendered if r.model == priced.name)
+        bound = None if priced.bound is None else float(priced.bound / most * requests * runs)
+        forecasts.append(
+            PilotForecast(
+                priced.name,
+                priced.free,
+                runs * sum(times.values()),
+                _input_usd(priced.price, runs * first),
+                bound,
+            )
+        )
+    return tuple(forecasts)
+
+
+def pilot_table(study: Study) -> ResultTable | None:
+    """Return the runs of pilots that are like those of the study's waves: of its models and tasks
+    as study.yaml has them now, with the tasks' own turns; None if there is none. Needs the study's
+    key. Raises RegistryError."""
+    strata = {(task.stratum, task.version, str(task.mode)) for task in _planned_tasks(study)}
+    runs = [
+        run
+        for pin in study.protocol.models
+        for run in _read_runs(study, filter(_is_result, study.store.list(_folder(pin))))
+        if run.turns == run.limit and (run.result.stratum, run.version, run.result.mode) in strata
+    ]
+    return _table(runs) if runs else None
+
+
+def _table(runs: Iterable[PilotRun]) -> ResultTable:
+    # No arm has these instances; the table is for what is estimated blind to the arms.
+    return make_table(row_of(run.result, Arm.PRIVATE) for run in runs)
+
+
+def _is_result(key: str) -> bool:
+    """Report whether a key of a model's pilots is that of a result, and not of a reply."""
+    return "-" not in key.rpartition("/")[2]
+
+
+def _folder(pin: ModelPin) -> str:
+    return pilot_folder(record_digest(pin))
+
+
+def _pins(
+    study: Study, request: PilotRequest
+) -> tuple[tuple[ModelPin, ...], tuple[tuple[str, str], ...]]:
+    """Return the models to run, and those of study.yaml that are not, with the reason. Raises
+    StudyError."""
+    known = {pin.name: pin for pin in study.protocol.models}
+    reasons = {name: reason for name, pin in known.items() if (reason := _why_not(pin))}
+    for name in request.models:
+        if name not in known:
+            raise StudyError(
+                f"--model: there is no model {name!r} in study.yaml; it has {', '.join(known)}"
+            )
+        if name in reasons:
+            raise StudyError(f"--model: {name!r} is {reasons[name]}")
+    wanted = request.models or tuple(known)
+    pins = tuple(known[name] for name in wanted if name not in reasons)
+    if not pins:
+        raise StudyError("study.yaml has no model that a pilot can run")
+    return pins, tuple((name, reasons[name]) for name in wanted if name in reasons)
+
+
+def _why_not(pin: ModelPin) -> str:
+    """Return the reason why a pilot does not run a model; "" if it does."""
+    if pin.provider == "agent_server":
+        return "an agent behind a server, which no turn budget binds"
+    if dict(pin.settings).get("agent") == '"spiked"':
+        return "an agent that knows a release, which has no instance of a pilot"
+    return ""
+
+
+def _build(pin: ModelPin, folder: str) -> Model:
+    model = build_model(pin, folder=folder)
+    if isinstance(model, AgentServer):  # _pins has left these out
+        raise HarnessError(f"model {pin.name!r}: no turn budget binds it")
+    return model
+
+
+def _planned_tasks(study: Study) -> tuple[Task, ...]:
+    """Return the tasks of a study in the modes of its newest wave."""
+    return study.protocol.wave_tasks(len(study.protocol.waves) - 1)
+
+
+def _tasks(study: Study, request: PilotRequest) -> tuple[_PilotTask, ...]:
+    """Return the tasks of a pilot. Raises StudyError for a difficulty that a family lacks."""
+    tasks, catalog = _planned_tasks(study), study.protocol.catalog
+    if request.difficulties:
+        levels = product(
+            dict.fromkeys(replace(t, difficulty="") for t in tasks), request.difficulties
+        )
+        tasks = tuple(replace(task, difficulty=difficulty) for task, difficulty in levels)
+    made = []
+    for task in tasks:
+        try:
+            limit = example_of(task, catalog).brief.limits.turns
+        except GeneratorError as error:
+            raise StudyError(f"--difficulty: {error}") from None
+        usual = [max(1, limit // share) for share in _SHARES]
+        budgets = {limit} if task.mode is Mode.SINGLE_TURN else {limit, *(request.turns or usual)}
+        made.append(_PilotTask(task, tuple(sorted(budgets)), limit))
+    return tuple(made)
+
+
+def _most_requests(tasks: Iterable[_PilotTask]) -> int:
+    return max(each.requests(each.budgets[-1]) for each in tasks)
+
+
+def _cells(
+    study: Study,
+    pin: ModelPin,
+    tasks: Sequence[_PilotTask],
+    instances: Mapping[Task, Sequence[PilotInstance]],
+    runs: int,
+) -> Iterator[_PilotCell]:
+    """Yield the episodes of a model: first one instance of everything, then the next, and second
+    runs last, so that a pilot that stops early shows something of all."""
+    model, folder = record_body(pin), record_digest(pin)
+    for replicate in range(runs):
+        for drawn in zip(*(instances[each.task] for each in tasks), strict=True):
+            for each, instance in zip(tasks, drawn, strict=True):
+                for turns in each.budgets:
+                    episode = digest_value(
+                        {
+                            "pilot": study.protocol.name,
+                            "instance": instance.instance,
+                            "model": model,
+                            "turns": turns,
+                            "replicate": replicate,
+                            "mode": str(each.task.mode),
+                        }
+                    )
+                    task = each.task
+                    cell = Cell(
+                        episode=episode,
+                        spec=TaskSpec(task.family, task.version, task.difficulty, ()),
+                        instance=instance.instance,
+                        seed=Seed.from_hex(instance.seed),
+                        model=pin.name,
+                        replicate=replicate,
+                        mode=task.mode,
+                    )
+                    key = pilot_key(folder, episode)
+                    yield _PilotCell(cell, key, turns, each.limit, each.requests(turns))
+
+
+def _open_sandboxes(study: Study, parallel: int, watch: Watch) -> SandboxProvider:
+    """Open the sandboxes of the study on this machine. Raises HarnessError without an engine or the
+    image."""
+    section = study.protocol.sandbox
+    if section.kind == "local":
+        return LocalSandboxes()
+    from harness.sandboxes.docker import DockerSandboxes
+
+    return DockerSandboxes(
+        pinned_image(study.protocol, watch).tag,
+        runtime=section.runtime,
+        warm=min(parallel, _WARM),
+        creating=section.creating or 0,
+        executing=section.executing or 0,
+        memory_bytes=int(1e9 * (section.memory_gb or 0)),
+        run="pilot",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """Runs the episodes of one model. The bound of its price is for ``most`` requests."""
+
+    caller: Caller
+    pin: ModelPin
+    model: Model
+    priced: PricedModel
+    most: int
+    sandboxes: SandboxProvider
+    now: Callable[[], str]
+
+    def run_all(self, owed: Sequence[_PilotCell], parallel: int, watch: Watch) -> CallTotals:
+        """Run episodes, several at once, until the budget is spent or the provider fails for
+        good."""
+        results: list[CallResult] = []
+        for result in self.caller.call_each(self._run, owed, parallel):
+            results.append(result)
+            watch(f"pilot of {self.pin.name}", len(results), len(owed))
+        return sum_calls(results, self.priced.price is None and not self.priced.free)
+
+    def _run(self, each: _PilotCell) -> CallResult:
+        bound = self.priced.bound
+        if bound is not None:
+            bound = bound * each.requests / self.most
+        return self.caller.pay(each.cell.episode, bound, partial(self._attempt, each))
+
+    def _attempt(self, each: _PilotCell, replies: ReplyStore) -> None:
+        """Run an episode, grade it and store its result. Raises AttemptFailed."""
+        cell, price, study = each.cell, self.priced.price, self.caller.study
+        family = study.protocol.catalog.family(cell.spec.family, cell.spec.version)
+        instance = family.generate(cell.spec.difficulty, cell.seed)
+        limits = replace(instance.brief.limits, turns=each.turns)
+        attempt = AttemptRequest(
+            cell,
+            1,
+            replace(instance.brief, limits=limits),
+            run="",
+            journal=replies.pilot(self.caller.stop.is_set),
+            ceiling=read_ceiling(self.pin, None if price is None else price.cost),
+            window=read_window(self.pin) if cell.mode is Mode.SINGLE_TURN else None,
+            hidden_inputs=hidden_inputs(instance.rubric),
+        )
+        try:
+            episode = run_attempt(attempt, self.model, self.sandboxes, self.now)
+        except WorkStopped:
+            raise AttemptFailed(Boundary.WORKER, "stopped") from None
+        if episode.stop is StopReason.FAILED:
+            boundary, _, error_class = episode.error_class.partition(":")
+            raise AttemptFailed(Boundary(boundary), error_class)
+        grade = grade_episode(instance, episode)
+        result = summarise_episode(_NO_WAVE, cell, episode, grade, 1, price)
+        run = PilotRun(cell.spec.version, each.turns, each.limit, result)
+        _CODEC.write(study.store, each.key, run, study.recipients())
+
+
+def _read_runs(study: Study, keys: Iterable[str]) -> list[PilotRun]:
+    """Return the finished runs among those of these keys."""
+    identities = study.identities()
+    runs = (_CODEC.find(study.store, key, identities) for key in keys)
+    return [run for run in runs if run is not None]
+
+
+def _variance(
+    study: Study, runs: Iterable[PilotRun], strata: Sequence[str]
+) -> tuple[StratumVariance, ...]:
+    """Return how the scores of runs with the tasks' own turns vary."""
+    whole = [run for run in runs if run.turns == run.limit]
+    if not whole:
+        return ()
+    outcomes = study.protocol.registered_plan().outcomes
+    return variance_by_stratum(_table(whole), outcomes, strata)
+
+
+def _model_outcome(
+    priced: PricedModel, owed: int, runs: Sequence[PilotRun], calls: CallTotals
+) -> PilotModel:
+    results = [run.result for run in runs]
+    return PilotModel(
+        priced.name,
+        priced.free,
+        owed,
+        len(runs),
+        _sum([result.input_tokens for result in results]),
+        _sum([result.output_tokens for result in results]),
+        _sum([result.cost_usd for result in results]),
+        calls,
+    )
+
+
+def _sum(values: Sequence[N | None]) -> N | None:
+    """Return the sum; None if a value is unknown, or there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
+
+
+def _input_usd(price: Price | None, tokens: int) -> float | None:
+    return None if price is None else float(price.cost(Usage(tokens, 0)) or Decimal())
