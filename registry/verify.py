@@ -67,6 +67,7 @@ _PROMISING = {
     "probed": "models probed",
 }
 _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
+_PILOTS, _OPEN = "pilots/", "open objects (no record names them yet)"
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
 
@@ -321,7 +322,8 @@ class _Check:
             promised.add("sha256:" + key.rpartition("/")[2].partition(".")[0])
         data = self.store.get(key)
         actual = digest_bytes(data)
-        self.counts["objects" if promised else "open objects (no record names them yet)"] += 1
+        unnamed = "objects of pilots" if key.startswith(_PILOTS) else _OPEN
+        self.counts["objects" if promised else unnamed] += 1
         for digest in promised - {actual}:
             self.add(key, f"was altered: digest {digest} expected, {actual} found")
         if self.identities is not None and key.endswith(".age") and promised <= {actual}:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from itertools import chain, product
+from itertools import chain
 from typing import TypeVar
 
 from analysis.data import ResultTable, make_table
@@ -326,10 +326,12 @@ def _tasks(study: Study, request: PilotRequest) -> tuple[_PilotTask, ...]:
     """Return the tasks of a pilot. Raises StudyError for a difficulty that a family lacks."""
     tasks, catalog = _planned_tasks(study), study.protocol.catalog
     if request.difficulties:
-        levels = product(
-            dict.fromkeys(replace(t, difficulty="") for t in tasks), request.difficulties
+        families = {(task.family, task.version): task for task in reversed(tasks)}
+        tasks = tuple(
+            replace(families[name], difficulty=difficulty)
+            for name in dict.fromkeys((task.family, task.version) for task in tasks)
+            for difficulty in request.difficulties
         )
-        tasks = tuple(replace(task, difficulty=difficulty) for task, difficulty in levels)
     made = []
     for task in tasks:
         try:

@@ -54,6 +54,18 @@ def test_no_instance_seed_or_nonce_comes_twice() -> None:
         assert entry.instance == identify(entry.family, entry.version, entry.difficulty, seed)
 
 
+def test_what_is_excluded_is_not_drawn() -> None:
+    first = draw(STRATA, 4, FIXED, identify).entries
+    for secret in ("instance", "seed"):
+        excluded = {getattr(entry, secret) for entry in first[::3]}
+        again = draw(STRATA, 4, FIXED, identify, excluded=excluded).entries
+        assert len(again) == len(first)
+        assert not excluded & {getattr(entry, secret) for entry in again}
+        assert {entry.seed for entry in first} - {entry.seed for entry in again} == {
+            entry.seed for entry in first[::3]
+        }
+
+
 def test_fixed_entropy_draws_the_same_again_and_the_systems_does_not() -> None:
     assert draw(STRATA, 4, FIXED, identify) == draw(STRATA, 4, FIXED, identify)
     assert draw(STRATA, 4, FIXED, identify).entropy == "fixed"

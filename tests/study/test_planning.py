@@ -159,6 +159,7 @@ def test_a_pilot_tells_variance_and_price(tmp_path: Path) -> None:
         (("--from", "nowhere.csv"), "nowhere.csv"),
         (("--from", "."), "no study.yaml"),
         (("--from", ".", "--grader", "flash"), "of a study the exact grades are taken"),
+        (("--from", "pilotless"), "`dosimeter pilot --study pilotless` runs one"),
         (("--grader", "flash"), "it chooses among the rows of `--from TABLE`"),
         (("--study", "nowhere"), "nowhere"),
         (("--plot", "nowhere/power.svg"), "no folder nowhere"),
@@ -168,8 +169,14 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
     arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if "pilotless" in arguments:
+        (tmp_path / "pilotless").mkdir()
+        (tmp_path / "pilotless" / "study.yaml").write_text(
+            (files("study") / "demo.yaml").read_text()
+        )
+    before = sorted(tmp_path.rglob("*"))
     result = _run(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())
+    assert sorted(tmp_path.rglob("*")) == before
