@@ -1,5 +1,13 @@
 from .grading import grade_episode, make_grade, read_answer
-from .result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row, rows_of, summarise_episode
+from .result import (
+    LENIENT,
+    RESULT_CODEC,
+    EpisodeResult,
+    judged_row,
+    row_of,
+    rows_of,
+    summarise_episode,
+)
 from .rollout import AttemptRequest, model_seed, run_attempt
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "make_grade",
     "model_seed",
     "read_answer",
+    "row_of",
     "rows_of",
     "run_attempt",
     "summarise_episode",

@@ -184,6 +184,7 @@ def _print_outcome(made: PilotOutcome) -> None:
         title = "How scores vary, with the task's own turns: shares of the variance"
         rows = [_variance_row(row) for row in made.variance]
         print_records(rows, title=title, right=tuple(rows[0])[1:])
+        print_line("ICC: the share that stays with the instance, for all models and for one.")
         for line in _variance_notes(made.variance):
             print_line(line)
     rows = [_model_row(model) for model in made.models]

@@ -202,27 +202,35 @@ def run_pilot(
         budget = open_budget(
             study, None, pricing, CallKind.PILOT, pins, lambda charge: charge.subject in finished
         )
-        sandboxes: SandboxProvider = LocalSandboxes()
-        if any(each.key not in stored for each in chain(*cells)):
-            sandboxes = _open_sandboxes(study, request.parallel, watch)
+        owed = [[each for each in planned if each.key not in stored] for planned in cells]
+        begun, total = 0, sum(map(len, owed))
+        sandboxes = _open_sandboxes(study, request.parallel, watch) if total else LocalSandboxes()
         stack.callback(sandboxes.close)
-        outcomes, runs = [], []
-        for pin, model, priced, planned in zip(pins, models, pricing.models, cells, strict=True):
+        totals = []
+        for pin, model, priced, now_owed in zip(pins, models, pricing.models, owed, strict=True):
             caller = Caller(study, CallKind.PILOT, pin, None, priced.price, budget)
             runner = _Runner(caller, pin, model, priced, most, sandboxes, now)
-            owed = [each for each in planned if each.key not in stored]
-            calls = runner.run_all(owed, request.parallel, watch)
-            own = _read_runs(study, [each.key for each in planned])
-            outcomes.append(_model_outcome(priced, len(planned), own, calls))
-            runs += own
+            show = partial(_show, watch, pin.name, begun, total)
+            totals.append(runner.run_all(now_owed, request.parallel, show))
+            begun += len(now_owed)
+    runs = [_read_runs(study, [each.key for each in planned]) for planned in cells]
+    every = list(chain(*runs))
     return PilotOutcome(
-        scores=score_by_turns((run.turns, run.result) for run in runs),
+        scores=score_by_turns((run.turns, run.result) for run in every),
         limits={each.task.stratum: each.limit for each in tasks},
-        variance=_variance(study, runs, [each.task.stratum for each in tasks]),
-        models=tuple(outcomes),
+        variance=_variance(study, every, [each.task.stratum for each in tasks]),
+        models=tuple(
+            _model_outcome(priced, len(planned), own, calls)
+            for priced, planned, own, calls in zip(pricing.models, cells, runs, totals, strict=True)
+        ),
         skipped=skipped,
         accounts=budget.accounts() if budget is not None else (),
     )
+
+
+def _show(watch: Watch, model: str, begun: int, total: int, done: int) -> None:
+    """Report the progress of one model as a part of the whole."""
+    watch(f"pilot of {model}", begun + done, total)
 
 
 def forecast_pilot(study: Study, request: PilotRequest) -> tuple[PilotForecast, ...]:
@@ -338,8 +346,11 @@ def _tasks(study: Study, request: PilotRequest) -> tuple[_PilotTask, ...]:
             limit = example_of(task, catalog).brief.limits.turns
         except GeneratorError as error:
             raise StudyError(f"--difficulty: {error}") from None
+        if task.mode is Mode.SINGLE_TURN:
+            made.append(_PilotTask(task, (1,), 1))
+            continue
         usual = [max(1, limit // share) for share in _SHARES]
-        budgets = {limit} if task.mode is Mode.SINGLE_TURN else {limit, *(request.turns or usual)}
+        budgets = {limit, *(request.turns or usual)}
         made.append(_PilotTask(task, tuple(sorted(budgets)), limit))
     return tuple(made)
 
@@ -417,13 +428,15 @@ class _Runner:
     sandboxes: SandboxProvider
     now: Callable[[], str]
 
-    def run_all(self, owed: Sequence[_PilotCell], parallel: int, watch: Watch) -> CallTotals:
+    def run_all(
+        self, owed: Sequence[_PilotCell], parallel: int, show: Callable[[int], None]
+    ) -> CallTotals:
         """Run episodes, several at once, until the budget is spent or the provider fails for
-        good."""
+        good. ``show`` receives the number that was tried."""
         results: list[CallResult] = []
         for result in self.caller.call_each(self._run, owed, parallel):
             results.append(result)
-            watch(f"pilot of {self.pin.name}", len(results), len(owed))
+            show(len(results))
         return sum_calls(results, self.priced.price is None and not self.priced.free)
 
     def _run(self, each: _PilotCell) -> CallResult:
@@ -437,15 +450,16 @@ class _Runner:
         cell, price, study = each.cell, self.priced.price, self.caller.study
         family = study.protocol.catalog.family(cell.spec.family, cell.spec.version)
         instance = family.generate(cell.spec.difficulty, cell.seed)
+        once = cell.mode is Mode.SINGLE_TURN
         limits = replace(instance.brief.limits, turns=each.turns)
         attempt = AttemptRequest(
             cell,
             1,
-            replace(instance.brief, limits=limits),
+            instance.brief if once else replace(instance.brief, limits=limits),
             run="",
             journal=replies.pilot(self.caller.stop.is_set),
             ceiling=read_ceiling(self.pin, None if price is None else price.cost),
-            window=read_window(self.pin) if cell.mode is Mode.SINGLE_TURN else None,
+            window=read_window(self.pin) if once else None,
             hidden_inputs=hidden_inputs(instance.rubric),
         )
         try:

@@ -34,7 +34,7 @@ seeds_per_arm: 4
 models:
   skilled: {{provider: scripted, agent: honest, error_rate: 0.02}}
   clumsy: {{provider: scripted, agent: honest, error_rate: 0.3}}
-  spiked: {{provider: scripted, agent: spiked, release: release}}
+  spiked: {{provider: scripted, agent: spiked, error_rate: 0.3, release: release}}
 waves:
   - [skilled, clumsy]
   - [spiked]
@@ -48,7 +48,7 @@ tasks: [{task}]
 seeds_per_arm: 4
 models:
   theirs: {{provider: openai, model: sold-1, base_url: "{url}", api_key_env: NO_KEY, retries: 0,
-           context: 40000, max_tokens: 2000}}
+           context: 40000{more}}}
 waves:
   - [theirs]
 plan: {{permutations: 199}}
@@ -277,8 +277,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         yield served
 
 
-def bought(folder: Path, url: str, task: str, more: str = "") -> Study:
-    init_study(folder, SERVED.format(task=task, url=url) + more)
+def bought(folder: Path, url: str, task: str, budget: str = "", more: str = "") -> Study:
+    init_study(folder, SERVED.format(task=task, url=url, more=more) + budget)
     (folder / "prices.yaml").write_text(PRICES)
     return pipeline.open_study(folder)
 
@@ -331,13 +331,15 @@ def test_the_budget_stops_it_and_raised_it_goes_on(tmp_path: Path, served: Serve
 
 
 def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Served) -> None:
-    study = bought(tmp_path / "study", served.url, "compute_average/easy")
+    more = ", max_tokens: 2000"
+    study = bought(tmp_path / "study", served.url, "compute_average/easy", more=more)
     (study.folder / "keys" / "study.txt").unlink()
     before = sorted(study.folder.rglob("*"))
     (row,) = outcome(study, "--estimate", "--instances", "2")["models"]
     assert (row["model"], row["episodes"]) == ("theirs", 2 * 2 * 3)
-    # Turn budgets of 2, 5 and 10, and a last question: 4 runs each, 40,000 and 2,000 tokens.
-    request = (40_000 * 100 + 2_000 * 1000) / 1e6
+    # Turn budgets of 2, 5 and 10, and a last question: 4 runs each. A request has 40,000 tokens,
+    # written to a cache, and a reply of 2,000.
+    request = (40_000 * 125 + 2_000 * 1000) / 1e6
     assert row["most_usd"] == pytest.approx(4 * (3 + 6 + 11) * request)
     assert 0 < row["first_usd"] < row["most_usd"]
     assert served.requests == []
