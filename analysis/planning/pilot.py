@@ -73,18 +73,20 @@ def _turn_score(model: str, stratum: str, turns: int, rows: Sequence[EpisodeColu
 
 @dataclass(frozen=True, slots=True)
 class StratumVariance:
-    """How scores of a stratum vary, or of all ("") together; without ``found``, ``reason`` says why
-    that cannot be estimated."""
+    """How the ``outcomes`` of a stratum vary, or of all strata ("") together. ``reason`` says why
+    that of some or of all cannot be estimated."""
 
     stratum: str
     found: PilotVariance | None
+    outcomes: tuple[str, ...]
     reason: str = ""
 
 
 def variance_by_stratum(
     table: ResultTable, outcomes: Sequence[str], strata: Sequence[str]
 ) -> tuple[StratumVariance, ...]:
-    """Return the variance components of each stratum, and after them those of all together."""
+    """Return the variance components of each stratum, and after them those of all together: of the
+    first outcome alone if that of another cannot be estimated."""
     groups = [(stratum, [stratum]) for stratum in strata]
     return tuple(
         _stratum_variance(table, outcomes, *group) for group in (*groups, ("", list(strata)))
@@ -94,7 +96,10 @@ def variance_by_stratum(
 def _stratum_variance(
     table: ResultTable, outcomes: Sequence[str], name: str, strata: Sequence[str]
 ) -> StratumVariance:
-    try:
-        return StratumVariance(name, estimate_components(table, outcomes, strata))
-    except AnalysisError as error:
-        return StratumVariance(name, None, str(error))
+    reason = ""
+    for tried in dict.fromkeys((tuple(outcomes), tuple(outcomes[:1]))):
+        try:
+            return StratumVariance(name, estimate_components(table, tried, strata), tried, reason)
+        except AnalysisError as error:
+            reason = reason or str(error)
+    return StratumVariance(name, None, (), reason)

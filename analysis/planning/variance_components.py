@@ -129,8 +129,12 @@ def estimate_components(
         raise AnalysisError("no stratum has two runs of one model: nothing shows how scores vary")
     covariance = centred.T @ centred / freedom
     variance = np.diag(covariance)
-    if not (variance > 1e-12).all():
-        raise AnalysisError("all scores of a stratum are alike: nothing shows how they vary")
+    if flat := [name for name, spread in zip(outcomes, variance, strict=True) if spread <= 1e-12]:
+        named = " and ".join(flat)
+        raise AnalysisError(
+            f"all values of {named} are alike, so nothing shows how they vary: more instances may, "
+            "or leave the outcome out"
+        )
     within, repeats = _run_variance(y[:, 0], unit)
     between, pairs = _shared_covariance(centred[:, 0], unit, instance, model)
     total = float(variance[0])

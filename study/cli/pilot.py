@@ -167,6 +167,7 @@ def _outcome_json(made: PilotOutcome) -> dict[str, Any]:
 def _variance_json(row: StratumVariance) -> dict[str, Any]:
     return {
         "stratum": row.stratum or None,
+        "outcomes": list(row.outcomes),
         "reason": row.reason or None,
         "found": None
         if row.found is None
@@ -228,8 +229,12 @@ _PARTS = ("SD of a run", "ICC", "instance, all models", "instance, one model", "
 def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
     """Return what could not be estimated, and what limits the numbers over all strata."""
     notes = [f"{row.stratum or 'all'}: {row.reason}" for row in rows if row.found is None]
-    whole = rows[-1].found
-    return notes + ([] if whole is None else [f"note: {note}" for note in whole.notes])
+    whole = rows[-1]
+    if whole.found is not None:
+        notes += [f"note: {note}" for note in whole.found.notes]
+        if whole.reason:
+            notes.append(f"too few runs for `dosimeter power --from`: {whole.reason}")
+    return notes
 
 
 def _model_row(model: PilotModel) -> dict[str, Any]:

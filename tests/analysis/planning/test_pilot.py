@@ -78,7 +78,16 @@ def test_a_stratum_without_spread_is_named_and_the_others_are_estimated() -> Non
     assert first.found is not None
     assert first.found.components.sd == pytest.approx((0.4,))
     assert second.found is None
-    assert "all scores of a stratum are alike" in second.reason
+    assert "all values of score are alike" in second.reason
     assert (whole.stratum, whole.found is not None) == ("", True)
     assert whole.found is not None
     assert whole.found.components.sd == pytest.approx((0.4 / math.sqrt(2),))
+
+
+def test_an_outcome_without_spread_leaves_the_first_one() -> None:
+    rows = [run(score, f"i{n}", key_fraction=0.5) for n, score in enumerate((0.1, 0.5, 0.9))]
+    (stratum, _) = variance_by_stratum(make_table(rows), ("score", "key-fraction"), ("a/easy",))
+    assert stratum.found is not None
+    assert stratum.found.components.sd == pytest.approx((0.4,))
+    assert stratum.outcomes == ("score",)
+    assert stratum.reason.startswith("all values of key-fraction are alike, so nothing shows")

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from study.workspace.pilot_draw import draw_pilot, identify_in
 from study.workspace.setup import draw_seeds, init_study
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.study.cli.program import PROGRAM
 from tests.study.conftest import draw_tiny
 
 ROOT = "00000000000000000000000000000000000000000000000000000000000005ed"
@@ -328,6 +331,29 @@ def test_the_budget_stops_it_and_raised_it_goes_on(tmp_path: Path, served: Serve
     assert len(served.requests) == 8
     assert body["budget"][0]["spent_usd"] == pytest.approx(8 * CALL)
     assert [row["turns"] for row in body["scores"]] == [1]
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_and_buys_nothing_twice(tmp_path: Path, served: Served) -> None:
+    """Of eight episodes in a single turn, one at a time: the one in flight may be bought again."""
+    study = bought(tmp_path / "study", served.url, SINGLE)
+    begun, hold = threading.Event(), threading.Event()
+
+    def answer(request: Json) -> Answer:
+        if len(served.requests) == 4:
+            begun.set()
+            hold.wait(60)
+        return completion("I give up.")
+
+    served.always = answer
+    once = ("pilot", "--study", str(study.folder), "--parallel", "1")
+    with subprocess.Popen([*PROGRAM, *once], stdout=subprocess.DEVNULL) as process:
+        assert begun.wait(120)
+        process.kill()
+    hold.set()
+    body = outcome(study, "--parallel", "1")
+    assert (body["models"][0]["done"], body["models"][0]["calls"]["fresh"]) == (8, 5)
+    assert len(served.requests) == 8 + 1
 
 
 def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Served) -> None:
