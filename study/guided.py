@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.planning import formula_seeds
+from analysis.planning import PilotVariance, formula_seeds
 from harness.model import Usage
 from harness.spending import Price
 from study.errors import StudyError
@@ -38,16 +38,21 @@ class ModelForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class VarianceSource:
+    """Results whose variance counts for the seeds of a new study, with their source in words."""
+
+    variance: PilotVariance
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class StudyForecast:
-    """A new study with the seeds that its target gap needs, its power and its episodes. With a
-    ``source`` of the variance, such as a pilot, ``usd_of_run`` is the mean cost of its episodes,
-    None if unknown."""
+    """A new study with the seeds that its target gap needs, its power and its episodes."""
 
     new: NewStudy
     power: float
     models: tuple[ModelForecast, ...]
-    source: str = ""
-    usd_of_run: float | None = None
+    source: VarianceSource | None = None
 
     def episodes(self, wave: int) -> int:
         """Return the episodes of a wave."""
@@ -60,19 +65,23 @@ class StudyForecast:
         return math.fsum(known) if len(known) == len(paid) else None
 
 
+def read_source(source: Path, now: str) -> VarianceSource:
+    """Return the variance of the outcomes of a new study, from a table, or a study with results or
+    a pilot. Raises StudyError, AnalysisError."""
+    with _draft(NewStudy(), now) as study:
+        outcomes = study.protocol.registered_plan().outcomes
+    return VarianceSource(*read_variance(source, None, outcomes))
+
+
 def forecast_study(
-    new: NewStudy, now: str, watch: Watch, source: Path | None = None
+    new: NewStudy, now: str, watch: Watch, source: VarianceSource | None = None
 ) -> StudyForecast:
     """Find the seeds that the target gap needs, simulated as before a draw, and count the episodes.
-    With a ``source`` (a table, or a study with results or a pilot), they are also enough for the
-    variance of its scores; they are never fewer than the draw asks for. Raises StudyError if no
-    reachable number is enough, AnalysisError, and as reading the study does."""
-    pilot, words = None, ""
+    With a ``source`` they are also enough for its variance; they are never fewer than the draw asks
+    for. Raises StudyError if no reachable number is enough, AnalysisError, and as reading the study
+    does."""
+    variances = (None,) if source is None else (None, source.variance.components)
     with _draft(new, now) as study:
-        if source is not None:
-            outcomes = study.protocol.registered_plan().outcomes
-            pilot, words = read_variance(source, None, outcomes)
-        variances = (None,) if pilot is None else (None, pilot.components)
         seeds = max(
             formula_seeds(registered_design(study.protocol, new.gap, variance), LEAST_POWER)
             for variance in variances
@@ -87,9 +96,7 @@ def forecast_study(
             powers = [find_power(study.protocol, variance) for variance in variances]
             if all(power.suffices for power in powers):
                 least = min(power.power for power in powers)
-                usd = None if pilot is None else pilot.cost_usd
-                models = tuple(_forecast_models(study))
-                return StudyForecast(sized, least, models, words, usd)
+                return StudyForecast(sized, least, tuple(_forecast_models(study)), source)
         seeds = math.ceil(_STEP * seeds) + 1
     raise StudyError(
         f"a gap of {100 * new.gap:g} points needs more instances than anybody runs: give a "

@@ -84,13 +84,14 @@ def init(
 
 def _write_guided(place: Path, yes: bool, source: Path | None) -> Path:
     """Ask, estimate, show, ask once more, write."""
-    from study.guided import forecast_study
+    from study.guided import forecast_study, read_source
 
     now = utc_now()
+    results = None if source is None else read_source(source, now)  # before any question
     try:
         new = _Questions(yes).study(workspace.study_name(place))
         with progress_watch("simulating the plan") as watch:
-            forecast = forecast_study(new, now, watch, source)
+            forecast = forecast_study(new, now, watch, results)
         _print_forecast(forecast)
         if not yes and not click.confirm(f"Write {place}?", default=True):
             raise click.Abort
@@ -309,7 +310,7 @@ def _print_forecast(forecast: StudyForecast) -> None:
         f"{new.seeds_per_arm} instances in each arm of {len(new.tasks)} strata: a gap of "
         f"{100 * new.gap:g} points in one model is found with a chance of "
         f"{100 * forecast.power:.0f} % (simulated, if scores vary as in published results"
-        + (f" and as in {forecast.source})" if forecast.source else ")")
+        + (f" and as in {forecast.source.words})" if forecast.source else ")")
     )
     rows: list[dict[str, Any]] = [
         {
@@ -325,11 +326,12 @@ def _print_forecast(forecast: StudyForecast) -> None:
         for model in forecast.models
     ]
     print_records(rows, title="What it takes")
-    if forecast.usd_of_run is not None:
-        paid = sum(model.episodes for model in forecast.models if not model.free)
+    source = forecast.source
+    if source is not None and source.variance.cost_usd is not None:
+        paid, usd = _paid_episodes(forecast), source.variance.cost_usd
         print_line(
-            f"an episode of {forecast.source} costs USD {forecast.usd_of_run:,.4f} on average: "
-            f"USD {paid * forecast.usd_of_run:,.2f} for the {paid:,} episodes of paid models"
+            f"an episode of {source.words} costs USD {usd:,.4f} on average: USD {paid * usd:,.2f} "
+            f"for the {paid:,} episodes of paid models"
         )
     for wave in sorted({model.wave for model in forecast.models}):
         usd = forecast.first_usd(wave)
@@ -343,3 +345,7 @@ def _print_forecast(forecast: StudyForecast) -> None:
         "episodes of a model, `dosimeter sweep --wave N --estimate` has the cost with an interval. "
         "Hours depend on the server."
     )
+
+
+def _paid_episodes(forecast: StudyForecast) -> int:
+    return sum(model.episodes for model in forecast.models if not model.free)

@@ -181,13 +181,15 @@ def _print_outcome(made: PilotOutcome) -> None:
         right = ("turns", "score", "at 1", "at 0", "out of turns")
         print_records(rows, title="Scores by turn budget, in points", right=right)
         print_line("* the task's own turns. ±: standard error over instances.")
-    if made.variance:
+    if any(row.found is not None for row in made.variance):
         title = "How scores vary, with the task's own turns: shares of the variance"
         rows = [_variance_row(row) for row in made.variance]
         print_records(rows, title=title, right=tuple(rows[0])[1:])
         print_line("ICC: the share that stays with the instance, for all models and for one.")
         for line in _variance_notes(made.variance):
             print_line(line)
+    elif made.variance:
+        print_line(made.variance[-1].reason, "How scores vary:", "bold")
     rows = [_model_row(model) for model in made.models]
     print_records(rows, title="What it took", right=("USD", "USD a run"))
     for name, reason in made.skipped:

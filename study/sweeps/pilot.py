@@ -476,10 +476,10 @@ class _Runner:
 
 
 def _read_runs(study: Study, keys: Iterable[str]) -> list[PilotRun]:
-    """Return the finished runs among those of these keys."""
-    identities = study.identities()
-    runs = (_CODEC.find(study.store, key, identities) for key in keys)
-    return [run for run in runs if run is not None]
+    """Return the finished runs among those of these keys. Without any, no key is needed."""
+    stored = [key for key in keys if study.store.exists(key)]
+    identities = study.identities() if stored else ()
+    return [_CODEC.read(study.store, key, identities) for key in stored]
 
 
 def _variance(

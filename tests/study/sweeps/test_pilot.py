@@ -7,6 +7,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,10 +205,21 @@ def test_init_computes_the_seeds_by_it_too(
     new = workspace.NewStudy(gap=0.5, tasks=("compute_average/easy",))
     now = "2026-11-22T10:00:00Z"
     plain = guided.forecast_study(new, now, lambda *step: None)
-    by_pilot = guided.forecast_study(new, now, lambda *step: None, study.folder)
+    source = guided.read_source(study.folder, now)
+    by_pilot = guided.forecast_study(new, now, lambda *step: None, source)
     assert by_pilot.new.seeds_per_arm >= plain.new.seeds_per_arm
-    assert by_pilot.source == f"the pilot of {study.folder}"
-    assert (plain.source, by_pilot.usd_of_run) == ("", None)
+    assert by_pilot.source == source
+    assert source.words == f"the pilot of {study.folder}"
+    wide = replace(source.variance.components, sd=(0.5, 0.5, 0.5))
+    noisy = replace(source, variance=replace(source.variance, components=wide))
+    by_noisy = guided.forecast_study(new, now, lambda *step: None, noisy)
+    assert by_noisy.new.seeds_per_arm > plain.new.seeds_per_arm
+    elsewhere = CliRunner().invoke(
+        main, ["init", str(tmp_path / "n"), "--guided", "--from", "nowhere.csv"]
+    )
+    assert elsewhere.exit_code == 2
+    assert "nowhere.csv" in elsewhere.stderr
+    assert "Models under test" not in elsewhere.output  # it is read before any question
     refused = CliRunner().invoke(main, ["init", str(tmp_path / "n"), "--from", str(study.folder)])
     assert (refused.exit_code, "--guided" in refused.stderr) == (2, True)
 
