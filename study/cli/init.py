@@ -328,10 +328,10 @@ def _print_forecast(forecast: StudyForecast) -> None:
     print_records(rows, title="What it takes")
     source = forecast.source
     if source is not None and source.variance.cost_usd is not None:
-        paid, usd = _paid_episodes(forecast), source.variance.cost_usd
+        paid, mean = _paid_episodes(forecast), source.variance.cost_usd
         print_line(
-            f"an episode of {source.words} costs USD {usd:,.4f} on average: USD {paid * usd:,.2f} "
-            f"for the {paid:,} episodes of paid models"
+            f"an episode of {source.words} costs USD {mean:,.4f} on average: USD "
+            f"{paid * mean:,.2f} for the {paid:,} episodes of paid models"
         )
     for wave in sorted({model.wave for model in forecast.models}):
         usd = forecast.first_usd(wave)

@@ -37,6 +37,7 @@ CHARGES = {
     CallKind.EPISODE: Charge(CallKind.EPISODE, MODEL, EPISODE, 2),
     CallKind.JUDGE: Charge(CallKind.JUDGE, JUDGE, "a sheet", None),
     CallKind.PROBE: Charge(CallKind.PROBE, MODEL, CALL, 2),
+    CallKind.PILOT: Charge(CallKind.PILOT, MODEL, EPISODE, None),
 }
 
 
@@ -56,6 +57,7 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
             CallKind.EPISODE: replies.attempt(1),
             CallKind.JUDGE: replies.judge_call(CALL),
             CallKind.PROBE: replies.probe(),
+            CallKind.PILOT: replies.pilot(lambda: False),
         }[kind]
         journal.keep_failed(0, Try("overload", 529, 0.1, b"busy"))
         assert journal.load(0) is None

@@ -264,3 +264,23 @@ def test_every_question_has_a_default(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all("seeds_per_arm" in line for pair in differ for line in pair)
     asked, plain = (pipeline.open_study(tmp_path / p / "new").protocol for p in ("a", "b"))
     assert asked.seeds_per_arm == pytest.approx(plain.seeds_per_arm, rel=0.1)
+
+
+def test_results_of_a_pilot_give_the_cost_of_an_episode(tmp_path: Path) -> None:
+    """Seven instances, two models, two runs of each; what a run costs is their mean."""
+    head = "model,arm,stratum,instance,replicate,score,key_fraction,gate_free,cost_usd"
+    lines = [
+        f"{model},private,s,i{number},{run},{share},{share},{share},{cost}"
+        for number in range(7)
+        for model, cost in (("a", 0.1), ("b", 0.3))
+        for run in range(2)
+        for share in [0.5 + (number + run) / 80]
+    ]
+    (tmp_path / "pilot.csv").write_text("\n".join([head, *lines]))
+    source = str(tmp_path / "pilot.csv")
+    done = run(str(tmp_path / "new"), "--guided", "--yes", "--from", source)
+    assert done.exit_code == 0, done.output
+    episodes = 2 * 2 * pipeline.open_study(tmp_path / "new").protocol.seeds_per_arm
+    assert f"and as in {source})" in done.stdout
+    expected = f"USD 0.2000 on average: USD {0.2 * episodes:,.2f} for the {episodes} episodes"
+    assert expected in done.stdout
