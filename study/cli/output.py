@@ -365,7 +365,7 @@ def print_accounts(accounts: Sequence[Account], over_budget: bool = False) -> No
             for account in accounts
         ]
         money = ("limit, USD", "spent, USD", "left, USD")
-        print_records(rows, title="Budget of the wave, in USD by limit", right=money)
+        print_records(rows, title="Budget, in USD by limit", right=money)
     if over_budget:
         click.echo(
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "

@@ -240,6 +240,7 @@ def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
 
 
 def _model_row(model: PilotModel) -> dict[str, Any]:
+    unknown = "unknown" if model.done else "–"
     return {
         "model": model.model,
         "owed": model.owed,
@@ -247,8 +248,8 @@ def _model_row(model: PilotModel) -> dict[str, Any]:
         "now": model.calls.fresh,
         "input tokens": model.input_tokens,
         "output tokens": model.output_tokens,
-        "USD": _usd(model.usd, model.free),
-        "USD a run": _usd(model.usd_of_run, model.free),
+        "USD": _usd(model.usd, model.free, unknown),
+        "USD a run": _usd(model.usd_of_run, model.free, unknown),
         "failures": count_failures(model.calls.failures),
     }
 

@@ -330,7 +330,10 @@ def test_a_failed_episode_goes_on_from_its_replies(
 def test_the_budget_stops_it_and_raised_it_goes_on(tmp_path: Path, served: Served) -> None:
     """A task in a single turn has one budget: eight episodes, of which 0.1 USD pay for two."""
     study = bought(tmp_path / "study", served.url, SINGLE, "budget: {run: 0.1}\n")
-    body = outcome(study, code=1)
+    shown = pilot(study)
+    assert (shown.exit_code, len(served.requests)) == (1, 2)
+    assert "The budget does not pay for the rest" in shown.stdout
+    body = outcome(study, code=1)  # it pays for no more
     assert len(served.requests) == 2
     assert dict(map(tuple, body["models"][0]["calls"]["failures"])) == {
         "not paid for by the budget": 6
