@@ -142,6 +142,8 @@ def test_a_killed_sweep_goes_on_without_losing_or_repeating_an_episode(tmp_path:
 def test_a_sweep_that_is_told_to_end_says_so_in_one_line_and_goes_on_later(
     tmp_path: Path, number: int
 ) -> None:
+    # A shell's background jobs ignore it, and so would the sweep.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     study = make_study(tmp_path / "study", 20)
     process = start_sweep(study)
     wait_for_results(study, process, 5)
