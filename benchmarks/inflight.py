@@ -31,7 +31,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import Workbench
-from harness.sweep.worker_process import CellLocks, LeaseClient, pull
+from harness.sweep.worker_process import CellLocks, LeaseClient, Renewal, pull
 from registry.ledger.records import ModelPin
 
 COUNT, TURNS, TARGET_MB = 1_000, 2, 400
@@ -100,8 +100,9 @@ class BatchedCells(LeaseClient):
     def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Nobody reads it here."""
 
-    def hear(self) -> None:
-        """Nobody waits for it here."""
+    def hear(self, holding: frozenset[str]) -> Renewal:
+        """Leases never end here."""
+        return Renewal.RENEWED
 
     def attend(self) -> None:
         """It is always there."""

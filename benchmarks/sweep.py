@@ -177,8 +177,10 @@ def first_lease(study: Study, context: RunContext) -> int:
     from harness.sweep.ray_actors import Coordinator, SweepOptions
 
     coordinator = Coordinator(SweepOptions())
-    coordinator.open(context, context.run_identity)
+    epoch = context.epochs.open()
+    coordinator.open(context, context.run_identity, epoch, frozenset())
     cells, over = coordinator.lease("worker", 64, frozenset())
+    coordinator.close()
     assert cells
     assert not over
     return owed

@@ -19,6 +19,10 @@ class WorkStopped(HarnessError):  # noqa: N818
     """The sweep is over for this process, so it must not buy anything more."""
 
 
+class SweptElsewhere(HarnessError):  # noqa: N818
+    """Another driver is at work on the run."""
+
+
 class CoordinatorLost(HarnessError):  # noqa: N818
     """The coordinator ended before its sweep did."""
 

@@ -31,6 +31,7 @@ RESULTS = "results/"
 ATTEMPTS = "attempts/"
 RESPONSES = "responses/"
 RUNS = "runs/"
+EPOCHS = "epochs/"
 JUDGE_CALLS = "judgements/"
 PROBES = "probes/"
 PILOTS = "pilots/"
@@ -103,6 +104,11 @@ def run_key_key(recipient: str) -> str:
     """Key of a run's sealed identity. It is named by the public key, since the manifest, whose
     digest names the run, states this name."""
     return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/key.age"
+
+
+def epoch_folder(recipient: str) -> str:
+    """Folder of the epochs of a run, of their heartbeats, and of what its operators ask for."""
+    return f"{EPOCHS}{hex_of(digest_bytes(recipient.encode()))}/"
 
 
 def worklist_key(recipient: str) -> str:

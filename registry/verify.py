@@ -67,7 +67,8 @@ _PROMISING = {
     "probed": "models probed",
 }
 _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
-_PILOTS, _OPEN = "pilots/", "open objects (no record names them yet)"
+_UNNAMED = {"pilots/": "objects of pilots", "epochs/": "epochs of sweeps"}
+_OPEN = "open objects (no record names them yet)"
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
 
@@ -322,7 +323,7 @@ class _Check:
             promised.add("sha256:" + key.rpartition("/")[2].partition(".")[0])
         data = self.store.get(key)
         actual = digest_bytes(data)
-        unnamed = "objects of pilots" if key.startswith(_PILOTS) else _OPEN
+        unnamed = _UNNAMED.get(key[: key.find("/") + 1], _OPEN)
         self.counts["objects" if promised else unnamed] += 1
         for digest in promised - {actual}:
             self.add(key, f"was altered: digest {digest} expected, {actual} found")

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 from generators.seed import Seed
@@ -107,6 +108,14 @@ def schedule_cells(
 _BACKOFF = (1.0, 5.0, 20.0)
 
 
+class Asked(StrEnum):
+    """What the operator of a sweep asks it for."""
+
+    GO = "go"
+    PAUSE = "pause"  # lease nothing more
+    STOP = "stop"  # buy nothing more, and end
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Number of cells of a run in each state, and their cost."""
@@ -121,6 +130,8 @@ class Progress:
     accounts: tuple[Account, ...] = ()  # the budget's limits
     failing: tuple[tuple[str, str, int], ...] = ()  # model, error class, how often
     models: tuple[ModelProgress, ...] = ()  # those that owe cells
+    asked: Asked = Asked.GO  # what an operator asks the sweep for
+    fenced: bool = False  # another driver goes on with the run
 
     @property
     def done(self) -> bool:
@@ -237,6 +248,13 @@ class LeaseBook:
                 self.finished += 1
             elif holder == worker:
                 self._fail(cell, outcome, now)
+
+    def adopt(self, worker: str, episodes: Iterable[str]) -> None:
+        """Record that a worker has leases on these cells already, of a book before this one."""
+        for episode in episodes:
+            if self._is_waiting(episode):
+                self._pays(episode)
+                self._begin_lease(episode, worker, self._clock)
 
     def hear(self, worker: str, now: float) -> None:
         """Record a heartbeat of a worker."""

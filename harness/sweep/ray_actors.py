@@ -28,16 +28,19 @@ from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError, WorkersLost
 from harness.spending import Spend, uses_batches
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
+from harness.sweep.epochs import Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
-from harness.sweep.leases import LeaseBook, Progress
+from harness.sweep.leases import Asked, LeaseBook, Progress
 from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
 from harness.sweep.worker_process import (
     LOG_LEVEL,
     POLL_SECONDS,
     ConnectionLost,
+    Renewal,
     begin_process,
     open_worker_process,
 )
+from registry.errors import RegistryError
 from registry.stores import open_store
 
 logger = logging.getLogger(__name__)
@@ -48,17 +51,18 @@ HEAD = "head"  # resource of a node that works on none, if the cluster has one
 JOIN_SECONDS = 900.0  # in which a cluster without nodes for episodes must get the first
 _CHECK_SECONDS = 120.0
 _SHOWN = 5  # hosts that an error lists
-_DYING_SECONDS = 30.0
+_ENDING_SECONDS = 30.0
 _MAX_LEASED = 64
 _LOST = (
-    "the coordinator of this sweep ended before it (its node was lost, or another sweep of this "
-    "run ended it): run the same command again to go on"
+    "the coordinator of this sweep ended before it, as its node was lost: run the same command "
+    "again to go on"
 )
 
 
 class Coordinator:
     """Ray actor that leases a run's owed cells, once its driver has opened it: again after Ray has
-    restarted it. It rebuilds itself from the store, and alone on the cluster has the run's key."""
+    restarted it. It rebuilds itself from the store and from what its workers hold, keeps the
+    driver's epoch alive, and alone on the cluster has the run's key."""
 
     def __init__(self, options: SweepOptions) -> None:
         # Ray stores the arguments of an actor's constructor, on some clusters on disk.
@@ -66,24 +70,39 @@ class Coordinator:
         self._options = options
         self._opened: LeaseBook | None = None
         self._context: RunContext | None = None
+        self._pulse: Pulse | None = None
+        self._progress: Progress | None = None
+        self._unheard: set[str] = set()  # workers that may hold leases of a coordinator before
+        self._opened_at = 0.0
 
-    def open(self, context: RunContext, run_identity: str) -> None:
-        """Open the lease book. Raises HarnessError, RegistryError.
+    def open(
+        self, context: RunContext, run_identity: str, epoch: int, workers: frozenset[str]
+    ) -> None:
+        """Open the lease book in an epoch of the driver's, whose ``workers`` are at work already.
+        Raises HarnessError, RegistryError.
 
         The key is an argument of its own, since Ray puts a large argument, as the context may be,
         into its object store."""
         if self._opened is None:
             self._context = replace(context, run_identity=run_identity)
             self._opened = self._book(self._context)
+            self._progress = self._opened.progress()
+            self._unheard, self._opened_at = set(workers), time.monotonic()
+            self._pulse = Pulse(self._context.epochs, epoch, lambda: self._progress)
 
     def lease(
         self, worker: str, count: int, holding: frozenset[str]
     ) -> tuple[tuple[Cell, ...], bool]:
         """Return cells to work on, each with its key, and whether the run is over for this
         worker."""
-        book, context = self._opened, self._context
-        if book is None or context is None:
+        book, context, pulse = self._opened, self._context, self._pulse
+        if book is None or context is None or pulse is None:
             return (), False
+        if pulse.asked is Asked.STOP:
+            return (), True
+        self._adopt(book, worker, holding)
+        if self._unheard or not pulse.alive or pulse.asked is Asked.PAUSE:
+            return (), not holding and book.over()
         # Few at a time: a large answer would pass through Ray's object store, which may spill.
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
         leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
@@ -95,19 +114,45 @@ class Coordinator:
         if self._opened is not None:
             self._opened.report(worker, outcomes, time.monotonic())
 
-    def hear(self, worker: str) -> None:
-        """Record a heartbeat."""
-        if self._opened is not None:
-            self._opened.hear(worker, time.monotonic())
+    def hear(self, worker: str, holding: frozenset[str]) -> Renewal:
+        """Record a heartbeat, and what the worker is working on. Return what it may do."""
+        if self._opened is None or self._pulse is None:
+            return Renewal.NONE
+        self._opened.hear(worker, time.monotonic())
+        self._adopt(self._opened, worker, holding)
+        if self._pulse.asked is Asked.STOP:
+            return Renewal.STOP
+        return Renewal.RENEWED if self._pulse.alive else Renewal.NONE
 
     def release(self, worker: str) -> None:
         """Take back the leases of a dead worker."""
+        self._unheard.discard(worker)
         if self._opened is not None:
             self._opened.release(worker)
 
     def progress(self) -> Progress | None:
         """Count the cells by state; None if it is to be opened."""
-        return None if self._opened is None else self._opened.progress()
+        if self._opened is None or self._pulse is None:
+            return None
+        self._progress = replace(
+            self._opened.progress(), asked=self._pulse.asked, fenced=self._pulse.fenced
+        )
+        return self._progress
+
+    def close(self, failure: str = "") -> None:
+        """End the epoch, by a ``failure`` if that has words: nothing more is bought in it."""
+        self.progress()
+        if self._pulse is not None:
+            self._pulse.close(failure)
+
+    def _adopt(self, book: LeaseBook, worker: str, holding: frozenset[str]) -> None:
+        """Take over the leases that a coordinator before gave, until each worker was heard or must
+        have stopped."""
+        if self._unheard:
+            book.adopt(worker, holding)
+            self._unheard.discard(worker)
+            if time.monotonic() - self._opened_at > self._options.silence_seconds:
+                self._unheard.clear()
 
     def _book(self, context: RunContext) -> LeaseBook:
         store = open_store(context.store)
@@ -154,11 +199,8 @@ class Worker:
                     return int(arguments[0])
                 if kind == "raised":
                     raise arguments[0]
-                if kind == "hear":
-                    coordinator.hear.remote(self._name)
-                else:  # lease or report
-                    method = getattr(coordinator, kind)
-                    link.send(ray.get(method.remote(self._name, *arguments)))
+                method = getattr(coordinator, kind)  # lease, report or hear
+                link.send(ray.get(method.remote(self._name, *arguments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,31 +276,84 @@ def run_sweep(
     context: RunContext,
     options: SweepOptions,
     watch: Callable[[Progress], None],
+    waiting: Callable[[str], None] = lambda host: None,
 ) -> Progress:
-    """Run every owed cell of the context's worklist and return the final progress.
+    """Run every owed cell of the context's worklist, in a new epoch, and return the final progress.
+    ``waiting`` gets the host of an earlier driver while its heartbeat is watched.
 
     Dead workers are replaced and their leases passed on. Raises HarnessError if no worker can work
-    (no engine, other image), before the first lease for the nodes that a cluster has then; and
-    BrokenPromise.
+    (no engine, other image), before the first lease for the nodes that a cluster has then;
+    SweptElsewhere; and RegistryError.
     """
     with ray_session(options.address):
         if options.address is not None:
             _await_sandboxes(options)
             _check_nodes(context)
-        coordinator = _open_coordinator(context, options)
+        epoch = context.epochs.open(waiting)
+        coordination = _Coordination(context, options, epoch)
         try:
-            workers = _Workers(context, options, coordinator)
+            watch(coordination.progress())
+            workers = _Workers(context, options, coordination)
             try:
                 while workers.wait(POLL_SECONDS):
-                    watch(_progress(coordinator, context))
+                    watch(coordination.progress())
             except BaseException:
                 workers.dismiss()
                 raise
-            progress = _progress(coordinator, context)
-        finally:
-            ray.kill(coordinator)
+            progress = coordination.progress()
+        except BaseException as error:
+            told = isinstance(error, (HarnessError, RegistryError))
+            coordination.end(str(error) if told else type(error).__name__)
+            raise
+        coordination.end()
         watch(progress)
         return progress
+
+
+class Driver:
+    """Ray actor that drives a sweep by itself, so that whoever began it may leave."""
+
+    def __init__(self) -> None:
+        begin_process()
+        self._begun = threading.Event()
+
+    def drive(self, context: RunContext, run_identity: str, options: SweepOptions) -> None:
+        """Run the sweep, and end this process. Raises what ends the sweep before it has begun."""
+        try:
+            run_sweep(
+                replace(context, run_identity=run_identity), options, lambda _: self._begun.set()
+            )
+        finally:
+            if self._begun.is_set():
+                os._exit(0)  # an idle actor would keep the run's key in memory
+
+    def begun(self) -> None:
+        """Wait until the sweep has begun."""
+        self._begun.wait()
+
+
+def detach_sweep(context: RunContext, options: SweepOptions) -> None:
+    """Begin a sweep as ``run_sweep`` does, driven by an actor of the cluster, on its head if that
+    has the resource. Returns when it has begun. Raises what that does."""
+    with ray_session(options.address):
+        driver = (
+            ray.remote(num_cpus=0, max_restarts=0, enable_task_events=False)(Driver)
+            .options(
+                name=f"sweep-{secrets.token_hex(8)}",
+                lifetime="detached",
+                max_concurrency=2,
+                resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None,
+            )
+            .remote()
+        )
+        sweep = driver.drive.remote(_without_key(context), context.run_identity, options)
+        begun = driver.begun.remote()
+        try:
+            done, _ = ray.wait([sweep, begun])
+            _ask(done[0])
+        except BaseException:
+            ray.kill(driver)
+            raise
 
 
 def _await_sandboxes(options: SweepOptions) -> None:
@@ -352,38 +447,49 @@ def _first_line(error: BaseException) -> str:
     return " ".join(lines) if lines[0].startswith("Version mismatch") else lines[0]
 
 
-def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
-    """Start the run's coordinator and open its lease book. It ends with its driver, however that
-    ends, so that no cluster keeps seeds in memory. Raises HarnessError, RegistryError."""
-    actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False)(
-        Coordinator
-    )
-    deadline = time.monotonic() + _DYING_SECONDS
-    while True:
-        coordinator = actor.options(
-            name=f"coordinator-{context.run}",
-            namespace=NAMESPACE,
-            get_if_exists=True,
+class _Coordination:
+    """The driver's side of a run's coordinator, in an epoch of the driver's. The coordinator ends
+    with its driver, however that ends, so that no cluster keeps seeds in memory."""
+
+    def __init__(self, context: RunContext, options: SweepOptions, epoch: int) -> None:
+        """Start the coordinator."""
+        self._context, self._epoch = context, epoch
+        self._workers: set[str] = set()
+        actor = ray.remote(
+            num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False
+        )(Coordinator)
+        self.actor = actor.options(
             max_concurrency=1,
             resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None,
         ).remote(options)
+
+    def progress(self) -> Progress:
+        """The run's progress. Opens the lease book first if it is not: at the beginning, and after
+        Ray has restarted the actor. Raises HarnessError, RegistryError."""
+        while (progress := _ask(self.actor.progress.remote())) is None:
+            workers = frozenset(self._workers)
+            context, key = _without_key(self._context), self._context.run_identity
+            _ask(self.actor.open.remote(context, key, self._epoch, workers))
+        counted: Progress = progress
+        return counted
+
+    def begin(self, worker: str) -> None:
+        """Record that a worker starts."""
+        self._workers.add(worker)
+
+    def release(self, worker: str) -> None:
+        """Take back the leases of a dead worker."""
+        self._workers.discard(worker)
+        _ask(self.actor.release.remote(worker))
+
+    def end(self, failure: str = "") -> None:
+        """End the epoch and the coordinator, if it lives."""
         try:
-            _progress(coordinator, context)
-        except CoordinatorLost:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(POLL_SECONDS)  # of a driver just killed; Ray is ending it
-        else:
-            return coordinator
-
-
-def _progress(coordinator: Any, context: RunContext) -> Progress:
-    """The coordinator's progress; it is opened first if it is not. Raises its error, and
-    CoordinatorLost."""
-    while (progress := _ask(coordinator.progress.remote())) is None:
-        _ask(coordinator.open.remote(_without_key(context), context.run_identity))
-    counted: Progress = progress
-    return counted
+            ray.get(self.actor.close.remote(failure), timeout=_ENDING_SECONDS)
+        except RayError as error:
+            logger.warning("the epoch was not closed: %s", type(error).__name__)
+        finally:
+            ray.kill(self.actor)
 
 
 def _without_key(context: RunContext) -> RunContext:
@@ -413,9 +519,11 @@ class _Workers:
     # A worker that dies this often without finishing anything is not bad luck.
     MAX_DEATHS = 20
 
-    def __init__(self, context: RunContext, options: SweepOptions, coordinator: Any) -> None:
+    def __init__(
+        self, context: RunContext, options: SweepOptions, coordination: _Coordination
+    ) -> None:
         self._context = context
-        self._coordinator = coordinator
+        self._coordination = coordination
         self._prefix = secrets.token_hex(4)
         self._started = 0
         self._deaths = 0
@@ -446,7 +554,7 @@ class _Workers:
         self._at_work.clear()
 
     def _replace(self, name: str, error: RayActorError) -> None:
-        finished = _progress(self._coordinator, self._context).finished
+        finished = self._coordination.progress().finished
         self._deaths = self._deaths + 1 if finished == self._finished else 1
         self._finished = finished
         logger.warning("worker %s died, number %d since a cell was finished", name, self._deaths)
@@ -456,7 +564,7 @@ class _Workers:
                 f"workers died {self._deaths} times and finished nothing; the last: "
                 f"{str(error).splitlines()[0]}"
             ) from error
-        _ask(self._coordinator.release.remote(name))
+        self._coordination.release(name)
         self._start()
 
     def _start(self) -> None:
@@ -468,6 +576,7 @@ class _Workers:
             resources={SANDBOX: 1} if self._clustered else None,
             scheduling_strategy="SPREAD",
         ).remote(name)
-        call = worker.work.remote(self._coordinator, _without_key(self._context))
+        self._coordination.begin(name)
+        call = worker.work.remote(self._coordination.actor, _without_key(self._context))
         self._at_work[call] = (name, worker)
         logger.info("started worker %s", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,7 @@ from harness.spending import (
     uses_batches,
 )
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
+from harness.sweep.epochs import Epochs
 from harness.sweep.governor import PROVIDER_FAILURES, LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
@@ -53,6 +55,7 @@ from registry.sealing import derive_identity, recipient_of
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
+RENEWED_SECONDS = 30.0  # half a lease
 _LONGEST_PAUSE = 10.0  # seconds that an attempt waits at its provider's request
 
 
@@ -96,6 +99,12 @@ class RunContext:
         """The key that opens what the run has written of a cell, and of no other."""
         return (cell.key or derive_identity(self.run_identity, cell.episode),)
 
+    @property
+    def epochs(self) -> Epochs:
+        """The epochs of the run. Needs its key."""
+        store = open_store(self.store)
+        return Epochs(store, self.run_recipient, self.readers, (self.run_identity,))
+
     def readers_of(self, cell: Cell) -> tuple[str, ...]:
         """The recipients that may read what the run writes of a cell."""
         return (*self.recipients, *map(recipient_of, self.identities_of(cell)))
@@ -110,6 +119,39 @@ class RunContext:
         return self.priced[model].price if model in self.priced else None
 
 
+class Purchases:
+    """Whether the episodes of a worker may buy replies: for half a lease after each renewal, until
+    they are told to stop. May be shared by threads."""
+
+    def __init__(self) -> None:
+        """Allow purchases, as just renewed."""
+        self._changed = threading.Condition()
+        self._until = time.monotonic() + RENEWED_SECONDS
+        self._stopped = False
+
+    def renew(self, asked: float) -> None:
+        """Allow purchases, by the answer to what was ``asked`` at a time of the monotonic clock."""
+        with self._changed:
+            self._until = asked + RENEWED_SECONDS
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Allow none any more."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def stopped(self) -> bool:
+        """Return True if none is allowed any more."""
+        return self._stopped
+
+    def refused(self) -> bool:
+        """Wait until a reply may be bought. Return True if none may be any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or time.monotonic() < self._until)
+            return self._stopped
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """A worker's equipment: opened once, used for every cell."""
@@ -118,7 +160,7 @@ class Workbench:
     store: Store
     models: Mapping[str, ModelOrAgent]
     sandboxes: SandboxProvider
-    stop: threading.Event = field(default_factory=threading.Event)  # set: nothing more is bought
+    purchases: Purchases = field(default_factory=lambda: Purchases())
     catalog: Catalog = INSTALLED
 
     @classmethod
@@ -344,7 +386,7 @@ def _run_attempt(
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     readers, identities = context.readers_of(cell), context.identities_of(cell)
     replies = ReplyStore(bench.store, charge, readers, identities)
-    journal = replies.attempt(attempt, inherited, bench.stop.is_set)
+    journal = replies.attempt(attempt, inherited, bench.purchases.refused)
     model = _model_of(cell, pin, bench)
     # A program starts again from the beginning, and its replies would be paid for again.
     longest_pause = math.inf if isinstance(model, ProgramAgent) else _LONGEST_PAUSE

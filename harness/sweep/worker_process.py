@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def prepare_ray(address: str | None) -> None:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
+class Renewal(StrEnum):
+    """Answer to a worker's heartbeat."""
+
+    RENEWED = "renewed"
+    NONE = "none"  # not now: the coordinator has not been opened, or its store does not answer
+    STOP = "stop"  # nothing more is bought
+
+
 class LeaseClient:
     """The coordinator's lease book, through the connection to the Ray actor. Its methods raise
     ConnectionLost when that is broken."""
@@ -73,9 +82,11 @@ class LeaseClient:
         self._link.send(("report", outcomes))
         self._link.recv()
 
-    def hear(self) -> None:
-        """Report that this worker is alive."""
-        self._link.send(("hear",))
+    def hear(self, holding: frozenset[str]) -> Renewal:
+        """Report that this worker is alive and what it is working on; return what it may do."""
+        self._link.send(("hear", holding))
+        renewal: Renewal = self._link.recv()
+        return renewal
 
     def attend(self) -> None:
         """Check that the connection stands."""
@@ -90,15 +101,21 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
     pending: dict[Future[LeaseOutcome], str] = {}
 
     def work_on(cell: Cell) -> LeaseOutcome:
-        with locks.hold(cell.episode, bench.stop.is_set):
+        with locks.hold(cell.episode, bench.purchases.stopped):
             return run_cell(cell, bench, utc_now)
 
     with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
         try:
             while pending or not over:
                 leases.attend()
-                if time.monotonic() - last_heartbeat > _HEARTBEAT_SECONDS:
-                    leases.hear()
+                asked = time.monotonic()
+                if asked - last_heartbeat > _HEARTBEAT_SECONDS:
+                    renewal = leases.hear(frozenset(pending.values()))
+                    if renewal is Renewal.RENEWED:
+                        bench.purchases.renew(asked)
+                    elif renewal is Renewal.STOP:
+                        bench.purchases.stop()
+                        over = True
                     last_heartbeat = time.monotonic()
                 if len(pending) < parallel and not over:
                     capacity, holding = parallel - len(pending), frozenset(pending.values())
@@ -109,16 +126,24 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
                     time.sleep(POLL_SECONDS)
                     continue
                 done, _ = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                outcomes = tuple(future.result() for future in done)
+                outcomes = tuple(filter(None, map(_outcome, done)))
                 if outcomes:
                     finished += sum(outcome.finished for outcome in outcomes)
                     leases.report(outcomes)
                 for future in done:
                     del pending[future]
         except BaseException:
-            bench.stop.set()
+            bench.purchases.stop()
             raise
     return finished
+
+
+def _outcome(done: Future[LeaseOutcome]) -> LeaseOutcome | None:
+    """The outcome of a cell; None for one that is left as it is, since the sweep ends."""
+    try:
+        return done.result()
+    except WorkStopped:
+        return None
 
 
 class CellLocks:

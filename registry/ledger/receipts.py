@@ -98,6 +98,10 @@ class RecordingStore:
                 self.flush()
         return written
 
+    def replace(self, key: str, data: bytes) -> None:
+        """Write, whether or not the name was there. Raises StoreError."""
+        self._store.replace(key, data)
+
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""
         return self._store.get(key)

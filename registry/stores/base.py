@@ -1,5 +1,5 @@
 """Stores of immutable objects: the protocol, and the store in memory for tests and trials. Putting
-a name that is there already changes nothing."""
+a name that is there already changes nothing. Only a sweep's signs of life are replaced."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ class Store(Protocol):
 
     def put(self, key: str, data: bytes) -> bool:
         """Write if absent. False if the name was there. Raises StoreError."""
+        ...
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Write, whether or not the name was there: for what a sweep tells others while it runs,
+        which is no evidence. Raises StoreError."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -100,6 +105,11 @@ class MemoryStore:
                 return False
             self._objects[key] = bytes(data)
             return True
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Write, whether or not the name was there. Raises StoreError."""
+        with self._lock:
+            self._objects[check_key(key)] = bytes(data)
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""

@@ -103,6 +103,11 @@ class S3Store:
             time.sleep(0.05 * 2**conflict * (1 + secrets.randbelow(1000) / 1000))
         raise StoreError(f"{self._place}/{key}: writers keep colliding here (409); try again")
 
+    def replace(self, key: str, data: bytes) -> None:
+        """See ``Store.replace``."""
+        with self._explained(check_key(key)):
+            self._client.put_object(Bucket=self.bucket, Key=self._base + key, Body=data)
+
     def _try_put(self, key: str, data: bytes, token: str) -> tuple[str, bool]:
         """Return "" on success, else the code of a refusal; and True if the client had to retry."""
         with self._explained(key):

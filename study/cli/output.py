@@ -523,6 +523,8 @@ class SweepDisplay:
             failed[model] += times
         named = ", ".join(f"{times} of {model}" for model, times in failed.most_common(3))
         note = f" [yellow]failed attempts: {named}[/]" if failed else ""  # names have no markup
+        if progress.asked.value == "pause":
+            note += " [yellow]paused: `dosimeter wave resume` goes on[/]"
         waits = [words for model in progress.models if (words := _wait_words(model))]
         note += f" [yellow]{'; '.join(waits[:3])}[/]" if waits else ""
         self.show(self.step + note, progress.finished, progress.owed)

@@ -63,6 +63,11 @@ if TYPE_CHECKING:
     "close the wave.",
 )
 @click.option(
+    "--detach",
+    is_flag=True,
+    help="Leave once the sweep is at work on the cluster: see `dosimeter wave attach`.",
+)
+@click.option(
     "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
 )
 @click.option(
@@ -127,7 +132,7 @@ def sweep(
         failing = outcome.progress.failing if outcome.progress else ()
         for line in sweeps.failing_words(pins, failing):
             print_line(line, "failed:", "yellow")
-    exit_by(outcome.closed is not None)
+    exit_by(outcome.closed is not None or request.detach)
 
 
 def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
@@ -156,7 +161,20 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
         scored = f"{closed.finished} of {closed.owed} episodes scored"
         print_line(f"wave {wave} is closed: {scored}, {closed.missing} missing")
         print_accounts(accounts)
-    elif progress is not None and progress.held:
+    elif progress is None:
+        print_line(
+            f"the sweep of wave {wave} goes on by itself: follow it with `dosimeter wave attach "
+            f"{wave}`; pause, resume or stop end likewise"
+        )
+    elif progress.fenced:
+        print_line("another sweep of it has taken over; this one buys nothing more", open_label)
+    elif progress.asked.value == "stop" and not progress.done:
+        print_line(
+            f"stopped by `dosimeter wave stop {wave}`. Finished work is kept: run this again to go "
+            "on",
+            open_label,
+        )
+    elif progress.held:
         print_line(
             f"its budget does not pay for the {progress.held} episodes still owed. Raise `budget:` "
             "in study.yaml and run this again; no request is paid for twice.",
@@ -164,7 +182,7 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
             "yellow",
         )
         print_accounts(accounts)
-    elif progress is not None and progress.stopped:
+    elif progress.stopped:
         owed = ", ".join(f"{each.waiting} episodes of {each.model}" for each in progress.stopped)
         print_line(
             f"{owed} are owed: the key was refused. Put a valid one into the variable named below "
@@ -172,7 +190,7 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
             open_label,
             "yellow",
         )
-    elif progress is not None:
+    else:
         print_line(
             f"{progress.exhausted} episodes failed on every attempt. Run this again to retry them, "
             "or add --close-missing to record them as missing.",

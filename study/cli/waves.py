@@ -16,10 +16,12 @@ from study.cli.output import (
     PATH,
     complete_models,
     json_option,
+    print_line,
     print_records,
     print_step,
     progress_watch,
     study_option,
+    sweep_watch,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def leak(
 
 @click.group()
 def wave() -> None:
-    """The waves of a study: list them, open one for new models, close one.
+    """The waves of a study: list them, open one for new models, operate a sweep, close one.
 
     \b
     Every few months (docs/waves.md has the whole routine):
@@ -208,3 +210,76 @@ def close(study: Study, number: int, as_json: bool) -> None:
         record, fresh = sweeps.close_wave_now(study, number, utc_now, watch)
     summary = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
     print_step(record, as_json, summary, fresh)
+
+
+# --- A sweep that is at work, here or elsewhere ---
+
+
+_number = click.argument("number", type=click.IntRange(0))
+
+
+@wave.command()
+@study_option
+@_number
+def attach(study: Study, number: int) -> None:
+    """Show the progress of a wave's sweep until it ends, wherever it runs.
+
+    Ctrl-C leaves the sweep alone. It needs the study's store and key, and no cluster.
+
+    \b
+    Example:
+      dosimeter wave attach 3
+    """
+    with sweep_watch(f"wave {number}") as watch:
+        last = sweeps.follow_sweep(study, number, watch)
+    print_line(
+        f"the sweep of wave {number} has ended: {last.finished} of {last.owed} episodes have "
+        f"results; `dosimeter sweep --wave {number}` runs the rest, if any, and closes the wave"
+    )
+
+
+@wave.command()
+@study_option
+@_number
+def pause(study: Study, number: int) -> None:
+    """Have the sweep of a wave begin no more episodes; those at work go on to their end.
+
+    \b
+    Example:
+      dosimeter wave pause 3
+    """
+    driver = sweeps.ask_sweep(study, number, "pause")
+    print_line(
+        f"the sweep on {driver.host} pauses within seconds; `dosimeter wave resume {number}`"
+    )
+
+
+@wave.command()
+@study_option
+@_number
+def resume(study: Study, number: int) -> None:
+    """Have a paused sweep go on.
+
+    \b
+    Example:
+      dosimeter wave resume 3
+    """
+    driver = sweeps.ask_sweep(study, number, "go")
+    print_line(f"the sweep on {driver.host} goes on within seconds")
+
+
+@wave.command()
+@study_option
+@_number
+def stop(study: Study, number: int) -> None:
+    """End the sweep of a wave as Ctrl-C does, wherever it runs. Replies on their way are kept.
+
+    \b
+    Example:
+      dosimeter wave stop 3
+    """
+    driver = sweeps.ask_sweep(study, number, "stop")
+    print_line(
+        f"the sweep on {driver.host} buys nothing more and ends; `dosimeter sweep --wave {number}` "
+        "goes on"
+    )

@@ -17,6 +17,7 @@ from .history import (
     unclosed_waves,
     unclosed_words,
 )
+from .operation import ask_sweep, follow_sweep
 from .pilot import (
     PilotForecast,
     PilotModel,
@@ -58,6 +59,7 @@ __all__ = [
     "SweepOutcome",
     "SweepRequest",
     "address_of",
+    "ask_sweep",
     "attempt_turns",
     "burned_of_wave",
     "burned_tranches",
@@ -72,6 +74,7 @@ __all__ = [
     "exact_table",
     "example_of",
     "failing_words",
+    "follow_sweep",
     "forecast_pilot",
     "history_of",
     "join_draw",

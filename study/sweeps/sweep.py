@@ -94,11 +94,12 @@ class SweepRequest:
     workers: int | None = None
     parallel: int | None = None
     allow_unknown_price: bool = False
+    detach: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """The result of a sweep."""
+    """The result of a sweep. Both are None of one that goes on by itself."""
 
     closed: WaveClosed | None  # None while cells are still owed
     progress: Progress | None  # None if nothing was left to run
@@ -125,6 +126,11 @@ def sweep_wave(
     if (closed := closed_wave(study.ledger, wave)) is not None:
         return SweepOutcome(closed, None)
     # A second sweep of the wave from this folder would pay for the same replies.
+    if request.detach and not (request.address or protocol.sweep.address):
+        raise StudyError(
+            "--detach needs a cluster that outlives this command: give its --address, or `address` "
+            "under `sweep:` in study.yaml"
+        )
     with exclusive(study.folder / f".sweep-{wave}.lock", f"another sweep of wave {wave}"):
         folder = str(study.folder.resolve())
         for pin in models:
@@ -147,9 +153,12 @@ def sweep_wave(
         if owed:
             buy_single_turns(study, context, begin)
             begin("starting Ray, workers and sandboxes")
-            progress = _run_owed(study, request, context, watch)
-            if progress.exhausted and not progress.held and request.close_missing:
-                progress = _run_owed(study, request, context, watch)  # before they are given up
+            progress = _run_owed(study, request, context, watch, begin)
+            if progress is None:
+                return SweepOutcome(None, None)
+            if progress.done and progress.exhausted and request.close_missing:
+                # Once more before they are given up.
+                progress = _run_owed(study, request, context, watch, begin) or progress
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
@@ -351,16 +360,28 @@ def context_of(
 
 
 def _run_owed(
-    study: Study, request: SweepRequest, context: RunContext, watch: Callable[[Progress], None]
-) -> Progress:
-    """Sweep the owed episodes on a cluster."""
+    study: Study,
+    request: SweepRequest,
+    context: RunContext,
+    watch: Callable[[Progress], None],
+    begin: Callable[[str], None],
+) -> Progress | None:
+    """Sweep the owed episodes on a cluster. Return None if the sweep goes on there by itself."""
     address = request.address or study.protocol.sweep.address
     prepare_ray(address)
-    from harness.sweep.ray_actors import SweepOptions, run_sweep
+    from harness.sweep.ray_actors import SweepOptions, detach_sweep, run_sweep
 
     workers = request.workers or study.protocol.sweep.workers
     options = SweepOptions(address=address, workers=workers, give_up=request.close_missing)
-    return run_sweep(context, options, watch)
+    if request.detach:
+        detach_sweep(context, options)
+        return None
+    return run_sweep(
+        context,
+        options,
+        watch,
+        lambda host: begin(f"waiting whether the sweep on {host} is still at work"),
+    )
 
 
 def close_wave(

@@ -257,8 +257,8 @@ def test_no_cluster_at_the_address_is_one_clear_error(tmp_path: Path) -> None:
     assert not list(study.store.list("results/"))
 
 
-def own_workers() -> list[int]:
-    """The pids of the Ray workers that this process started, at work on cells."""
+def own_actors(kind: str) -> list[int]:
+    """The pids of the Ray actors of a class that this process started."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -269,7 +269,7 @@ def own_workers() -> list[int]:
     def ours(pid: int) -> bool:
         return pid == os.getpid() or (pid in parents and ours(parents[pid]))
 
-    return [pid for pid in names if names[pid].startswith("ray::Worker") and ours(pid)]
+    return [pid for pid in names if names[pid].startswith(f"ray::{kind}") and ours(pid)]
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     def watch(progress: Progress) -> None:
         # What a dead worker had in hand may be told of later: count what is beyond that.
         if progress.finished > killed_at[-1] + IN_HAND and len(killed_at) <= 3:
-            for pid in own_workers():
+            for pid in own_actors("Worker"):
                 os.kill(pid, signal.SIGKILL)
                 killed_at.append(progress.finished)
 
@@ -335,7 +335,11 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
         return completion("None.")
 
     def run_owed(
-        study: Study, request: SweepRequest, context: Any, watch: Callable[[Progress], None]
+        study: Study,
+        request: SweepRequest,
+        context: Any,
+        watch: Callable[[Progress], None],
+        begin: Callable[[str], None],
     ) -> Progress:
         options = actors.SweepOptions(max_failures=1, probe_seconds=0.5)
         return actors.run_sweep(context, options, watch)

@@ -17,7 +17,7 @@ from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
-from harness.sweep.worker_process import CellLocks, open_worker_process
+from harness.sweep.worker_process import CellLocks, Renewal, open_worker_process
 from registry.canonical import digest_bytes
 from registry.ledger.receipts import RECEIPTS, RUN_FOLDERS, read_receipts
 from registry.ledger.records import ModelPin
@@ -61,6 +61,7 @@ def answer_lease(link: Connection, cells: tuple[Cell, ...], over: bool) -> None:
         if kind == "lease":
             return link.send((cells, over))
         assert kind == "hear"
+        link.send(Renewal.RENEWED)
 
 
 def until(true: Callable[[], bool], seconds: float = 120) -> None:
@@ -130,7 +131,9 @@ def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str
             elif kind == "report":
                 reported += len(told[0])
                 link.send(None)
-            elif kind != "hear":
+            elif kind == "hear":
+                link.send(Renewal.RENEWED)
+            else:
                 return kind, told[0]
 
 

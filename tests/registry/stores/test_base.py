@@ -53,6 +53,15 @@ def test_a_name_is_written_once(store: Store) -> None:
     assert store.get("a") == b"first"
 
 
+def test_what_is_replaced_has_the_last_bytes_and_is_one_object(store: Store) -> None:
+    store.replace("a/beat", b"first")
+    store.replace("a/beat", b"second")
+    assert store.get("a/beat") == b"second"
+    assert list(store.list("a/")) == ["a/beat"]
+    with pytest.raises(StoreError):
+        store.replace("../a", b"")
+
+
 def test_of_sixteen_racing_writers_one_wins(store: Store) -> None:
     for race in range(3):
         won = _race(lambda number, key=f"race/{race}": store.put(key, b"%d" % number * 1000))

@@ -1,0 +1,241 @@
+"""Epochs: which of several drivers may buy replies for a run, told by objects in its store.
+
+A driver opens an epoch, put if absent, ``epochs/<run>/000007.age``. Only the highest may buy. A
+driver with a lower one still stores what it has bought: buying is fenced, storing never is. While
+it may buy, it replaces the heartbeat of its epoch every few seconds, which has the progress that
+``dosimeter wave attach`` shows, and reads what an operator asks for. No time is written down, since
+clocks may differ by an hour: another driver goes on with a run once it has seen the same heartbeat
+for a minute of its own clock. By then no worker of the silent driver buys any more:
+
+=====================  =========================================================
+heartbeat              every 5 s
+the driver fences      20 s after the last heartbeat that the store took
+itself
+its workers stop       half a lease (30 s) after the driver last answered them
+buying
+another driver begins  60 s after the heartbeat last changed
+=====================  =========================================================
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import SweptElsewhere
+from harness.storage import Codec, epoch_folder
+from harness.sweep.leases import Asked, Progress
+from registry.errors import MissingKey, StoreError
+from registry.sealing import encrypt
+from registry.stores import Store
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS = 5.0
+FENCE_SECONDS = 20.0
+TAKEOVER_SECONDS = 60.0
+_LOOK_SECONDS = 1.0  # between two looks at the heartbeat of another driver
+_OPENED = re.compile(r"(\d{6})\.age")
+_ASKED = re.compile(rb'\{"asked":"(go|pause|stop)"\}\n?')
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, told from all others by boot and start."""
+
+    host: str
+    boot: str
+    pid: int
+    start: int  # in ticks after the boot
+
+    @classmethod
+    def current(cls) -> Process:
+        """This process."""
+        return cls(socket.gethostname(), _boot(), os.getpid(), _start_of(os.getpid()))
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it was a process here that is no more."""
+        return self.boot == _boot() and _start_of(self.pid) != self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The last sign of life of an epoch. ``ended`` once its driver buys no more, by a ``failure``
+    if that has words."""
+
+    number: int
+    asked: Asked
+    ended: bool
+    progress: Progress | None
+    failure: str = ""
+
+
+_PROCESS_CODEC: Codec[Process] = Codec("epoch", 1, Process)
+_HEARTBEAT_CODEC: Codec[Heartbeat] = Codec("heartbeat", 1, Heartbeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The epochs of a run in its store, sealed for ``recipients``. Methods raise RegistryError."""
+
+    store: Store
+    recipient: str  # the run's
+    recipients: tuple[str, ...]
+    identities: tuple[str, ...] = field(repr=False)
+
+    def latest(self) -> int:
+        """The number of the highest epoch; 0 if there is none."""
+        names = (key.rpartition("/")[2] for key in self.store.list(self._folder))
+        return max((int(found[1]) for found in map(_OPENED.fullmatch, names) if found), default=0)
+
+    def open(self, waiting: Callable[[str], None] = lambda host: None) -> int:
+        """Open the next epoch for this process and return its number. If the last one has not
+        ended, watch its heartbeat first; ``waiting`` gets its host. Raises SweptElsewhere if that
+        changes."""
+        process = Process.current()
+        while True:
+            last = self.latest()
+            if last:
+                self._await_silence(last, waiting)
+            data = encrypt(_PROCESS_CODEC.encode(process), self.recipients)
+            if self.store.put(f"{self._folder}{last + 1:06d}.age", data):
+                logger.info("opened epoch %d of the run", last + 1)
+                return last + 1
+
+    def driver(self, number: int) -> Process:
+        """The process that opened an epoch."""
+        return _PROCESS_CODEC.read(self.store, f"{self._folder}{number:06d}.age", self.identities)
+
+    def beat(self, number: int, heartbeat: Heartbeat) -> None:
+        """Replace the heartbeat of an epoch."""
+        data = encrypt(_HEARTBEAT_CODEC.encode(heartbeat), self.recipients)
+        self.store.replace(self._place(number, "beat.age"), data)
+
+    def heartbeat(self, number: int) -> Heartbeat | None:
+        """The last heartbeat of an epoch, if any."""
+        key = self._place(number, "beat.age")
+        return _HEARTBEAT_CODEC.find(self.store, key, self.identities)
+
+    def ask(self, number: int, asked: Asked) -> None:
+        """Ask the driver of an epoch for something; it looks with every heartbeat."""
+        data = f'{{"asked":"{asked}"}}\n'.encode()
+        self.store.replace(self._place(number, "asked.json"), data)
+
+    def asked(self, number: int) -> Asked:
+        """What the driver of an epoch was last asked for."""
+        try:
+            found = _ASKED.fullmatch(self.store.get(self._place(number, "asked.json")))
+        except MissingKey:
+            return Asked.GO
+        return Asked(found[1].decode()) if found else Asked.GO
+
+    def _await_silence(self, number: int, waiting: Callable[[str], None]) -> None:
+        driver = self.driver(number)
+        seen, since = self.heartbeat(number), time.monotonic()
+        while not (seen is not None and seen.ended) and not driver.has_ended:
+            left = TAKEOVER_SECONDS - (time.monotonic() - since)
+            if left <= 0:
+                logger.warning("the driver on %s is silent: going on without it", driver.host)
+                return
+            waiting(driver.host)
+            time.sleep(min(left, _LOOK_SECONDS))
+            now = self.heartbeat(number)
+            if now is not None and now != seen and not now.ended:
+                raise SweptElsewhere(
+                    f"another sweep of this run is at work, by process {driver.pid} on "
+                    f"{driver.host}: follow it with `dosimeter wave attach`, or end it with "
+                    "`dosimeter wave stop`, and run this again"
+                )
+            seen = now
+
+    def _place(self, number: int, name: str) -> str:
+        return f"{self._folder}{number:06d}-{name}"
+
+    @property
+    def _folder(self) -> str:
+        return epoch_folder(self.recipient)
+
+
+class Pulse:
+    """Keeps an epoch alive by a thread of its own. ``watch`` gives what its heartbeat tells."""
+
+    def __init__(self, epochs: Epochs, number: int, watch: Callable[[], Progress | None]) -> None:
+        """Beat once, and go on every few seconds. Raises RegistryError."""
+        self._epochs, self._number, self._watch = epochs, number, watch
+        self._beats = 0
+        self._asked = Asked.GO
+        self._fenced = False
+        self._last = 0.0
+        self._closed = threading.Event()
+        self._beat()
+        self._thread = threading.Thread(target=self._go_on, name="pulse", daemon=True)
+        self._thread.start()
+
+    @property
+    def asked(self) -> Asked:
+        """What the driver is asked for; to stop if another driver has a higher epoch."""
+        return Asked.STOP if self._fenced else self._asked
+
+    @property
+    def fenced(self) -> bool:
+        """True if another driver goes on with the run."""
+        return self._fenced
+
+    @property
+    def alive(self) -> bool:
+        """True if the store took a heartbeat lately, so that no other driver has begun."""
+        return not self._fenced and time.monotonic() - self._last < FENCE_SECONDS
+
+    def close(self, failure: str = "") -> None:
+        """Tell that the epoch has ended, and why if by an error. A store that does not take that
+        costs the next driver a minute."""
+        self._closed.set()
+        self._thread.join(FENCE_SECONDS)
+        try:
+            self._epochs.beat(self._number, self._now(True, failure))
+        except StoreError as error:
+            logger.warning("the end of the epoch could not be told: %s", error)
+
+    def _go_on(self) -> None:
+        while not self._closed.wait(BEAT_SECONDS) and not self._fenced:
+            try:
+                self._beat()
+            except StoreError as error:
+                logger.warning("no heartbeat: %s", error)
+
+    def _beat(self) -> None:
+        began = time.monotonic()  # an observer may see the heartbeat from here on
+        if self._epochs.latest() > self._number:
+            self._fenced = True
+            return
+        self._asked = self._epochs.asked(self._number)
+        self._epochs.beat(self._number, self._now(False))
+        self._last = began
+
+    def _now(self, ended: bool, failure: str = "") -> Heartbeat:
+        self._beats += 1
+        return Heartbeat(self._beats, self._asked, ended, self._watch(), failure)
+
+
+def _boot() -> str:
+    """The boot of this host, and the namespace in which processes have their numbers."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+
+
+def _start_of(pid: int) -> int:
+    """When a process started, in ticks after the boot; -1 if there is none, or it is a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return -1
+    state, *rest = stat.rpartition(")")[2].split()
+    return -1 if state in "ZX" else int(rest[18])

@@ -1,0 +1,68 @@
+"""Operation of a sweep that is at work somewhere: what it tells by its heartbeat, and what it is
+asked for, both through the study's store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from harness.sweep import Asked, Epochs, Heartbeat, Process, Progress
+from registry.sealing import decrypt
+from study.errors import StudyError
+from study.workspace import Study, manifest_of
+
+_LOOK_SECONDS = 1.0
+_SILENT_SECONDS = 60.0
+
+
+def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) -> Process:
+    """Ask the sweep of a wave to do something, and return its process. Raises StudyError if no
+    sweep of it is at work, RegistryError."""
+    epochs, number, driver = _at_work(study, wave)
+    epochs.ask(number, Asked(asked))
+    return driver
+
+
+def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> Progress:
+    """Watch the sweep of a wave until it ends, and return its last count. Raises StudyError if no
+    sweep of it is at work, or it falls silent; RegistryError."""
+    epochs, number, driver = _at_work(study, wave)
+    seen: Heartbeat | None = None
+    since = time.monotonic()
+    while True:
+        now = epochs.heartbeat(number)
+        if now is not None and now != seen:
+            seen, since = now, time.monotonic()
+            if now.failure:
+                raise StudyError(f"the sweep of wave {wave} on {driver.host} failed: {now.failure}")
+            if now.progress is not None:
+                watch(now.progress)
+                if now.ended:
+                    return now.progress
+        if epochs.latest() > number:
+            epochs, number, driver = _at_work(study, wave)
+        elif driver.has_ended or time.monotonic() - since > _SILENT_SECONDS:
+            raise StudyError(
+                f"the sweep of wave {wave} on {driver.host} (process {driver.pid}) is silent: it "
+                f"was killed, or its host or store is lost; `dosimeter sweep --wave {wave}` goes "
+                "on with it"
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
+    """The epochs of a wave's run, and the last of them with its process, which has not ended."""
+    manifest = manifest_of(study.ledger, wave)
+    if manifest is not None:
+        place = manifest.run_key
+        identity = decrypt(study.store.get(place), study.identities(), place).decode()
+        readers = (*study.recipients(), manifest.run_recipient)
+        epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))
+        if number := epochs.latest():
+            heartbeat, driver = epochs.heartbeat(number), epochs.driver(number)
+            if not (heartbeat is not None and heartbeat.ended) and not driver.has_ended:
+                return epochs, number, driver
+    raise StudyError(
+        f"no sweep of wave {wave} is at work: `dosimeter sweep --wave {wave}` runs what it owes"
+    )

@@ -1,0 +1,170 @@
+"""Which of several drivers may buy: the one with the highest epoch, while its store answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SweptElsewhere
+from harness.sweep import epochs as module
+from harness.sweep.epochs import Epochs, Process, Pulse
+from harness.sweep.leases import Asked, Progress
+from harness.sweep.run_cell import Purchases
+from registry.errors import StoreError
+from registry.sealing import new_identity
+from registry.stores.base import MemoryStore
+from registry.stores.folder import FolderStore
+
+IDENTITY, RECIPIENT = new_identity()
+PROGRESS = Progress(owed=3, finished=1, leased=1, waiting=1, exhausted=0, failures=())
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(module, "TAKEOVER_SECONDS", 0.5)
+
+
+class FlakyStore(MemoryStore):
+    """A store that refuses writes while it is ``away``."""
+
+    away = False
+
+    def replace(self, key: str, data: bytes) -> None:
+        if self.away:
+            raise StoreError("the store is away")
+        super().replace(key, data)
+
+
+@pytest.fixture
+def store() -> FlakyStore:
+    return FlakyStore()
+
+
+@pytest.fixture
+def epochs(store: FlakyStore) -> Epochs:
+    return Epochs(store, RECIPIENT, (RECIPIENT,), (IDENTITY,))
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.01)
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on, this process is one of another host."""
+    monkeypatch.setattr(module, "_boot", lambda: "another boot")
+
+
+def test_an_epoch_that_has_ended_is_followed_at_once(
+    epochs: Epochs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert epochs.latest() == 0
+    first = Pulse(epochs, epochs.open(), lambda: PROGRESS)
+    assert first.alive
+    first.close("why it ended")
+    elsewhere(monkeypatch)
+    assert epochs.open(pytest.fail) == epochs.latest() == 2
+    told = epochs.heartbeat(1)
+    assert told is not None
+    assert (told.ended, told.failure, told.progress) == (True, "why it ended", PROGRESS)
+
+
+def test_a_driver_that_was_killed_here_is_followed_at_once(
+    epochs: Epochs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = replace(Process.current(), start=1)  # its number was given to another since
+    with monkeypatch.context() as patched:
+        patched.setattr(Process, "current", lambda: dead)
+        assert epochs.open() == 1
+    assert epochs.driver(1).has_ended
+    assert epochs.open(pytest.fail) == 2
+
+
+def test_a_driver_elsewhere_that_is_at_work_is_left_alone(
+    epochs: Epochs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKEOVER_SECONDS", 60.0)
+    pulse = Pulse(epochs, epochs.open(), lambda: None)
+    elsewhere(monkeypatch)
+    watched: list[str] = []
+    with pytest.raises(SweptElsewhere, match="dosimeter wave stop"):
+        epochs.open(watched.append)
+    assert watched
+    assert epochs.latest() == 1
+    pulse.close()
+
+
+def test_a_silent_driver_is_followed_and_fenced_when_it_is_back(
+    epochs: Epochs, store: FlakyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FENCE_SECONDS", 0.2)
+    pulse = Pulse(epochs, epochs.open(), lambda: None)
+    elsewhere(monkeypatch)
+    store.away = True  # for the first, which cannot tell a lost store from a lost network
+    until(lambda: not pulse.alive)
+    assert not pulse.fenced
+    store.away = False
+    monkeypatch.setattr(pulse, "_beat", lambda: None)  # still silent, for whatever reason
+    assert epochs.open() == 2
+    monkeypatch.undo()
+    until(lambda: pulse.fenced)
+    assert pulse.asked is Asked.STOP
+    assert not pulse.alive
+
+
+def test_of_drivers_that_open_at_once_one_has_the_epoch(tmp_path: Path) -> None:
+    made = Epochs(FolderStore(tmp_path), RECIPIENT, (RECIPIENT,), (IDENTITY,))
+    pulses: list[Pulse] = []
+    refused: list[SweptElsewhere] = []
+    barrier = threading.Barrier(4)
+
+    def drive() -> None:
+        barrier.wait()
+        try:
+            pulses.append(Pulse(made, made.open(), lambda: None))
+        except SweptElsewhere as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=drive) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(pulses), len(refused), made.latest()) == (1, 3, 1)
+    pulses[0].close()
+
+
+def test_an_operator_is_heard_with_the_next_heartbeat(epochs: Epochs, store: FlakyStore) -> None:
+    pulse = Pulse(epochs, epochs.open(), lambda: None)
+    assert pulse.asked is Asked.GO
+    for asked in (Asked.PAUSE, Asked.GO, Asked.STOP):
+        epochs.ask(1, asked)
+        until(lambda asked=asked: pulse.asked is asked)
+    store.replace(next(key for key in store.list() if "asked" in key), b'{"asked":"explode"}')
+    assert epochs.asked(1) is Asked.GO
+    pulse.close()
+
+
+def test_nothing_is_bought_half_a_lease_after_the_last_renewal() -> None:
+    purchases = Purchases()
+    assert not purchases.refused()
+    purchases.renew(time.monotonic() - 3600)  # an hour without an answer
+    waited: list[bool] = []
+    buyer = threading.Thread(target=lambda: waited.append(purchases.refused()))
+    buyer.start()
+    buyer.join(0.1)
+    assert buyer.is_alive(), "it waits"
+    purchases.renew(time.monotonic())
+    buyer.join(60)
+    assert waited == [False]
+    purchases.stop()
+    assert purchases.refused()
