@@ -27,6 +27,10 @@ class CoordinatorLost(HarnessError):  # noqa: N818
     """The coordinator ended before its sweep did."""
 
 
+class WorkerKilled(HarnessError):  # noqa: N818
+    """The process that ran the cells of a worker died by itself, as one does for its memory."""
+
+
 class WorkersLost(HarnessError):  # noqa: N818
     """Worker processes died again and again, and no work was finished."""
 

@@ -20,6 +20,7 @@ PROVIDER_FAILURES = frozenset(
 )
 REFUSED_KEY = f"{Boundary.PROVIDER}:auth"
 RATE_LIMIT = f"{Boundary.PROVIDER}:rate_limit"
+KILLED = f"{Boundary.WORKER}:killed"
 OVERLOAD = f"{Boundary.PROVIDER}:overload"
 PROBE_SECONDS = 60.0
 _OPENS_AFTER = 3  # attempts in a row that got no reply

@@ -23,6 +23,7 @@ from generators.task import TaskSpec
 from harness.episode import Cell, Mode
 from harness.spending import Account, Budget, Spend
 from harness.sweep.governor import (
+    KILLED,
     PROBE_SECONDS,
     PROVIDER_FAILURES,
     RATE_LIMIT,
@@ -132,6 +133,8 @@ class Progress:
     models: tuple[ModelProgress, ...] = ()  # those that owe cells
     asked: Asked = Asked.GO  # what an operator asks the sweep for
     fenced: bool = False  # another driver goes on with the run
+    # Episodes whose worker was lost: of each, one reply at most was on its way and is bought again.
+    lost: int = 0
 
     @property
     def done(self) -> bool:
@@ -192,6 +195,7 @@ class LeaseBook:
         self._failed: Counter[str] = Counter()
         self._classes: Counter[tuple[str, str]] = Counter()  # by model and error class
         self._exhausted = 0
+        self._lost = 0  # leases, with their workers
 
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
@@ -260,11 +264,17 @@ class LeaseBook:
         """Record a heartbeat of a worker."""
         self._heartbeats[worker] = self._clock = now
 
-    def release(self, worker: str) -> int:
-        """Take back the leases of a dead worker and return how many there were."""
-        return self._requeue(
-            episode for episode, holder in self._leases.items() if holder == worker
-        )
+    def release(self, worker: str, killed: bool = False) -> int:
+        """Take back the leases of a dead worker and return how many there were. To one whose
+        process was ``killed``, as for its memory, each of its cells may have been the reason: that
+        is a failure of theirs."""
+        held = [episode for episode, holder in self._leases.items() if holder == worker]
+        self._lost += self._requeue(held)
+        for episode in held if killed else ():
+            cell = self._cells[episode]
+            self._models[cell.model].ready.remove(episode)
+            self._fail(cell, LeaseOutcome(episode, False, KILLED), self._clock)
+        return len(held)
 
     def progress(self) -> Progress:
         """Count the cells by state, as of the last message."""
@@ -277,6 +287,7 @@ class LeaseBook:
             leased=len(self._leases),
             waiting=len(self._cells) - len(self._leases),
             exhausted=self._exhausted,
+            lost=self._lost,
             failures=tuple(sorted(classes.items())),
             held=sum(len(model.over_budget) for model in self._models.values()),
             accounts=() if self.budget is None else self.budget.accounts(),

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.build_model import provider_key
 from harness.episode import Cell
-from harness.errors import CoordinatorLost, HarnessError, WorkersLost
+from harness.errors import CoordinatorLost, HarnessError, WorkerKilled, WorkersLost
 from harness.spending import Spend, uses_batches
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.epochs import Pulse
@@ -41,6 +41,7 @@ from harness.sweep.worker_process import (
     open_worker_process,
 )
 from registry.errors import RegistryError
+from registry.ledger import ReceiptFolder
 from registry.stores import open_store
 
 logger = logging.getLogger(__name__)
@@ -124,11 +125,11 @@ class Coordinator:
             return Renewal.STOP
         return Renewal.RENEWED if self._pulse.alive else Renewal.NONE
 
-    def release(self, worker: str) -> None:
-        """Take back the leases of a dead worker."""
+    def release(self, worker: str, killed: bool) -> None:
+        """Take back the leases of a dead worker, whose process was ``killed`` or lost."""
         self._unheard.discard(worker)
         if self._opened is not None:
-            self._opened.release(worker)
+            self._opened.release(worker, killed)
 
     def progress(self) -> Progress | None:
         """Count the cells by state; None if it is to be opened."""
@@ -194,7 +195,9 @@ class Worker:
                 try:
                     kind, *arguments = link.recv()
                 except ConnectionLost:
-                    os._exit(1)  # the worker process died; a new worker replaces this one
+                    raise WorkerKilled(
+                        f"the worker process on {socket.gethostname()} died"
+                    ) from None
                 if kind == "finished":
                     return int(arguments[0])
                 if kind == "raised":
@@ -392,7 +395,7 @@ def _check_nodes(context: RunContext) -> None:
     """Raise HarnessError, which names the hosts, if nodes that take workers cannot work on the
     run. Nodes that join later are checked by the workers there."""
     # Ray keeps arguments, on disk if they are large: these open nothing of the run.
-    public = replace(context, run_identity="", templates=())
+    public = replace(context, run_identity="", templates=(), receipts=ReceiptFolder("", b""))
     check = ray.remote(num_cpus=0, max_retries=0, enable_task_events=False)(_refusal)
     calls = {}
     for host, node, resources in _nodes():
@@ -477,10 +480,10 @@ class _Coordination:
         """Record that a worker starts."""
         self._workers.add(worker)
 
-    def release(self, worker: str) -> None:
-        """Take back the leases of a dead worker."""
+    def release(self, worker: str, killed: bool) -> None:
+        """Take back the leases of a dead worker, whose process was ``killed`` or lost."""
         self._workers.discard(worker)
-        _ask(self.actor.release.remote(worker))
+        _ask(self.actor.release.remote(worker, killed))
 
     def end(self, failure: str = "") -> None:
         """End the epoch and the coordinator, if it lives."""
@@ -541,8 +544,13 @@ class _Workers:
             try:
                 ray.get(call)
             except RayTaskError as error:
-                self.dismiss()
-                raise _cause(error) from None
+                cause = _cause(error)
+                if not isinstance(cause, WorkerKilled):
+                    self.dismiss()
+                    raise cause from None
+                self._replace(name, cause, killed=True)
+            except OutOfMemoryError as error:
+                self._replace(name, error, killed=True)
             except RayActorError as error:
                 self._replace(name, error)
         return bool(self._at_work)
@@ -553,7 +561,7 @@ class _Workers:
             ray.kill(actor)
         self._at_work.clear()
 
-    def _replace(self, name: str, error: RayActorError) -> None:
+    def _replace(self, name: str, error: Exception, killed: bool = False) -> None:
         finished = self._coordination.progress().finished
         self._deaths = self._deaths + 1 if finished == self._finished else 1
         self._finished = finished
@@ -564,7 +572,7 @@ class _Workers:
                 f"workers died {self._deaths} times and finished nothing; the last: "
                 f"{str(error).splitlines()[0]}"
             ) from error
-        self._coordination.release(name)
+        self._coordination.release(name, killed)
         self._start()
 
     def _start(self) -> None:

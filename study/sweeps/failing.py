@@ -21,6 +21,7 @@ _REMEDIES = {
     "timeout": "no reply in time: raise `seconds`, or lower the load",
     "bad_request": "the server refuses the request: are `model` and its settings right?",
     "malformed": "the reply cannot be read: is this address that of such a server?",
+    "killed": "its worker's process was killed, as for its memory: lower `sweep: {parallel: …}`",
     "too_large": "the reply has more than 64 MiB: is this address that of such a server?",
 }
 
@@ -47,7 +48,8 @@ def _words(name: str, pin: ModelPin | JudgePin | None, failure: str, times: int)
     remote = boundary == Boundary.PROVIDER
     place = f"{name} at {address}" if address and remote else name
     remedies = _REMEDIES | {"auth": _key_words(variable)}
-    reason = f"; {remedies[kind]}" if remote and kind in remedies else ""
+    known = (remote or kind == "killed") and kind in remedies
+    reason = f"; {remedies[kind]}" if known else ""
     return f"{place}: {kind or failure} ({boundary}) × {times}{reason}"
 
 

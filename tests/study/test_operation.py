@@ -3,6 +3,7 @@ leaves and follows: each turn is bought once."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -115,6 +116,34 @@ def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(tmp_path: Path)
         gate.open.set()
         closed = sweep.end().closed
     assert (closed.finished, len(served.requests)) == (CELLS, CELLS), "none is bought twice"
+
+
+def test_a_killed_worker_process_is_a_failure_of_its_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    monkeypatch.setenv("DOSIMETER_TESTED", tmp_path.name)
+    with operated(tmp_path / "study") as (study, gate, served):
+        sweep = Swept(study)
+        until(lambda: len(served.requests) == 4)
+        (pid,) = worker_processes(tmp_path.name)
+        os.kill(pid, signal.SIGKILL)
+        gate.open.set()
+        outcome = sweep.end()
+    assert outcome.closed.finished == CELLS
+    assert outcome.progress.failing == (("slow", "worker:killed", 4),)
+    assert outcome.progress.lost == len(served.requests) - CELLS == 4
+
+
+def worker_processes(name: str) -> list[int]:
+    """The pids of the processes that run cells for the test of this name."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            runs = b"harness.sweep.worker_process" in (folder / "cmdline").read_bytes()
+            if runs and f"DOSIMETER_TESTED={name}".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def test_a_second_driver_leaves_a_sweep_alone_and_an_operator_ends_it(

@@ -49,6 +49,27 @@ def test_a_dead_workers_cells_go_to_another() -> None:
     assert names(kept.lease("b", 3, 1.0)) == ["e0", "e1", "e2"]
 
 
+def test_a_cell_whose_worker_is_killed_three_times_is_given_up() -> None:
+    kept = book(1)
+    for time in (0.0, 100.0, 200.0):
+        assert names(kept.lease("b", 1, time)) == ["e0"]
+        assert kept.release("b") == 1, "a lost node is no failure"
+        assert names(kept.lease("a", 1, time)) == ["e0"]
+        assert kept.release("a", killed=True) == 1
+        assert kept.lease("c", 1, time) == ()
+    progress = kept.progress()
+    assert progress.failures == (("worker:killed", 3),)
+    assert (progress.exhausted, progress.waiting, progress.lost) == (1, 0, 6)
+
+
+def test_a_book_goes_on_with_leases_of_the_one_before_it() -> None:
+    kept = book(3, frozenset({"e1"}))
+    kept.adopt("a", ["e0", "e1"])
+    assert names(kept.lease("b", 3, 1.0)) == ["e2"]
+    kept.report("a", [LeaseOutcome("e0", finished=True)], 2.0)
+    assert (kept.progress().finished, kept.progress().leased) == (2, 1)
+
+
 def test_a_silent_worker_loses_its_leases_and_its_late_result_still_counts_once() -> None:
     kept = book(1)
     kept.lease("a", 1, 0.0)
