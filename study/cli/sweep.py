@@ -147,6 +147,7 @@ def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) ->
             for model, failure, times in (progress.failing if progress else ())
         ],
         "stopped": [] if progress is None else [each.model for each in progress.stopped],
+        "lost": 0 if progress is None else progress.lost,
         "held": 0 if progress is None else progress.held,
         "budget": [] if progress is None else accounts_json(progress.accounts),
     }
@@ -155,6 +156,11 @@ def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) ->
 def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
     """Print whether a wave is closed; if not, the reason."""
     closed, progress = outcome.closed, outcome.progress
+    if progress is not None and progress.lost:
+        print_line(
+            f"the workers of {progress.lost} episodes were lost: of each, at most one reply was on "
+            "its way and was bought again"
+        )
     accounts = progress.accounts if progress else ()
     open_label = f"wave {wave} stays open:"
     if closed is not None:
@@ -164,7 +170,7 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
     elif progress is None:
         print_line(
             f"the sweep of wave {wave} goes on by itself: follow it with `dosimeter wave attach "
-            f"{wave}`; pause, resume or stop end likewise"
+            f"{wave}`; `pause`, `resume` and `stop` are beside it"
         )
     elif progress.fenced:
         print_line("another sweep of it has taken over; this one buys nothing more", open_label)
