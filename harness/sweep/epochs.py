@@ -31,7 +31,7 @@ from pathlib import Path
 
 from harness.errors import SweptElsewhere
 from harness.storage import Codec, epoch_folder
-from harness.sweep.leases import Asked, Progress
+from harness.sweep.leases import Progress, SweepOrder
 from registry.errors import MissingKey, StoreError
 from registry.sealing import encrypt
 from registry.stores import Store
@@ -72,7 +72,7 @@ class Heartbeat:
     if that has words."""
 
     number: int
-    asked: Asked
+    asked: SweepOrder
     ended: bool
     progress: Progress | None
     failure: str = ""
@@ -124,18 +124,18 @@ class Epochs:
         key = self._place(number, "beat.age")
         return _HEARTBEAT_CODEC.find(self.store, key, self.identities)
 
-    def ask(self, number: int, asked: Asked) -> None:
+    def ask(self, number: int, asked: SweepOrder) -> None:
         """Ask the driver of an epoch for something; it looks with every heartbeat."""
         data = f'{{"asked":"{asked}"}}\n'.encode()
         self.store.replace(self._place(number, "asked.json"), data)
 
-    def asked(self, number: int) -> Asked:
+    def asked(self, number: int) -> SweepOrder:
         """What the driver of an epoch was last asked for."""
         try:
             found = _ASKED.fullmatch(self.store.get(self._place(number, "asked.json")))
         except MissingKey:
-            return Asked.GO
-        return Asked(found[1].decode()) if found else Asked.GO
+            return SweepOrder.GO
+        return SweepOrder(found[1].decode()) if found else SweepOrder.GO
 
     def _await_silence(self, number: int, waiting: Callable[[str], None]) -> None:
         driver = self.driver(number)
@@ -171,7 +171,7 @@ class Pulse:
         """Beat once, and go on every few seconds. Raises RegistryError."""
         self._epochs, self._number, self._watch = epochs, number, watch
         self._beats = 0
-        self._asked = Asked.GO
+        self._asked = SweepOrder.GO
         self._fenced = False
         self._last = 0.0
         self._closed = threading.Event()
@@ -180,9 +180,9 @@ class Pulse:
         self._thread.start()
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> SweepOrder:
         """What the driver is asked for; to stop if another driver has a higher epoch."""
-        return Asked.STOP if self._fenced else self._asked
+        return SweepOrder.STOP if self._fenced else self._asked
 
     @property
     def fenced(self) -> bool:

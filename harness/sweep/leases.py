@@ -109,8 +109,8 @@ def schedule_cells(
 _BACKOFF = (1.0, 5.0, 20.0)
 
 
-class Asked(StrEnum):
-    """What the operator of a sweep asks it for."""
+class SweepOrder(StrEnum):
+    """What the operator of a sweep asks it to do."""
 
     GO = "go"
     PAUSE = "pause"  # lease nothing more
@@ -131,7 +131,7 @@ class Progress:
     accounts: tuple[Account, ...] = ()  # the budget's limits
     failing: tuple[tuple[str, str, int], ...] = ()  # model, error class, how often
     models: tuple[ModelProgress, ...] = ()  # those that owe cells
-    asked: Asked = Asked.GO  # what an operator asks the sweep for
+    asked: SweepOrder = SweepOrder.GO  # what an operator asks the sweep for
     fenced: bool = False  # another driver goes on with the run
     # Episodes whose worker was lost: of each, one reply at most was on its way and is bought again.
     lost: int = 0

@@ -30,7 +30,7 @@ from harness.spending import Spend, uses_batches
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.epochs import Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
-from harness.sweep.leases import Asked, LeaseBook, Progress
+from harness.sweep.leases import LeaseBook, Progress, SweepOrder
 from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
 from harness.sweep.worker_process import (
     LOG_LEVEL,
@@ -99,10 +99,10 @@ class Coordinator:
         book, context, pulse = self._opened, self._context, self._pulse
         if book is None or context is None or pulse is None:
             return (), False
-        if pulse.asked is Asked.STOP:
+        if pulse.asked is SweepOrder.STOP:
             return (), True
         self._adopt(book, worker, holding)
-        if self._unheard or not pulse.alive or pulse.asked is Asked.PAUSE:
+        if self._unheard or not pulse.alive or pulse.asked is SweepOrder.PAUSE:
             return (), not holding and book.over()
         # Few at a time: a large answer would pass through Ray's object store, which may spill.
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
@@ -121,7 +121,7 @@ class Coordinator:
             return Renewal.NONE
         self._opened.hear(worker, time.monotonic())
         self._adopt(self._opened, worker, holding)
-        if self._pulse.asked is Asked.STOP:
+        if self._pulse.asked is SweepOrder.STOP:
             return Renewal.STOP
         return Renewal.RENEWED if self._pulse.alive else Renewal.NONE
 

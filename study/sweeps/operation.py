@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from harness.sweep import Asked, Epochs, Heartbeat, Process, Progress
+from harness.sweep import Epochs, Heartbeat, Process, Progress, SweepOrder
 from registry.sealing import decrypt
 from study.errors import StudyError
 from study.workspace import Study, manifest_of
@@ -20,7 +20,7 @@ def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) ->
     """Ask the sweep of a wave to do something, and return its process. Raises StudyError if no
     sweep of it is at work, RegistryError."""
     epochs, number, driver = _at_work(study, wave)
-    epochs.ask(number, Asked(asked))
+    epochs.ask(number, SweepOrder(asked))
     return driver
 
 

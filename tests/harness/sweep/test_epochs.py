@@ -13,7 +13,7 @@ import pytest
 from harness.errors import SweptElsewhere
 from harness.sweep import epochs as module
 from harness.sweep.epochs import Epochs, Process, Pulse
-from harness.sweep.leases import Asked, Progress
+from harness.sweep.leases import Progress, SweepOrder
 from harness.sweep.run_cell import Purchases
 from registry.errors import StoreError
 from registry.sealing import new_identity
@@ -117,7 +117,7 @@ def test_a_silent_driver_is_followed_and_fenced_when_it_is_back(
     assert epochs.open() == 2
     monkeypatch.undo()
     until(lambda: pulse.fenced)
-    assert pulse.asked is Asked.STOP
+    assert pulse.asked is SweepOrder.STOP
     assert not pulse.alive
 
 
@@ -145,12 +145,12 @@ def test_of_drivers_that_open_at_once_one_has_the_epoch(tmp_path: Path) -> None:
 
 def test_an_operator_is_heard_with_the_next_heartbeat(epochs: Epochs, store: FlakyStore) -> None:
     pulse = Pulse(epochs, epochs.open(), lambda: None)
-    assert pulse.asked is Asked.GO
-    for asked in (Asked.PAUSE, Asked.GO, Asked.STOP):
+    assert pulse.asked is SweepOrder.GO
+    for asked in (SweepOrder.PAUSE, SweepOrder.GO, SweepOrder.STOP):
         epochs.ask(1, asked)
         until(lambda asked=asked: pulse.asked is asked)
     store.replace(next(key for key in store.list() if "asked" in key), b'{"asked":"explode"}')
-    assert epochs.asked(1) is Asked.GO
+    assert epochs.asked(1) is SweepOrder.GO
     pulse.close()
 
 

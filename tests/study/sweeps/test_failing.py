@@ -76,7 +76,11 @@ def test_a_failure_names_model_address_and_remedy(failure: str, words: str) -> N
 
 
 def in_this_process(
-    study: Study, request: SweepRequest, context: RunContext, watch: Callable[[Progress], None]
+    study: Study,
+    request: SweepRequest,
+    context: RunContext,
+    watch: Callable[[Progress], None],
+    begin: object,
 ) -> Progress:
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)

@@ -102,7 +102,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ran: list[int] = []
 
     def run_owed(
-        study: Study, request: SweepRequest, context: RunContext, watch: object
+        study: Study, request: SweepRequest, context: RunContext, watch: object, begin: object
     ) -> Progress:
         cells = take_snapshot(study).waves[request.wave].owed_cells
         bench = Workbench.open(context)
