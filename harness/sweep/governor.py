@@ -7,11 +7,16 @@ clock is passed in.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
+from typing import Self
 
 from harness.errors import Boundary
-from harness.spending import Spend
+from harness.model import Usage
+from harness.spending import PricedModel, Spend
 
 # Failures that say nothing about the cell: another attempt at it may succeed later.
 PROVIDER_FAILURES = frozenset(
@@ -40,6 +45,52 @@ class WaitReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Consumption:
+    """Replies of attempts, with their tokens and cost. The sums are over the replies for which they
+    are known; ``uncounted`` and ``unpriced`` are the numbers of the others."""
+
+    replies: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    uncounted: int = 0  # replies for which the provider reported no tokens
+    usd: Decimal = Decimal()
+    unpriced: int = 0  # replies of unknown cost
+
+    @classmethod
+    def of(cls, usages: Iterable[Usage], model: PricedModel | None) -> Self:
+        """Sum up the replies of a model; the cost is unknown without its price."""
+        each = tuple(usages)
+        if model is not None and model.free:
+            costs: list[Decimal | None] = [Decimal()] * len(each)
+        else:
+            price = None if model is None else model.price
+            costs = [None if price is None else price.cost(usage) for usage in each]
+        counted = [
+            (usage.input_tokens, usage.output_tokens)
+            for usage in each
+            if usage.input_tokens is not None and usage.output_tokens is not None
+        ]
+        return cls(
+            len(each),
+            sum(tokens for tokens, _ in counted),
+            sum(tokens for _, tokens in counted),
+            len(each) - len(counted),
+            sum((cost for cost in costs if cost is not None), Decimal()),
+            costs.count(None),
+        )
+
+    def __add__(self, other: Consumption) -> Consumption:
+        return Consumption(
+            self.replies + other.replies,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.uncounted + other.uncounted,
+            self.usd + other.usd,
+            self.unpriced + other.unpriced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseOutcome:
     """Outcome of one lease, without content: ids, counts and an error class only."""
 
@@ -51,11 +102,22 @@ class LeaseOutcome:
     refusals: int = 0  # requests of the attempt that a rate limit refused
     wait: float = 0.0  # seconds that the provider asked for when it failed the attempt
     lost: int = 0  # turns of a failed attempt that the next one pays for again
+    used: Consumption = Consumption()  # by the attempt, with its replies from before a crash
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempts:
+    """Failed attempts of one error class, and the number of cells that had them."""
+
+    error_class: str
+    attempts: int
+    cells: int
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """Cells of one model at work and waiting, and what those wait for."""
+    """Cells of one model by state, what the waiting ones wait for, and what the attempts of this
+    sweep had."""
 
     model: str
     running: int
@@ -63,6 +125,40 @@ class ModelProgress:
     reason: WaitReason = WaitReason.NOTHING
     failure: str = ""  # class of the failure that they wait for
     seconds: float = 0.0  # until a cell may be leased, in an outage or a pause
+    owed: int = 0  # at the start of the run, finished ones included
+    finished: int = 0
+    exhausted: int = 0
+    failures: tuple[FailedAttempts, ...] = ()
+    used: Consumption = Consumption()
+
+
+@dataclass(slots=True)
+class ModelTally:
+    """Counts of one model in a sweep: its cells, its failed attempts, and what they all used."""
+
+    owed: int = 0  # at the start of the run, finished ones included
+    finished: int = 0
+    exhausted: int = 0
+    used: Consumption = Consumption()
+    _attempts: Counter[str] = field(default_factory=Counter)  # failed ones, by error class
+    _cells: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def record(self, outcome: LeaseOutcome) -> None:
+        """Count an outcome of a cell that is owed."""
+        self.finished += outcome.finished
+        self.used += outcome.used
+
+    def record_failure(self, outcome: LeaseOutcome) -> None:
+        """Count a failed attempt."""
+        self._attempts[outcome.error_class] += 1
+        self._cells[outcome.error_class].add(outcome.episode)
+
+    def failures(self) -> tuple[FailedAttempts, ...]:
+        """Return the failed attempts by error class."""
+        return tuple(
+            FailedAttempts(name, attempts, len(self._cells[name]))
+            for name, attempts in sorted(self._attempts.items())
+        )
 
 
 @dataclass(slots=True)

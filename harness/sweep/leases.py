@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -28,8 +28,10 @@ from harness.sweep.governor import (
     PROVIDER_FAILURES,
     RATE_LIMIT,
     REFUSED_KEY,
+    Consumption,
     LeaseOutcome,
     ModelProgress,
+    ModelTally,
     ProviderGate,
     WaitReason,
     asked_pause,
@@ -129,8 +131,7 @@ class Progress:
     failures: tuple[tuple[str, int], ...]  # error class, how often
     held: int = 0  # waiting because the budget does not pay for them
     accounts: tuple[Account, ...] = ()  # the budget's limits
-    failing: tuple[tuple[str, str, int], ...] = ()  # model, error class, how often
-    models: tuple[ModelProgress, ...] = ()  # those that owe cells
+    models: tuple[ModelProgress, ...] = ()
     asked: SweepOrder = SweepOrder.GO  # what an operator asks the sweep for
     fenced: bool = False  # another driver goes on with the run
     # Episodes whose worker was lost: of each, one reply at most was on its way and is bought again.
@@ -140,6 +141,11 @@ class Progress:
     def done(self) -> bool:
         """True if every cell is finished or exhausted."""
         return self.finished + self.exhausted >= self.owed
+
+    @property
+    def used(self) -> Consumption:
+        """What the attempts of this sweep used, of all models."""
+        return sum((model.used for model in self.models), Consumption())
 
     @property
     def stopped(self) -> tuple[ModelProgress, ...]:
@@ -193,9 +199,12 @@ class LeaseBook:
         self._clock = 0.0  # time of the last message
         self._granted = 0  # leases so far
         self._failed: Counter[str] = Counter()
-        self._classes: Counter[tuple[str, str]] = Counter()  # by model and error class
         self._exhausted = 0
         self._lost = 0  # leases, with their workers
+        self._tallies: defaultdict[str, ModelTally] = defaultdict(ModelTally)  # by model
+        for cell in every:
+            self._tallies[cell.model].owed += 1
+            self._tallies[cell.model].finished += cell.episode in finished
 
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
@@ -243,6 +252,7 @@ class LeaseBook:
             if cell is None:
                 continue
             self._settle(cell, outcome)
+            self._tallies[cell.model].record(outcome)
             self._models[cell.model].provider.record(outcome, now)
             holder = self._leases.get(outcome.episode)
             if holder is not None and (outcome.finished or holder == worker):
@@ -279,8 +289,9 @@ class LeaseBook:
     def progress(self) -> Progress:
         """Count the cells by state, as of the last message."""
         classes: Counter[str] = Counter()
-        for (_, error_class), times in self._classes.items():
-            classes[error_class] += times
+        for tally in self._tallies.values():
+            for failed in tally.failures():
+                classes[failed.error_class] += failed.attempts
         return Progress(
             owed=self._owed,
             finished=self.finished,
@@ -291,33 +302,40 @@ class LeaseBook:
             failures=tuple(sorted(classes.items())),
             held=sum(len(model.over_budget) for model in self._models.values()),
             accounts=() if self.budget is None else self.budget.accounts(),
-            failing=tuple((*key, times) for key, times in sorted(self._classes.items())),
-            models=tuple(
-                self._model_progress(name)
-                for name in sorted(self._models)
-                if self._models[name].owed
-            ),
+            models=tuple(map(self._model_progress, sorted(self._tallies))),
         )
 
     def _model_progress(self, name: str) -> ModelProgress:
+        model, tally = self._models.get(name), self._tallies[name]
+        running, owed = (0, 0) if model is None else (model.running, model.owed)
+        waits = (WaitReason.NOTHING,) if running == owed else self._wait(name)
+        made = ModelProgress(name, running, owed - running, *waits)
+        return replace(
+            made,
+            owed=tally.owed,
+            finished=tally.finished,
+            exhausted=tally.exhausted,
+            failures=tally.failures(),
+            used=tally.used,
+        )
+
+    def _wait(self, name: str) -> tuple[WaitReason, str, float]:
+        """Return what the waiting cells of a model wait for, the error class, and the seconds."""
         model, provider = self._models[name], self._models[name].provider
-        counts = name, model.running, model.owed - model.running
-        if model.running == model.owed:
-            return ModelProgress(*counts)
         if model.stopped:
-            return ModelProgress(*counts, WaitReason.STOPPED, REFUSED_KEY)
+            return WaitReason.STOPPED, REFUSED_KEY, 0.0
         if provider.next_probe is not None:
             left = max(0.0, provider.next_probe - self._clock)
-            return ModelProgress(*counts, WaitReason.OUTAGE, provider.failure, left)
+            return WaitReason.OUTAGE, provider.failure, left
         if not provider.admits(self._clock):
-            return ModelProgress(*counts, WaitReason.LIMIT, RATE_LIMIT)
+            return WaitReason.LIMIT, RATE_LIMIT, 0.0
         if model.ready:
-            return ModelProgress(*counts)
+            return WaitReason.NOTHING, "", 0.0
         if model.over_budget:
-            return ModelProgress(*counts, WaitReason.BUDGET)
+            return WaitReason.BUDGET, "", 0.0
         ends = (end for end, e in self._later if e in self._cells and self._cells[e].model == name)
         left = max(0.0, min(ends, default=self._clock) - self._clock)
-        return ModelProgress(*counts, WaitReason.PAUSE, provider.failure, left)
+        return WaitReason.PAUSE, provider.failure, left
 
     def _next(self, now: float) -> str | None:
         """The next cell that is ready, admitted by its provider and within the budget: of the model
@@ -399,7 +417,7 @@ class LeaseBook:
         """Record a failed attempt. The cell waits, unless it has failed too often by itself. An
         attempt of an external agent that lost paid turns counts, whatever failed it."""
         error = outcome.error_class
-        self._classes[cell.model, error] += 1
+        self._tallies[cell.model].record_failure(outcome)
         model, wait = self._models[cell.model], asked_pause(outcome)
         if error == REFUSED_KEY and not self._give_up:
             if not model.stopped:
@@ -412,6 +430,7 @@ class LeaseBook:
             if failures >= self._max_failures:
                 self._remove(cell)
                 self._exhausted += 1
+                self._tallies[cell.model].exhausted += 1
                 return
             wait = max(wait, _BACKOFF[min(failures, len(_BACKOFF)) - 1])
         if wait:

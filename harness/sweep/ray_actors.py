@@ -21,6 +21,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
+from ray.util.metrics import Counter, Gauge
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.build_model import provider_key
@@ -31,6 +32,7 @@ from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.epochs import Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
 from harness.sweep.leases import LeaseBook, Progress, SweepOrder
+from harness.sweep.metrics import MetricRecorder
 from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
 from harness.sweep.worker_process import (
     LOG_LEVEL,
@@ -75,6 +77,7 @@ class Coordinator:
         self._progress: Progress | None = None
         self._unheard: set[str] = set()  # workers that may hold leases of a coordinator before
         self._opened_at = 0.0
+        self._metrics: MetricRecorder | None = None
 
     def open(
         self, context: RunContext, run_identity: str, epoch: int, workers: frozenset[str]
@@ -90,6 +93,8 @@ class Coordinator:
             self._progress = self._opened.progress()
             self._unheard, self._opened_at = set(workers), time.monotonic()
             self._pulse = Pulse(self._context.epochs, epoch, lambda: self._progress)
+            # Ray exports them on each node that has ray[default]; elsewhere nothing comes of them.
+            self._metrics = MetricRecorder(context.run, Counter, Gauge)
 
     def lease(
         self, worker: str, count: int, holding: frozenset[str]
@@ -121,6 +126,8 @@ class Coordinator:
             return Renewal.NONE
         self._opened.hear(worker, time.monotonic())
         self._adopt(self._opened, worker, holding)
+        if self._metrics is not None:
+            self._metrics.record(self._opened.progress, time.monotonic())
         if self._pulse.asked is SweepOrder.STOP:
             return Renewal.STOP
         return Renewal.RENEWED if self._pulse.alive else Renewal.NONE

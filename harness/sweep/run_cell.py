@@ -27,7 +27,7 @@ from harness.episodes import (
 )
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.external_agents import AgentServer, ModelOrAgent, ProgramAgent
-from harness.model import Reply, Try, close_model
+from harness.model import Reply, Try, Usage, close_model
 from harness.models.providers import RETRIED
 from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import (
@@ -47,7 +47,7 @@ from harness.spending import (
 )
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.epochs import Epochs
-from harness.sweep.governor import PROVIDER_FAILURES, LeaseOutcome
+from harness.sweep.governor import PROVIDER_FAILURES, Consumption, LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
@@ -296,6 +296,9 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers_of(cell)):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         attempts.append(episode)
+        if not traffic.usages:  # replies that cost nothing are in no journal
+            own = enumerate(step.reply.usage for step in episode.steps)
+            traffic.usages.update((turn, usage) for turn, usage in own if turn >= inherited)
     finished = attempts[-1].stop is not StopReason.FAILED
     if finished:
         _write_result(cell, instance, attempts, bench.store, bench.context)
@@ -308,6 +311,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         refusals=traffic.refusals,
         wait=traffic.wait if error in PROVIDER_FAILURES else 0.0,
         lost=0 if finished else max(0, len(attempts[-1].steps) - attempts[-1].replies),
+        used=traffic.used(bench.context.priced.get(cell.model)),
     )
 
 
@@ -318,6 +322,11 @@ class _Traffic:
     replies: int = 0
     refusals: int = 0  # by a rate limit
     wait: float = 0.0  # seconds that the last failed request was asked to wait
+    usages: dict[int, Usage] = field(default_factory=dict)  # of its own turns
+
+    def used(self, model: PricedModel | None) -> Consumption:
+        """What the attempt used, at the model's price."""
+        return Consumption.of(self.usages.values(), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,14 +338,19 @@ class _SweepJournal:
     journal: Journal
     traffic: _Traffic
     longest_pause: float
+    inherited: int  # turns with replies that earlier attempts paid for
 
     def load(self, turn: int) -> Reply | None:
         """Return the reply to a turn, if any."""
-        return self.journal.load(turn)
+        reply = self.journal.load(turn)
+        if reply is not None and turn >= self.inherited:
+            self.traffic.usages[turn] = reply.usage
+        return reply
 
     def save(self, turn: int, reply: Reply) -> Reply:
         """Keep a reply. Returns the one that counts."""
         self.traffic.replies += 1
+        self.traffic.usages[turn] = reply.usage
         return self.journal.save(turn, reply)
 
     def keep_failed(self, turn: int, failed: Try) -> None:
@@ -396,7 +410,7 @@ def _run_attempt(
             attempt,
             instance.brief,
             run=context.run,
-            journal=_SweepJournal(journal, traffic, longest_pause),
+            journal=_SweepJournal(journal, traffic, longest_pause, inherited),
             inherited=inherited,
             ceiling=_ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,

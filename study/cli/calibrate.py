@@ -11,6 +11,7 @@ from analysis import report as reports
 from analysis import stats
 from registry.provenance import utc_now
 from study import calibration
+from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
     cluster_address,
@@ -19,7 +20,6 @@ from study.cli.output import (
     print_json,
     print_records,
     study_option,
-    sweep_watch,
 )
 from study.errors import StudyError
 

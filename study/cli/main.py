@@ -22,6 +22,7 @@ from study.cli.encoding import replace_in_streams
 from study.cli.init import init
 from study.cli.judges import grade, judge
 from study.cli.lint import lint, schema
+from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
     Exit,
@@ -35,7 +36,6 @@ from study.cli.output import (
     progress_watch,
     show_logs,
     study_option,
-    sweep_watch,
 )
 from study.cli.pilot import pilot
 from study.cli.power import power

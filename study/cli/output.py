@@ -8,14 +8,13 @@ import logging
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 
 import click
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
     from analysis.report import Report
     from harness.spending import Account
-    from harness.sweep import ModelProgress
-    from harness.sweep import Progress as SweepProgress
     from registry.ledger import Entry
     from registry.verify import Verification
     from study.protocol import Protocol
@@ -182,6 +179,13 @@ def stdout(width: int | None = None) -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else width or 140)
 
 
+def stderr() -> Console:
+    """Return the console for progress."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
 def styled(text: str, style: str = "") -> Text:
     """Return a text without markup in a style."""
     from rich.text import Text
@@ -195,11 +199,23 @@ def print_line(text: str, label: str = "", style: str = "") -> None:
     stdout().print(line, soft_wrap=True)
 
 
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what is stderr at that moment: while a bar or a table is shown, above it."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, stream: TextIO) -> None:
+        pass  # as the base class sets it
+
+
 @contextmanager
 def show_logs(level: int) -> Iterator[None]:
     """Write the logs of study and harness to stderr, from a level on. They hold counts, names and
     places, and nothing of an instance, an answer or a key."""
-    handler = logging.StreamHandler()
+    handler = _StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     loggers = [logging.getLogger(package) for package in ("study", "harness")]
     for logger in loggers:
@@ -497,63 +513,12 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
 @contextmanager
 def progress_watch(step: str) -> Iterator[Watch]:
     """Show a progress bar on stderr, fed with (step, done, of)."""
-    with _bar() as show:
+    with progress_bar() as show:
         yield lambda part, done, of: show(part or step, done, of)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepDisplay:
-    """Shows a sweep: what begins before its first episode, its progress, then closing."""
-
-    step: str
-    show: Watch
-
-    def begin(self, what: str) -> None:
-        """Show a step before the first episode."""
-        self.show(f"{self.step}: {what}", 0, 0)
-
-    def count(self, what: str, done: int, of: int) -> None:
-        """Show the progress of a step after the last episode; ``of`` is 0 if it is not known."""
-        self.show(f"{self.step}: {what}", done, of)
-
-    def __call__(self, progress: SweepProgress) -> None:
-        """Show how many episodes are finished, and which models fail."""
-        failed: Counter[str] = Counter()
-        for model, _, times in progress.failing:
-            failed[model] += times
-        named = ", ".join(f"{times} of {model}" for model, times in failed.most_common(3))
-        note = f" [yellow]failed attempts: {named}[/]" if failed else ""  # names have no markup
-        if progress.asked.value == "pause":
-            note += " [yellow]paused: `dosimeter wave resume` goes on[/]"
-        waits = [words for model in progress.models if (words := _wait_words(model))]
-        note += f" [yellow]{'; '.join(waits[:3])}[/]" if waits else ""
-        self.show(self.step + note, progress.finished, progress.owed)
-
-
-def _wait_words(model: ModelProgress) -> str:
-    """Return what the cells of a model wait for, in words; "" if for a free worker."""
-    kind = model.failure.rpartition(":")[2]
-    match model.reason.value:
-        case "outage":
-            return f"{model.model} waits ({kind}), next try in {model.seconds:.0f} s"
-        case "limit":
-            return f"{model.model} is slowed down to {model.running} at once"
-        case "pause" if model.running == 0:
-            return f"{model.model} pauses for {model.seconds:.0f} s"
-        case "stopped":
-            return f"{model.model} is stopped (its key is refused)"
-    return ""
-
-
 @contextmanager
-def sweep_watch(step: str) -> Iterator[SweepDisplay]:
-    """Show a progress bar on stderr, fed with a sweep's progress."""
-    with _bar() as show:
-        yield SweepDisplay(step, show)
-
-
-@contextmanager
-def _bar() -> Iterator[Watch]:
+def progress_bar() -> Iterator[Watch]:
     """Show a bar from the first progress on, so that an error message stands by itself. Without a
     terminal, print a line every LOG_SECONDS; nothing with --json."""
     context = click.get_current_context(silent=True)
@@ -561,9 +526,8 @@ def _bar() -> Iterator[Watch]:
         yield lambda step, done, of: None
         return
     from rich import progress
-    from rich.console import Console
 
-    console = Console(stderr=True)
+    console = stderr()
     if not console.is_terminal:
         yield _print_periodically(console)
         return

@@ -10,6 +10,7 @@ import click
 
 from registry import ledger
 from study import pipeline, sweeps
+from study.cli.live import model_json, sweep_watch
 from study.cli.output import (
     accounts_json,
     cluster_address,
@@ -24,7 +25,6 @@ from study.cli.output import (
     stdout,
     study_option,
     styled,
-    sweep_watch,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def sweep(
 
     A provider that is down or limits requests is waited for, and other models go on. Exits with 1
     while episodes are owed because their attempts failed, a model's key was refused, or the budget
-    in study.yaml does not pay for them.
+    in study.yaml does not pay for them. With --json, stderr has the progress, as a JSON object a
+    line.
 
     \b
     Examples:
@@ -129,28 +130,58 @@ def sweep(
         print_json(_outcome_json(outcome, wave, pins))
     else:
         _print_outcome(outcome, wave)
-        failing = outcome.progress.failing if outcome.progress else ()
-        for line in sweeps.failing_words(pins, failing):
-            print_line(line, "failed:", "yellow")
+        if rows := _failing_rows(outcome, pins):
+            title = "Failed attempts: what failed, why, and what to do"
+            print_records(rows, title=title, right=("episodes", "attempts"))
     exit_by(outcome.closed is not None or request.detach)
 
 
 def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
     progress, addresses = outcome.progress, {pin.name: sweeps.address_of(pin) for pin in pins}
+    models = () if progress is None else progress.models
     return {
         "wave": wave,
         "closed": None if outcome.closed is None else ledger.record_body(outcome.closed),
         "exhausted": 0 if progress is None else progress.exhausted,
         "failures": {} if progress is None else dict(progress.failures),
         "failing": [
-            {"model": model, "address": addresses[model], "failure": failure, "times": times}
-            for model, failure, times in (progress.failing if progress else ())
+            {
+                "model": model.model,
+                "address": addresses[model.model],
+                "failure": failed.error_class,
+                "times": failed.attempts,
+                "episodes": failed.cells,
+            }
+            for model in models
+            for failed in model.failures
         ],
         "stopped": [] if progress is None else [each.model for each in progress.stopped],
         "lost": 0 if progress is None else progress.lost,
         "held": 0 if progress is None else progress.held,
         "budget": [] if progress is None else accounts_json(progress.accounts),
+        "models": [model_json(model) for model in models],
     }
+
+
+def _failing_rows(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> list[dict[str, Any]]:
+    """Return a row for each model and class of failure."""
+    known = {pin.name: pin for pin in pins}
+    models = () if outcome.progress is None else outcome.progress.models
+    rows = []
+    for model in models:
+        for failed in model.failures:
+            cause = sweeps.explain_failure(known[model.model], failed.error_class)
+            rows.append(
+                {
+                    "model": model.model,
+                    "failure": cause.name,
+                    "episodes": failed.cells,
+                    "attempts": failed.attempts,
+                    "why": " at ".join(filter(None, (cause.reason, cause.address))) or None,
+                    "what to do": cause.remedy,
+                }
+            )
+    return rows
 
 
 def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
@@ -191,8 +222,8 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
     elif progress.stopped:
         owed = ", ".join(f"{each.waiting} episodes of {each.model}" for each in progress.stopped)
         print_line(
-            f"{owed} are owed: the key was refused. Put a valid one into the variable named below "
-            "and run this again; no request is paid for twice.",
+            f"{owed} are owed: the key was refused. Put a valid one into the variable that the "
+            "table names and run this again; no request is paid for twice.",
             open_label,
             "yellow",
         )

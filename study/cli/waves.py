@@ -12,6 +12,7 @@ import click
 from registry.provenance import utc_now
 from study import protocol as protocols
 from study import sweeps, workspace
+from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
     complete_models,
@@ -21,7 +22,6 @@ from study.cli.output import (
     print_step,
     progress_watch,
     study_option,
-    sweep_watch,
 )
 
 if TYPE_CHECKING:

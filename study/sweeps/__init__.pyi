@@ -8,7 +8,7 @@ from .exposure_ledger import (
     join_draw,
     keeps_nothing,
 )
-from .failing import address_of, failing_words, stored_failures
+from .failing import address_of, explain_failure, failing_words, stored_failures
 from .history import (
     check_listed,
     count_stored,
@@ -73,6 +73,7 @@ __all__ = [
     "exact_rows",
     "exact_table",
     "example_of",
+    "explain_failure",
     "failing_words",
     "follow_sweep",
     "forecast_pilot",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from harness.errors import Boundary
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
@@ -13,17 +14,54 @@ from study.workspace import WaveSnapshot
 Failing = tuple[str, str, int]  # model, class of the failure, how often
 _MOST_READ = 50  # attempts of one model
 
-_REMEDIES = {
-    "connection": "nothing answers there: is the server running, and is `base_url` right?",
-    "quota": "the account's quota is used up",
-    "rate_limit": "too many requests: lower `sweep: {parallel: …}`, or wait",
-    "overload": "the server is overloaded or fails (5xx): wait",
-    "timeout": "no reply in time: raise `seconds`, or lower the load",
-    "bad_request": "the server refuses the request: are `model` and its settings right?",
-    "malformed": "the reply cannot be read: is this address that of such a server?",
-    "killed": "its worker's process was killed, as for its memory: lower `sweep: {parallel: …}`",
-    "too_large": "the reply has more than 64 MiB: is this address that of such a server?",
+# Class of a provider's failure: its reason, and the remedy.
+_PROVIDER = {
+    "connection": ("nothing answers", "is the server running, and is `base_url` right?"),
+    "quota": ("the account's quota is used up", "raise it at the provider; a sweep waits for it"),
+    "rate_limit": ("too many requests", "nothing, or lower `sweep: {parallel: …}`"),
+    "overload": ("the server is overloaded or fails (5xx)", "nothing: a sweep waits for it"),
+    "timeout": ("no reply in time", "raise `seconds`, or lower the load"),
+    "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
+    "malformed": ("the reply cannot be read", "is this address that of such a server?"),
+    "too_large": (
+        "the reply has more than 64 MiB",
+        "is this address that of such a server?",
+    ),
+    "batch": ("no reply came by a batch", "run the command again: it is asked for anew"),
 }
+_SANDBOX = {
+    "not created": ("the sandbox did not start", "see the engine, disk and memory of that machine"),
+    "no room": (
+        "no memory came free for the sandbox",
+        "lower `parallel` or `workers`, or raise `sandbox: {memory_gb: …}`",
+    ),
+}
+_SANDBOX_LOST = (
+    "the sandbox was lost, and not by its programs",
+    "see the engine and the memory of that machine",
+)
+_WORKER = {
+    "wall_limit": (
+        "the episode took longer than it may",
+        "lower `parallel`, or see what slows it down",
+    ),
+    "killed": (
+        "its worker's process was killed, as for its memory",
+        "lower `sweep: {parallel: …}`",
+    ),
+}
+_BUG = ("an error in the program, at this place", "report it; the name holds nothing of the study")
+_UNKNOWN = ("", "run the command again with -v, and see its log")
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCause:
+    """A class of failures in words. The reason is "" if it is not known."""
+
+    name: str  # class and boundary
+    reason: str
+    remedy: str
+    address: str = ""  # of the provider that failed
 
 
 def address_of(pin: ModelPin | JudgePin) -> str:
@@ -41,22 +79,34 @@ def failing_words(pins: Iterable[ModelPin | JudgePin], failing: Iterable[Failing
 
 
 def _words(name: str, pin: ModelPin | JudgePin | None, failure: str, times: int) -> str:
+    cause = explain_failure(pin, failure)
+    place = f"{name} at {cause.address}" if cause.address else name
+    about = f"; {cause.reason}: {cause.remedy}" if cause.reason else ""
+    return f"{place}: {cause.name} × {times}{about}"
+
+
+def explain_failure(pin: ModelPin | JudgePin | None, failure: str) -> FailureCause:
+    """Return a class of failures of a model in words."""
     from harness.build_model import endpoint_of
 
-    address, variable = ("", "") if pin is None else endpoint_of(pin)
     boundary, _, kind = failure.partition(":")
-    remote = boundary == Boundary.PROVIDER
-    place = f"{name} at {address}" if address and remote else name
-    remedies = _REMEDIES | {"auth": _key_words(variable)}
-    known = (remote or kind == "killed") and kind in remedies
-    reason = f"; {remedies[kind]}" if known else ""
-    return f"{place}: {kind or failure} ({boundary}) × {times}{reason}"
+    address, variable = ("", "") if pin is None else endpoint_of(pin)
+    reason, remedy = _UNKNOWN
+    if boundary == Boundary.PROVIDER:
+        reason, remedy = (_PROVIDER | {"auth": _key_words(variable)}).get(kind, _UNKNOWN)
+    elif boundary == Boundary.SANDBOX:
+        lost = _SANDBOX_LOST if kind.startswith("server ") else _UNKNOWN
+        reason, remedy = _SANDBOX.get(kind, lost)
+    elif boundary == Boundary.WORKER:
+        reason, remedy = _WORKER.get(kind, _BUG)
+    remote = address if boundary == Boundary.PROVIDER else ""
+    return FailureCause(f"{kind or failure} ({boundary})", reason, remedy, remote)
 
 
-def _key_words(variable: str) -> str:
+def _key_words(variable: str) -> tuple[str, str]:
     if not variable:
-        return "no key is sent, and one is wanted (401 or 403): name its variable in `api_key_env`"
-    return f"the key in {variable} is refused (401 or 403): put a valid one there"
+        return "no key is sent, and one is wanted (401 or 403)", "name its variable: `api_key_env`"
+    return f"the key in {variable} is refused (401 or 403)", "put a valid one there"
 
 
 def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:

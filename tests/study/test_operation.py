@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from harness.errors import SweptElsewhere
 from harness.storage import RESULTS
-from harness.sweep import Progress, epochs
+from harness.sweep import FailedAttempts, Progress, epochs
 from harness.sweep.epochs import Process
 from harness.sweep.worker_process import prepare_ray
 from study import pipeline
@@ -131,7 +131,8 @@ def test_a_killed_worker_process_is_a_failure_of_its_episodes(
         gate.open.set()
         outcome = sweep.end()
     assert outcome.closed.finished == CELLS
-    assert outcome.progress.failing == (("slow", "worker:killed", 4),)
+    failures = {each.model: each.failures for each in outcome.progress.models if each.failures}
+    assert failures == {"slow": (FailedAttempts("worker:killed", attempts=4, cells=4),)}
     assert outcome.progress.lost == len(served.requests) - CELLS == 4
 
 

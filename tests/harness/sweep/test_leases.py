@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.sweep.governor import LeaseOutcome
+from harness.model import Usage
+from harness.spending import Price, PricedModel
+from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
 from harness.sweep.leases import LeaseBook
 
 SPEC = TaskSpec("count_circles", "1", "easy", ())
@@ -144,3 +149,54 @@ def test_whatever_happens_every_cell_ends_up_finished_or_exhausted(
     assert progress.done
     assert progress.finished + progress.exhausted == 5
     assert progress.leased == progress.waiting == 0
+
+
+def of(model: str, name: str) -> Cell:
+    return Cell(name, SPEC, f"instance-{name}", Seed(bytes(32)), model, 0)
+
+
+def test_progress_of_each_model_counts_cells_failures_and_consumption() -> None:
+    cells = [*(of("one", f"a{n}") for n in range(4)), of("two", "b0"), of("three", "c0")]
+    kept = LeaseBook(cells, frozenset({"a0", "c0"}), 60.0, max_failures=2)
+    used = Consumption.of([Usage(100, 10), Usage(None, 5)], None)
+    for now in (0.0, 100.0):  # a1 fails twice and is given up, the others are finished
+        leased = kept.lease("w", 9, now)
+        failed = {"a1", "a2"} if now == 0 else {"a1"}
+        outcomes = [
+            LeaseOutcome(
+                each.episode,
+                each.episode not in failed,
+                "sandbox:no room" if each.episode in failed else "",
+                used=used,
+            )
+            for each in leased
+        ]
+        kept.report("w", outcomes, now)
+    one, three, two = kept.progress().models
+    assert (one.model, one.owed, one.finished, one.exhausted) == ("one", 4, 3, 1)
+    assert (one.running, one.waiting) == (0, 0)
+    assert one.failures == (FailedAttempts("sandbox:no room", attempts=3, cells=2),)
+    assert one.used == Consumption(10, 500, 50, uncounted=5, usd=Decimal(), unpriced=10)
+    assert (two.owed, two.finished, two.failures) == (1, 1, ())
+    assert (three.owed, three.finished, three.used) == (1, 1, Consumption()), "done before"
+    assert kept.progress().used == one.used + two.used
+    assert kept.progress().failures == (("sandbox:no room", 3),)
+
+
+PRICE = Price("p", "m", Decimal(10), Decimal(1), Decimal(10), Decimal(100), "2026-11-01", "a test")
+
+
+@pytest.mark.parametrize(
+    ("model", "usd", "unpriced"),
+    [
+        (PricedModel("m", "openai", PRICE), Decimal("0.002"), 1),
+        (PricedModel("m", "openai", None), Decimal(), 2),
+        (PricedModel("m", "scripted", None), Decimal(), 0),
+        (None, Decimal(), 2),
+    ],
+)
+def test_unknown_cost_is_counted_apart_from_none(
+    model: PricedModel | None, usd: Decimal, unpriced: int
+) -> None:
+    made = Consumption.of([Usage(100, 10), Usage(None, 5)], model)
+    assert made == Consumption(2, 100, 10, uncounted=1, usd=usd, unpriced=unpriced)

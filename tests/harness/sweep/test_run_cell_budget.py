@@ -45,6 +45,7 @@ class Seller:
             itertools.count(),
             fails,
         )
+        self.replies = 0
 
     def answer(self, request: Json) -> Answer:
         seen = sum(message["role"] == "tool" for message in request["messages"])
@@ -54,6 +55,7 @@ class Seller:
                 return failure(500)
             usage = Usage(1_000 * (seen + 1) + 100 * (number % 3), 200)
             self.bill += PRICE.cost(usage) or Decimal()
+            self.replies += 1
         told = {
             "prompt_tokens": usage.input_tokens,
             "completion_tokens": usage.output_tokens,
@@ -113,6 +115,8 @@ def test_leasing_stops_before_a_limit_is_passed(tmp_path: Path, named: str, brok
     (account,) = progress.accounts
     assert account.name.startswith(named)
     assert account.spent == seller.bill <= LIMIT
+    assert (progress.used.usd, progress.used.unpriced) == (seller.bill, 0), "each reply once"
+    assert progress.used.replies == seller.replies
     assert account.reserved == 0
     assert all(amount <= LIMIT for amount in spent)
     assert 2 <= progress.finished < CELLS

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 from click.testing import CliRunner, Result
@@ -54,3 +56,28 @@ def commands(
             yield from commands(command, (*path, name))
         else:
             yield (*path, name), command
+
+
+def on_terminal(width: int, show: Callable[[], None]) -> str:
+    """The output of a function in a process of its own, on a terminal of a width."""
+    process, terminal = pty.fork()
+    if process == 0:
+        try:
+            os.environ.update(COLUMNS=str(width), NO_COLOR="1", TERM="xterm")
+            sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+            sys.stderr = os.fdopen(2, "w", encoding="utf-8")
+            sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+            show()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(0)
+    written = b""
+    try:
+        while part := os.read(terminal, 1 << 16):
+            written += part
+    except OSError:  # how the end of a terminal is reported
+        pass
+    os.waitpid(process, 0)
+    os.close(terminal)
+    return re.sub(r"\x1b\[\d*m", "", written.decode().replace("\r", ""))

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import sys
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,11 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.spending import Account
-from harness.sweep import ModelProgress, Progress
-from harness.sweep.governor import WaitReason
 from study.cli.main import main
-from study.cli.output import print_accounts, print_records, sweep_watch
-from tests.study.cli.program import commands
+from study.cli.output import print_accounts, print_records
+from tests.study.cli.program import commands, on_terminal
 
 ROWS = [
     {
@@ -35,29 +29,6 @@ ROWS = [
     for number in range(3)
 ]
 CELLS = ["1,000,000", "2,000,000", "100,000", "200,000", "1.00", "2.00", "1234567", "another", "12"]
-
-
-def on_terminal(width: int, show: Callable[[], None]) -> str:
-    """The output of a function in a process of its own, on a terminal of a width."""
-    process, terminal = pty.fork()
-    if process == 0:
-        try:
-            os.environ.update(COLUMNS=str(width), NO_COLOR="1", TERM="xterm")
-            sys.stdout = os.fdopen(1, "w", encoding="utf-8")
-            sys.__stdout__ = sys.stdout
-            show()
-            sys.stdout.flush()
-        finally:
-            os._exit(0)
-    written = b""
-    try:
-        while part := os.read(terminal, 1 << 16):
-            written += part
-    except OSError:  # how the end of a terminal is reported
-        pass
-    os.waitpid(process, 0)
-    os.close(terminal)
-    return re.sub(r"\x1b\[\d*m", "", written.decode().replace("\r", ""))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
@@ -105,46 +76,6 @@ def test_a_budget_names_its_units(capsys: pytest.CaptureFixture[str]) -> None:
         "7.5000",
         "1",
     ]
-
-
-@pytest.mark.parametrize("as_json", [True, False])
-def test_progress_is_not_shown_beside_json(
-    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("study.cli.output.LOG_SECONDS", 0.0)
-    command = click.Command("sweep")
-    with click.Context(command) as context:
-        context.params["as_json"] = as_json
-        with sweep_watch("wave 3") as watch:
-            watch.begin("starting Ray")
-            watch(Progress(9, 4, 0, 5, 0, (), failing=(("gone", "provider:connection", 2),)))
-            watch.count("closing: reading receipts", 1, 2)
-            watch.count("closing: listing objects", 27, 0)
-    shown = [
-        "wave 3: starting Ray",
-        "wave 3 failed attempts: 2 of gone: 4 of 9",
-        "wave 3: closing: reading receipts: 1 of 2",
-        "wave 3: closing: listing objects: 27",
-    ]
-    assert capsys.readouterr().err.splitlines() == ([] if as_json else shown)
-
-
-def test_models_that_wait_are_named_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("study.cli.output.LOG_SECONDS", 0.0)
-    models = (
-        ModelProgress("a", 1, 9, WaitReason.OUTAGE, "provider:overload", 41.6),
-        ModelProgress("b", 3, 9, WaitReason.NOTHING),
-        ModelProgress("c", 0, 9, WaitReason.STOPPED, "provider:auth"),
-        ModelProgress("d", 2, 9, WaitReason.LIMIT, "provider:rate_limit"),
-    )
-    with sweep_watch("wave 3") as watch:
-        watch(Progress(99, 4, 6, 36, 0, (), models=models))
-    assert capsys.readouterr().err == (
-        "wave 3 a waits (overload), next try in 42 s; c is stopped (its key is refused); "
-        "d is slowed down to 2 at once: 4 of 99\n"
-    )
 
 
 def test_help_shows_every_default() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from generators.seed import Seed
+from harness.storage import hex_of
 from harness.sweep import Progress, RunContext
 from harness.sweep.leases import LeaseBook
 from harness.sweep.run_cell import Workbench, run_cell
@@ -63,7 +66,7 @@ def test_the_address_is_the_pin_s_or_the_provider_s() -> None:
     [
         (
             "provider:connection",
-            "gone at http://h:1/v1: connection (provider) × 3; nothing answers",
+            "gone at http://h:1/v1: connection (provider) × 3; nothing answers: is the server",
         ),
         ("provider:auth", "gone at http://h:1/v1: auth (provider) × 3; the key in OPENAI_API_KEY"),
         ("sandbox:engine", "gone: engine (sandbox) × 3"),
@@ -93,6 +96,16 @@ def in_this_process(
     return book.progress()
 
 
+def private_words(study: Study) -> list[str]:
+    """The study's keys, and the seed, id and prompt of each instance."""
+    words = list(study.identities())
+    for entry in study.entries():
+        family = study.protocol.catalog.family(entry.family, entry.version)
+        prompt = family.generate(entry.difficulty, Seed.from_hex(entry.seed)).brief.prompt
+        words += [entry.seed, hex_of(entry.instance), prompt[:80]]
+    return words
+
+
 def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     tmp_path: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,12 +115,17 @@ def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     promise_unchecked(study)
     runner, place = CliRunner(), ["--study", str(tmp_path)]
     free = ["--allow-unknown-price", *place]
-    swept = runner.invoke(main, ["sweep", "--wave", "0", "--allow-dirty", *free])
+    swept = runner.invoke(main, ["-vv", "sweep", "--wave", "0", "--allow-dirty", *free])
     assert swept.exit_code == 1, swept.output
+    assert "harness.sweep.leases: an attempt failed (provider:connection)" in swept.stderr
+    for private in private_words(study):
+        assert private not in swept.output, "neither in the log nor in the table"
     address = f"http://127.0.0.1:{dead_port}/v1"
-    failed = [line for line in swept.stdout.splitlines() if line.startswith("failed:")]
-    assert len(failed) == 1, swept.output
-    assert f"gone at {address}: connection (provider) × 4; nothing answers there" in failed[0]
+    (row,) = [line for line in swept.stdout.splitlines() if line.startswith(" gone")]
+    cells = [cell for cell in re.split(r"\s{2,}", row.strip()) if cell]
+    assert cells[:4] == ["gone", "connection (provider)", "4", "4"], "episodes, attempts"
+    assert cells[4] == f"nothing answers at {address}"
+    assert cells[5].startswith("is the server running")
     status = runner.invoke(main, ["status", "--json", *place])
     (wave,) = [row for row in json.loads(status.stdout) if row["step"] == "sweep --wave 0"]
     assert f"gone at {address}: connection (provider) × 4" in wave["about"]
@@ -115,8 +133,11 @@ def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     assert again.exit_code == 1
     told = json.loads(again.stdout)
     expected = {"model": "gone", "address": address, "failure": "provider:connection"}
-    assert told["failing"] == [expected | {"times": 4}]
-    assert all(line.startswith("note: ") for line in again.stderr.splitlines()), "no progress"
+    assert told["failing"] == [expected | {"times": 4, "episodes": 4}]
+    lines = [line for line in again.stderr.splitlines() if not line.startswith("note: ")]
+    last = json.loads(lines[-1])
+    assert (last["owed"], last["exhausted"]) == (4, 4)
+    assert last["models"] == [told["models"][0] | {"replies_per_minute": None}]
     probed = runner.invoke(main, ["probe", "--wave", "0", "--model", "gone", *free])
     assert probed.exit_code == 1
     assert f"failed: gone at {address}: connection (provider)" in probed.stdout
