@@ -19,9 +19,8 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
-from study.cli.init import init
+from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
-from study.cli.lint import lint, schema
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
