@@ -300,7 +300,9 @@ class LeaseBook:
             exhausted=self._exhausted,
             lost=self._lost,
             failures=tuple(sorted(classes.items())),
-            held=sum(len(model.over_budget) for model in self._models.values()),
+            held=sum(
+                len(model.over_budget) for model in self._models.values() if not model.stopped
+            ),
             accounts=() if self.budget is None else self.budget.accounts(),
             models=tuple(map(self._model_progress, sorted(self._tallies))),
         )
@@ -332,7 +334,8 @@ class LeaseBook:
         if model.ready:
             return WaitReason.NOTHING, "", 0.0
         if model.over_budget:
-            return WaitReason.BUDGET, "", 0.0
+            affords = self.budget is not None and self.budget.affords(name)
+            return WaitReason.NOTHING if affords else WaitReason.BUDGET, "", 0.0
         ends = (end for end, e in self._later if e in self._cells and self._cells[e].model == name)
         left = max(0.0, min(ends, default=self._clock) - self._clock)
         return WaitReason.PAUSE, provider.failure, left

@@ -72,7 +72,7 @@ class SweepHistory:
             return None
         for model in self.latest.models:
             left = model.owed - model.finished - model.exhausted
-            if left == 0 or model.reason.value in ("stopped", "budget"):
+            if left == 0 or (model.running == 0 and model.reason.value in ("stopped", "budget")):
                 continue
             rate = self._per_minute(lambda each: each.finished, model.model, _ETA_SECONDS)
             if not rate:
@@ -151,7 +151,7 @@ def _wait_words(model: ModelProgress) -> str:
         case "pause" if model.running == 0:
             return f"pauses for {_duration(model.seconds)}"
         case "budget":
-            return "waits for its budget"
+            return "waits, as the budget covers no more at once"
         case "stopped":
             return "is stopped (its key is refused)"
     return ""
@@ -360,7 +360,9 @@ class _Screen:
     def count(self, what: str, done: int, of: int) -> None:
         if self._bar is None:
             self._end_part()
-            self._bar = self.stack.enter_context(progress_bar())
+            # The bar of the steps before the sweep makes room for the table.
+            bar = progress_bar(transient=not self.history.samples)
+            self._bar = self.stack.enter_context(bar)
         self._bar(f"{self.step}: {what}", done, of)
 
     def __call__(self, progress: Progress) -> None:

@@ -518,9 +518,10 @@ def progress_watch(step: str) -> Iterator[Watch]:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Watch]:
-    """Show a bar from the first progress on, so that an error message stands by itself. Without a
-    terminal, print a line every LOG_SECONDS; nothing with --json."""
+def progress_bar(transient: bool = False) -> Iterator[Watch]:
+    """Show a bar from the first progress on, so that an error message stands by itself. A
+    ``transient`` one vanishes at its end. Without a terminal, print a line every LOG_SECONDS;
+    nothing with --json."""
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("as_json"):
         yield lambda step, done, of: None
@@ -540,6 +541,7 @@ def progress_bar() -> Iterator[Watch]:
         progress.TimeElapsedColumn(),
         *([progress.TimeRemainingColumn()] if wide else []),
         console=console,
+        transient=transient,
     )
 
     def show(step: str, done: int, of: int) -> None:
