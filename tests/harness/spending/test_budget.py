@@ -23,7 +23,7 @@ from harness.spending.budget import (
     sum_spend,
 )
 from harness.spending.prices import Price
-from harness.sweep.governor import LeaseOutcome
+from harness.sweep.governor import LeaseOutcome, WaitReason
 from harness.sweep.leases import LeaseBook
 from registry.ledger.records import ModelPin
 
@@ -86,6 +86,27 @@ def test_a_failed_attempt_costs_and_is_no_measure() -> None:
     kept.report("w", [LeaseOutcome(first.episode, False, "provider:filter", usd("0.1"))], 1.0)
     assert kept.progress().accounts[0].spent == Decimal("0.1")
     assert len(kept.lease("w", 9, 2.0)) == 1, "still nothing is known of a whole episode"
+
+
+def test_the_budget_is_named_only_where_it_is_what_a_model_waits_for() -> None:
+    kept = book(9, budget(10, OPEN))
+    (first,) = kept.lease("w", 9, 0.0)
+    assert kept.progress().models[0].reason is WaitReason.BUDGET, "all of it is reserved"
+    kept.report("w", [LeaseOutcome(first.episode, True, spend=usd(1))], 1.0)
+    kept.lease("w", 2, 2.0)
+    assert kept.progress().models[0].reason is WaitReason.NOTHING, "for a free worker"
+    kept.lease("w", 9, 2.0, frozenset({"m1", "m2"}))
+    assert kept.progress().models[0].reason is WaitReason.BUDGET
+
+
+def test_no_episode_of_a_stopped_model_is_held_by_the_budget() -> None:
+    kept = book(9, budget(10, OPEN))
+    (first,) = kept.lease("w", 9, 0.0)
+    assert kept.progress().held == 8
+    kept.report("w", [LeaseOutcome(first.episode, False, "provider:auth")], 1.0)
+    assert kept.over()
+    assert [each.model for each in kept.progress().stopped] == ["m"]
+    assert kept.progress().held == 0
 
 
 def test_a_spent_budget_ends_the_wave_and_says_so() -> None:
