@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain, groupby
@@ -56,6 +56,7 @@ from registry.sealing import (
 from registry.stores import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
+Derived = Callable[[WaveClosed], Iterable[tuple[str, str]]]  # objects derived from a wave's results
 
 _LISTED = 1000  # problems that are listed one by one
 _PROMISING = {
@@ -67,7 +68,12 @@ _PROMISING = {
     "probed": "models probed",
 }
 _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
-_UNNAMED = {"pilots/": "objects of pilots", "epochs/": "epochs of sweeps"}
+# Of these folders no record names the objects.
+_UNNAMED = {
+    "pilots": "objects of pilots",
+    "tables": "parts of tables",
+    "epochs": "epochs of sweeps",
+}
 _OPEN = "open objects (no record names them yet)"
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
@@ -92,12 +98,16 @@ def verify_study(
     identities: Sequence[str] | None = None,
     expected_head: str | None = None,
     progress: Progress | None = None,
+    derive: Derived = lambda closed: (),
 ) -> Verification:
     """Check all that the store holds, reading each object once, one in memory at a time.
 
     ``identities`` are the study's; ``expected_head`` is a head of the ledger that was noted
-    elsewhere. Errors are listed and do not stop the rest. Raises StoreError if the
-    store itself cannot be read, RegistryError for a malformed identity.
+    elsewhere. ``derive`` makes stored objects of a closed wave again from its results, which are
+    read once more, and yields the key of each, and how it differs; "" if not.
+
+    Errors are listed and do not stop the rest. Raises StoreError if the store itself cannot be
+    read, RegistryError for a malformed identity.
     """
     entries, broken = inspect_chain(store, expected_head)
     check = _Check(store, identities)
@@ -113,6 +123,7 @@ def verify_study(
     check.check_links()
     check.check_sealed_sets()
     check.check_objects(progress)
+    check.check_derived(derive)
     unchecked = tuple(check.unchecked(expected_head))
     return Verification(
         head_digest(entries), tuple(check.counts.items()), check.listed_problems(), unchecked
@@ -307,6 +318,15 @@ class _Check:
             for problem in _broken_inventory(promise, whole):
                 self.add(promise.place, problem)
 
+    def check_derived(self, derive: Derived) -> None:
+        """Check the objects that holders of the key have derived from closed waves' results."""
+        known = {place for place, _ in self.problems}
+        for _, record in self.of("wave-closed") if self.identities is not None else ():
+            for key, problem in derive(record):
+                self.counts["parts of tables derived again"] += 1
+                if problem and key not in known:
+                    self.add(key, problem)
+
     def _inventory_lines(self, promise: _Promise) -> Iterator[tuple[str, str]]:
         """Key and digest of each object; an inventory that breaks off is a problem."""
         try:
@@ -323,7 +343,7 @@ class _Check:
             promised.add("sha256:" + key.rpartition("/")[2].partition(".")[0])
         data = self.store.get(key)
         actual = digest_bytes(data)
-        unnamed = _UNNAMED.get(key[: key.find("/") + 1], _OPEN)
+        unnamed = _UNNAMED.get(key.partition("/")[0], _OPEN)
         self.counts["objects" if promised else unnamed] += 1
         for digest in promised - {actual}:
             self.add(key, f"was altered: digest {digest} expected, {actual} found")

@@ -98,7 +98,11 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
 
     identities = study.identities() if study.key_file.is_file() else None
     return verify_study(
-        study.store, identities, head, progress=lambda done, of: watch("verifying", done, of)
+        study.store,
+        identities,
+        head,
+        progress=lambda done, of: watch("verifying", done, of),
+        derive=lambda closed: workspace.WaveTable(study, closed).check(),
     )
 
 

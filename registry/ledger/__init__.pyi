@@ -9,6 +9,7 @@ from .inventory import (
     judge_objects,
     probe_objects,
     read_inventory,
+    read_results,
     run_objects,
     write_inventory,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "read_inventory",
     "read_receipts",
     "read_record",
+    "read_results",
     "record_body",
     "record_digest",
     "run_objects",

@@ -10,6 +10,7 @@ all its readers.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -21,7 +22,7 @@ from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.merkle import MerkleTree
 from registry.ledger.receipts import RUN_FOLDERS
-from registry.ledger.records import RunManifest
+from registry.ledger.records import RunManifest, WaveClosed
 from registry.stores import Store, parallel_map
 
 FOLDER = "inventory/"
@@ -29,6 +30,7 @@ PARTS = "inventory/parts/"
 CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
 CALIBRATIONS = "calibrations/"  # likewise, of calibrations
 _RESULTS = "results/"
+_AFTER_RESULTS = "results0"  # "0" is the character after "/"
 _PROBES = "probes/"
 _GRADES = "grades/"
 _REGRADES = "regrades/"
@@ -206,6 +208,33 @@ def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
                 raise BrokenPromise(f"{part_key(part)}: {key} is out of order")
             yield key, digest
             before = key
+
+
+def read_results(store: Store, closed: WaveClosed) -> Iterator[tuple[str, Digest]]:
+    """The keys and digests of a closed wave's results, in key order. Of the inventory only the
+    parts that list results are read, by several threads if the store is remote.
+
+    After the last line, raises BrokenPromise unless the digests are those that the ledger records.
+    A reader must come to the end before it relies on any of them, and check that each result is the
+    one that its key names. Raises as ``read_inventory``.
+    """
+    parts = _read_head(store, head_key(closed.objects_root))
+    start = bisect_left(
+        parts, _RESULTS, 1, key=lambda part: next(_read_part(store, part), ("",))[0]
+    )
+    tree = MerkleTree()
+    for lines in parallel_map(store, lambda part: [*_read_part(store, part)], parts[start - 1 :]):
+        for key, digest in lines:
+            if key.startswith(_RESULTS):
+                tree.add(_digest_leaf(digest))
+                yield key, digest
+        if lines and lines[-1][0] >= _AFTER_RESULTS:
+            break
+    if tree.root().hex() != closed.results_root:
+        raise BrokenPromise(
+            f"wave {closed.wave}: its inventory lists other results than the ledger records: see "
+            "`dosimeter verify`"
+        )
 
 
 def head_key(root: str) -> str:

@@ -40,6 +40,7 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study, open_study
+from .tables import WaveTable
 
 __all__ = [
     "CHECKOUT",
@@ -55,6 +56,7 @@ __all__ = [
     "StudySnapshot",
     "Watch",
     "WaveSnapshot",
+    "WaveTable",
     "cells_of",
     "check_new",
     "check_plan",

@@ -21,6 +21,7 @@ from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_diges
 from registry.sealing import DrawnInstance
 from registry.stores import parallel_map
 from study.workspace.study import Study
+from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +135,14 @@ class WaveSnapshot:
 
     @cached_property
     def results(self) -> Mapping[str, EpisodeResult]:
-        """The stored results by episode, in the order of their store keys."""
+        """The results by episode, in the order of their store keys. Those of a closed wave are the
+        ones that the ledger records; their rows are stored when first derived. Raises
+        BrokenPromise."""
+        if self.closed is not None:
+            logger.info("wave %d: reading the rows of %d results", self.number, self.closed.owed)
+            return {
+                result.episode: result for result in WaveTable(self.study, self.closed).results()
+            }
         keys = sorted(result_key(cell.episode) for cell in self.finished_cells)
         logger.info("wave %d: reading %d results", self.number, len(keys))
         store, identities = self.study.store, self.study.identities()
