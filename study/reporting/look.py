@@ -97,7 +97,7 @@ def report_study(
     same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
     report would hold anything that follows from a private seed.
     """
-    snapshot = take_snapshot(study)
+    snapshot = take_snapshot(study, watch)
     look = build_look(snapshot, through, now, watch)
     report = look.report
     watch("drawing figures", 2, _STEPS)

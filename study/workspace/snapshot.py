@@ -25,6 +25,8 @@ from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
 
+Watch = Callable[[str, int, int], None]  # what, done, of
+
 
 class LedgerSnapshot(Ledger):
     """The records of a ledger as they were read once, and verified. Appending goes to the ledger
@@ -54,6 +56,7 @@ class StudySnapshot(Study):
     command needs several of them; functions that write take the study."""
 
     ledger: LedgerSnapshot
+    watch: Watch = lambda what, done, of: None  # gets the progress of work that may take long
 
     def identities(self) -> tuple[str, ...]:
         """Return the age identities that decrypt sealed files. Raises RegistryError."""
@@ -140,9 +143,10 @@ class WaveSnapshot:
         BrokenPromise."""
         if self.closed is not None:
             logger.info("wave %d: reading the rows of %d results", self.number, self.closed.owed)
-            return {
-                result.episode: result for result in WaveTable(self.study, self.closed).results()
-            }
+            what = f"deriving the rows of wave {self.number}"
+            table = WaveTable(self.study, self.closed)
+            rows = table.results(lambda done, of: self.study.watch(what, done, of))
+            return {result.episode: result for result in rows}
         keys = sorted(result_key(cell.episode) for cell in self.finished_cells)
         logger.info("wave %d: reading %d results", self.number, len(keys))
         store, identities = self.study.store, self.study.identities()
@@ -150,9 +154,11 @@ class WaveSnapshot:
         return {result.episode: result for result in results}
 
 
-def take_snapshot(study: Study) -> StudySnapshot:
-    """Read the ledger of a study, once; the rest follows on demand. Raises BrokenPromise."""
-    return StudySnapshot(study.folder, study.protocol, study.store, LedgerSnapshot(study.ledger))
+def take_snapshot(study: Study, watch: Watch = lambda what, done, of: None) -> StudySnapshot:
+    """Read the ledger of a study, once; the rest follows on demand. ``watch`` gets the progress of
+    what may take long then. Raises BrokenPromise."""
+    ledger = LedgerSnapshot(study.ledger)
+    return StudySnapshot(study.folder, study.protocol, study.store, ledger, watch)
 
 
 def closed_wave(ledger: Ledger, wave: int) -> WaveClosed | None:

@@ -46,6 +46,7 @@ _RESULT = re.compile(rf"{RESULTS}[0-9a-f]{{64}}\.age")
 _PURPOSE = "dosimeter/tables/1"
 
 Part = Any  # pyarrow.Table, which is imported late
+Progress = Callable[[int, int], None]  # done, of
 
 
 class WaveTable:
@@ -61,12 +62,12 @@ class WaveTable:
         """The number of parts."""
         return -(-self._closed.owed // _ROWS)
 
-    def results(self) -> Iterator[EpisodeResult]:
+    def results(self, watch: Progress = lambda done, of: None) -> Iterator[EpisodeResult]:
         """Yield the results in the order of their store keys. Raises as ``parts`` does."""
-        for part in self.parts():
+        for part in self.parts(watch):
             yield from _rows().validate_python(part.to_pylist())
 
-    def parts(self, watch: Callable[[int, int], None] = lambda done, of: None) -> Iterator[Part]:
+    def parts(self, watch: Progress = lambda done, of: None) -> Iterator[Part]:
         """Yield the parts in order as Arrow tables. Parts that are not stored are derived and
         stored; ``watch`` gets their number then, and that of all parts.
 
