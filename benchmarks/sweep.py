@@ -1,4 +1,5 @@
-"""Time to resume a half-done wave, and to close a whole one: prints one JSON line.
+"""Time to resume a half-done wave, to close a whole one, and to read its results: prints one JSON
+line.
 
     python -m benchmarks.sweep [CELLS] [folder | seaweedfs]
 
@@ -12,6 +13,11 @@ and the checks of code, image and draw: the driver finds the owed cells, the coo
 lease book and answers the first request. ``close_s`` is the whole of closing, from the cells to the
 record in the ledger. ``close_reading_s`` is the time to digest the same objects by reading them, as
 without receipts; it is left out above 50,000 cells. The roots of both must be equal.
+
+Up to 100,000 cells, each result is that of its cell, encrypted on its own. ``singly_s`` is the time
+to read and decrypt them one by one, ``derive_s`` that of the first reader of the closed wave, who
+stores their rows in parts, and ``rows_s`` that of any later one, from a new snapshot of the study
+to a result in memory for each cell.
 """
 
 from __future__ import annotations
@@ -25,18 +31,28 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.stores import seaweedfs
 from harness.episode import Cell
 from harness.episodes import RESULT_CODEC
-from harness.storage import attempt_key, attempt_replies, reply_key, result_key
+from harness.storage import (
+    RESULTS,
+    TABLES,
+    attempt_key,
+    attempt_replies,
+    reply_key,
+    result_key,
+)
 from harness.sweep import RunContext, prepare_ray
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.ledger import RecordingStore, RunManifest, run_objects, write_inventory
 from registry.provenance import utc_now
-from registry.sealing import encrypt
+from registry.sealing import decrypt, encrypt
+from registry.stores import parallel_map
 from registry.stores.folder import FolderStore
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace import Study, init_study, open_study, pinned_image, take_snapshot
@@ -44,6 +60,7 @@ from study.workspace.setup import draw_seeds, register_plan
 
 CELLS, INSTANCES = 10_000, 200
 READ_ALL = 50_000
+DISTINCT = 100_000
 MOST_LINKS = 60_000  # to a file; ext4 allows 65,000
 STUDY = """\
 study: closing
@@ -90,10 +107,11 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
     cells = take_snapshot(study).waves[0].cells
     half = len(cells) // 2
     result = real_result(study, context, cells[0])
-    simulate(study, context, cells[:half], result)
+    distinct = len(cells) <= DISTINCT
+    simulate(study, context, cells[:half], result, distinct)
     owed, resume = seconds(lambda: first_lease(study, context))
     assert owed == len(cells) - half
-    simulate(study, context, cells[half:], result)
+    simulate(study, context, cells[half:], result, distinct)
     reading: dict[str, object] = {}
     if len(cells) <= READ_ALL:
         names = [cell.episode for cell in cells]
@@ -105,6 +123,8 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
     cpu = time.process_time() - cpu
     if reading:
         assert read.objects_root == closed.objects_root
+    if distinct:
+        reading |= rows(study)
     return {
         "cells": len(cells),
         "objects": closed.objects,
@@ -119,8 +139,33 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
     }
 
 
-def simulate(study: Study, context: RunContext, cells: Sequence[Cell], result: bytes) -> None:
-    """Store what a finished episode leaves, for each cell, with the bytes of a ``result``."""
+def rows(study: Study) -> dict[str, object]:
+    """Read the results of the closed wave one by one, then as rows, twice."""
+    store, identities = study.store, study.identities()
+    keys = list(store.list(RESULTS))
+    work = partial(RESULT_CODEC.read, store, identities=identities)
+    one_by_one, singly = seconds(lambda: [*parallel_map(store, work, keys)])
+    first, derive = seconds(lambda: take_snapshot(study).waves[0].results)
+    again, later = seconds(lambda: take_snapshot(study).waves[0].results)
+    assert one_by_one == [*first.values()] == [*again.values()]
+    parts = list(store.list(TABLES))
+    size = sum(len(store.get(part)) for part in parts)
+    return {
+        "singly_s": singly,
+        "derive_s": derive,
+        "rows_s": later,
+        "parts": len(parts),
+        "bytes_a_row": round(size / len(keys)),
+    }
+
+
+def simulate(
+    study: Study, context: RunContext, cells: Sequence[Cell], result: bytes, distinct: bool
+) -> None:
+    """Store what a finished episode leaves, for each cell, with the bytes of a ``result``; if
+    ``distinct``, with a result of its own."""
+    plain = RESULT_CODEC.decode(decrypt(result, study.identities(), "a result"))
+    recipients = study.recipients()
     store, threads = study.store, 8
     if isinstance(store, FolderStore):
         store, threads = LinkedFolder(store.path), 1
@@ -129,7 +174,12 @@ def simulate(study: Study, context: RunContext, cells: Sequence[Cell], result: b
     def finish(cell: Cell) -> None:
         recording.put(reply_key(attempt_replies(cell.episode, 1), 0), result)
         recording.put(attempt_key(cell.episode, 1), result)
-        recording.put(result_key(cell.episode), result)
+        recording.put(result_key(cell.episode), own(cell) if distinct else result)
+
+    def own(cell: Cell) -> bytes:
+        grade = replace(plain.grade, episode=cell.episode)
+        made = replace(plain, episode=cell.episode, instance=cell.instance, grade=grade)
+        return encrypt(RESULT_CODEC.encode(made), recipients)
 
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(cells), 10_000):
