@@ -35,6 +35,7 @@ from study.errors import StudyError
 from study.protocol import FILE_NAME
 from study.workspace import (
     Study,
+    StudySnapshot,
     closed_wave,
     closing_manifest,
     manifest_of,
@@ -310,7 +311,7 @@ def archived_cells(study: Study, share: float) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if cell.instance in drawn)
 
 
-def regradings_of(study: Study, looks: Sequence[int]) -> tuple[Regrading, ...]:
+def regradings_of(study: StudySnapshot, looks: Sequence[int]) -> tuple[Regrading, ...]:
     """Return the second grades by judges of study.yaml at these waves with their first grades, as
     far as the ledger promises them. Needs the study's key."""
     records = (
@@ -319,12 +320,13 @@ def regradings_of(study: Study, looks: Sequence[int]) -> tuple[Regrading, ...]:
     return tuple(_read_regrading(study, record) for record in records if record is not None)
 
 
-def _read_regrading(study: Study, record: Regraded) -> Regrading:
+def _read_regrading(study: StudySnapshot, record: Regraded) -> Regrading:
     arms = {entry.instance: entry.arm for entry in study.entries()}
     digest, identities = record_digest(record.judge), study.identities()
     pairs: list[tuple[ResultRow, ResultRow]] = []
+    results = study.waves[FIRST].results
     for cell in archived_cells(study, record.share):
-        result = RESULT_CODEC.read(study.store, result_key(cell.episode), identities)
+        result = results[cell.episode]
         grades = [
             read_grade(study.store, digest, cell.episode, identities, look)
             for look in (None, record.wave)
