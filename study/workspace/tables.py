@@ -180,43 +180,40 @@ class WaveTable:
 
 
 def make_part(results: Sequence[EpisodeResult]) -> Part:
-    """The results as an Arrow table, with the columns of EpisodeResult."""
-    schema = _schema()
+    """The results as an Arrow table, with the columns of EpisodeResult. Raises StudyError if the
+    library for Parquet is not installed."""
+    _parquet()
     import pyarrow as pa
 
+    schema = pa.schema(_fields(EpisodeResult))
     return pa.Table.from_pylist(_rows().dump_python([*results]), schema)
 
 
 def write_part(part: Part) -> bytes:
     """The bytes of a Parquet file with these rows: the same for the same rows."""
-    import pyarrow.parquet as pq
-
     file = io.BytesIO()
-    pq.write_table(part, file, compression="zstd", version="2.6")
+    _parquet().write_table(part, file, compression="zstd", version="2.6")
     return file.getvalue()
 
 
 def _read_part(data: bytes) -> Part:
-    schema = _schema()
-    import pyarrow.parquet as pq
-
-    return pq.read_table(io.BytesIO(data), schema=schema)
+    return _parquet().ParquetFile(io.BytesIO(data)).read()
 
 
-def _rows() -> TypeAdapter[list[EpisodeResult]]:
-    return TypeAdapter(list[EpisodeResult])
-
-
-def _schema() -> Any:
-    """The columns of EpisodeResult as Arrow has them. Raises StudyError if it is not installed."""
+def _parquet() -> Any:
+    """The library for Parquet. Raises StudyError if it is not installed."""
     try:
-        import pyarrow as pa
+        import pyarrow.parquet
     except ImportError:
         raise StudyError(
             "the rows of a closed wave are kept as Parquet, for which a library is missing: "
             "pip install 'dosimeter[analysis]'"
         ) from None
-    return pa.schema(_fields(EpisodeResult))
+    return pyarrow.parquet
+
+
+def _rows() -> TypeAdapter[list[EpisodeResult]]:
+    return TypeAdapter(list[EpisodeResult])
 
 
 def _fields(cls: Any) -> list[Any]:

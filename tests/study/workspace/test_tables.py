@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from registry.sealing import decrypt, encrypt, new_identity, write_identity
 from registry.stores import Store
 from registry.stores.folder import FolderStore
 from study import pipeline
+from study.errors import StudyError
 from study.sweeps import exact_rows
 from study.workspace import Study, WaveTable, closed_wave, open_study, tables, take_snapshot
 from tests.study.conftest import make_study, run_wave
@@ -238,3 +240,13 @@ def test_no_row_rests_in_plain(study: Study) -> None:
     assert all(model in data for data in plain_parts(study).values())
     stored = [study.store.get(key) for key in study.store.list(TABLES)]
     assert not any(model in data or b"PAR1" in data for data in stored)
+
+
+def test_without_the_library_for_parquet_one_line_says_so(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    monkeypatch.delattr("pyarrow.parquet", raising=False)
+    with pytest.raises(StudyError, match=r"pip install 'dosimeter\[analysis\]'"):
+        list(table_of(study).parts())
+    assert pipeline.verify(study, None, lambda *step: None).holds
