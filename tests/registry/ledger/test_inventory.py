@@ -1,0 +1,96 @@
+"""The results of a closed wave are found in the few parts of its inventory that list them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from registry.canonical import digest_bytes
+from registry.errors import BrokenPromise
+from registry.ledger import inventory
+from registry.ledger.inventory import PARTS, part_key, read_results, write_inventory
+from registry.ledger.records import WaveClosed
+from registry.stores.base import MemoryStore
+
+LINES = 4  # a part
+
+
+class Reads(MemoryStore):
+    """A store that lists what is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = list[str]()
+
+    def get(self, key: str) -> bytes:
+        self.read.append(key)
+        return super().get(key)
+
+
+@pytest.fixture(autouse=True)
+def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory, "_LINES", LINES)
+
+
+def names(attempts: int, results: int, beside: int) -> Iterator[str]:
+    for folder, count in (("attempts/", attempts), ("results/", results), ("runs/", beside)):
+        yield from (f"{folder}{number:064x}.age" for number in range(count))
+
+
+def close(store: MemoryStore, attempts: int, results: int, beside: int = 2) -> WaveClosed:
+    for name in names(attempts, results, beside):
+        store.put(name, name.encode())
+    written = write_inventory(store, names(attempts, results, beside))
+    return WaveClosed(
+        0, "", results, results, 0, written.results_root, written.objects, written.objects_root
+    )
+
+
+def test_results_are_found_wherever_they_lie() -> None:
+    for attempts, results, beside in product(range(10), range(10), range(3)):
+        store = MemoryStore()
+        closed = close(store, attempts, results, beside)
+        expected = [(name, digest_bytes(name.encode())) for name in names(0, results, 0)]
+        assert [*read_results(store, closed)] == expected
+
+
+def test_parts_without_results_are_hardly_read() -> None:
+    store = Reads()
+    closed = close(store, 4000, 40)
+    store.read.clear()
+    assert len([*read_results(store, closed)]) == 40
+    parts = [key for key in store.read if key.startswith(PARTS)]
+    assert len(parts) <= 10 + 12, "by bisection of 1,011 parts"
+    assert not [key for key in store.read if not key.startswith("inventory/")]
+
+
+def test_a_list_that_is_not_the_one_of_the_ledger_is_refused_at_its_end() -> None:
+    store = MemoryStore()
+    closed = close(store, 9, 9)
+    other = MemoryStore()
+    forged = close(other, 9, 8)
+    head = f"inventory/{closed.objects_root}.txt"
+    lies = MemoryStore()
+    for key in other.list():
+        lies.put(key, other.get(key))
+    lies.put(head, other.get(f"inventory/{forged.objects_root}.txt"))
+    with pytest.raises(BrokenPromise, match="other results than the ledger records"):
+        list(read_results(lies, closed))
+
+
+def test_a_part_that_is_empty_or_altered_is_refused() -> None:
+    empty = digest_bytes(b"").removeprefix("sha256:")
+    closed = close(MemoryStore(), 9, 9)
+    lies = MemoryStore()
+    lies.put(part_key(empty), b"")
+    lies.put(f"inventory/{closed.objects_root}.txt", f"{empty}\n".encode() * 7)
+    with pytest.raises(BrokenPromise, match="other results than the ledger records"):
+        list(read_results(lies, closed))
+    altered = "0" * 64
+    lies = MemoryStore()
+    lies.put(part_key(altered), b"")
+    lies.put(f"inventory/{closed.objects_root}.txt", f"{altered}\n".encode())
+    with pytest.raises(BrokenPromise, match="was altered"):
+        list(read_results(lies, closed))
