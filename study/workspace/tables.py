@@ -40,6 +40,7 @@ from study.workspace.study import Study
 logger = logging.getLogger(__name__)
 
 _ROWS = 4096  # a part
+_BATCH = 256  # rows made into results at once: of more, the garbage collector takes a third
 _LISTED = 32  # bytes of an episode, and of a digest
 _MAC = 32
 _RESULT = re.compile(rf"{RESULTS}[0-9a-f]{{64}}\.age")
@@ -64,8 +65,10 @@ class WaveTable:
 
     def results(self, watch: Progress = lambda done, of: None) -> Iterator[EpisodeResult]:
         """Yield the results in the order of their store keys. Raises as ``parts`` does."""
+        rows = _rows()
         for part in self.parts(watch):
-            yield from _rows().validate_python(part.to_pylist())
+            for batch in part.to_batches(max_chunksize=_BATCH):
+                yield from rows.validate_python(batch.to_pylist())
 
     def parts(self, watch: Progress = lambda done, of: None) -> Iterator[Part]:
         """Yield the parts in order as Arrow tables. Parts that are not stored are derived and
