@@ -2,8 +2,8 @@
 
 A part holds up to 4,096 results of a wave in the order of their store keys, each with its grade and
 without its arm, which is joined with the study's key. Its bytes follow from the results alone,
-whichever part was made first and in how many goes. It is stored as ``tables/<table>/<part>.age``:
-an HMAC of 32 bytes and the Parquet file, encrypted to the study's recipients.
+whichever part is made first and in how many goes. ``tables/<table>/<part>.parquet.age`` has an HMAC
+of 32 bytes and the Parquet file, encrypted to the study's recipients.
 
 Anybody can encrypt to the recipients, and inventories are public. Therefore the HMAC is under a key
 that follows from the study's identity and from the root of the wave's results in the ledger: nobody
