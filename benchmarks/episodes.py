@@ -38,8 +38,8 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
-from harness.sweep.leases import WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
@@ -128,7 +128,7 @@ def owed_cells(count: int) -> tuple[Cell, ...]:
         for (name, instance), seed in zip(_instances().items(), _seeds(), strict=True)
     ]
     replicates = -(-(count + WARM_UP) // INSTANCES)
-    cells = schedule_cells("benchmark", 0, subjects, (PIN,), [replicates], _root())
+    cells = schedule_cells("benchmark", 0, subjects, (PIN,), [replicates], _root(), _root().hex)
     return cells[: count + WARM_UP]
 
 

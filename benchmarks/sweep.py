@@ -1,18 +1,21 @@
-"""Time to resume a half-done wave, to close a whole one, and to read its results: prints one JSON
-line.
+"""Time to begin a wave, to resume it half done, to close it, and to read its results: prints one
+JSON line.
 
     python -m benchmarks.sweep [CELLS] [folder | seaweedfs]
 
 One wave of CELLS (10,000) cells, of a study that is drawn and registered. The episodes are
-simulated: no model, sandbox or Ray takes part, and each cell has one response, one attempt and one
-result, stored with receipts as a worker process stores them. Their names are the cells' own; their
-bytes are the same valid ciphertext of one result throughout, in a folder as links to a few files.
+simulated: no model or sandbox takes part, Ray is imported and not started, and each cell has one
+response, one attempt and one result, stored with receipts as a worker process stores them. Their
+names are the cells' own; their bytes are the same valid ciphertext of one result throughout, in a
+folder as links to a few files.
 
-``resume_s`` is what a sweep of the half-done wave does before its first lease, without Ray's start
-and the checks of code, image and draw: the driver finds the owed cells, the coordinator opens its
-lease book and answers the first request. ``close_s`` is the whole of closing, from the cells to the
-record in the ledger. ``close_reading_s`` is the time to digest the same objects by reading them, as
-without receipts; it is left out above 50,000 cells. The roots of both must be equal.
+``first_s`` is what a sweep of the fresh wave does before its first lease, without Ray's start and
+the checks of code, image and draw: the driver finds the owed cells, the coordinator opens its lease
+book and answers the first request. ``resume_s`` is the same of the wave half done. ``close_s`` is
+what the driver does when nothing is owed: it finds that, and closes the wave. Each runs in a
+process of its own, and ``…_mb`` is the largest resident memory of that process, imports included.
+``close_reading_s`` is the time to digest the same objects by reading them, as without receipts; it
+is left out above 50,000 cells. The roots of both must be equal.
 
 Up to 100,000 cells, each result is that of its cell, encrypted on its own. ``singly_s`` is the time
 to read and decrypt them one by one, ``derive_s`` that of the first reader of the closed wave, who
@@ -28,12 +31,14 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,15 +53,22 @@ from harness.storage import (
     reply_key,
     result_key,
 )
-from harness.sweep import RunContext, prepare_ray
+from harness.sweep import RunContext, Schedule, prepare_ray
 from harness.sweep.run_cell import Workbench, run_cell
-from registry.ledger import RecordingStore, RunManifest, run_objects, write_inventory
+from registry.ledger import RecordingStore, RunManifest, WaveClosed, run_objects, write_inventory
 from registry.provenance import utc_now
 from registry.sealing import decrypt, encrypt
 from registry.stores import parallel_map
 from registry.stores.folder import FolderStore
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace import Study, init_study, open_study, pinned_image, take_snapshot
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, count_owed
+from study.workspace import (
+    Study,
+    init_study,
+    manifest_of,
+    open_study,
+    pinned_image,
+    take_snapshot,
+)
 from study.workspace.setup import draw_seeds, register_plan
 
 CELLS, INSTANCES = 10_000, 200
@@ -106,22 +118,18 @@ def make_study(folder: Path, count: int, uri: str) -> Study:
 
 def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[str, object]:
     cells = take_snapshot(study).waves[0].cells
-    half = len(cells) // 2
-    result = real_result(study, context, cells[0])
-    distinct = len(cells) <= DISTINCT
-    simulate(study, context, cells[:half], result, distinct)
-    owed, resume = seconds(lambda: first_lease(study, context))
-    assert owed == len(cells) - half
-    simulate(study, context, cells[half:], result, distinct)
+    half, folder = len(cells) // 2, study.folder
+    result, distinct = real_result(study, context, cells[half]), len(cells) <= DISTINCT
+    begun = before_first_lease(folder, "first", len(cells) - 1)
+    simulate(study, context, cells, range(half), result, distinct)
+    resumed = before_first_lease(folder, "resume", len(cells) - half - 1)
+    simulate(study, context, cells, range(half, len(cells)), result, distinct)
     reading: dict[str, object] = {}
     if len(cells) <= READ_ALL:
-        names = [cell.episode for cell in cells]
-        objects = run_objects(study.store, manifest, names)
+        objects = run_objects(study.store, manifest, lambda name: cells.find(name) is not None)
         read, spent = seconds(lambda: write_inventory(study.store, objects))
         reading = {"close_reading_s": spent}
-    cpu = time.process_time()
-    closed, close = seconds(lambda: close_wave(study, context, manifest, cells, utc_now))
-    cpu = time.process_time() - cpu
+    (closed, cpu), close, peak = in_a_process(close_all, folder)
     if reading:
         assert read.objects_root == closed.objects_root
     if distinct:
@@ -129,14 +137,17 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
     return {
         "cells": len(cells),
         "objects": closed.objects,
-        "simulated": "episodes; no Ray",
-        "resume_s": resume,
+        "simulated": "episodes; Ray is imported and not started",
+        **begun,
+        "target_first_s": "10 at 10^6 cells",
+        **resumed,
         "target_resume_s": "30 at 10^6 cells",
         "close_s": close,
-        "close_cpu_s": round(cpu, 2),
+        "close_cpu_s": cpu,
         "target_close_s": "60 at 10^6 cells",
         **reading,
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "close_driver_mb": peak,
+        "target_driver_mb": 150,
     }
 
 
@@ -165,10 +176,89 @@ def rows(study: Study) -> dict[str, object]:
     }
 
 
+def before_first_lease(folder: Path, name: str, owed: int) -> dict[str, object]:
+    """Measure what the driver and the coordinator do before the first lease."""
+    counted, driver, driver_mb = in_a_process(count, folder)
+    assert counted == owed
+    _, coordinator, coordinator_mb = in_a_process(first_lease, folder)
+    return {
+        f"{name}_s": round(driver + coordinator, 2),
+        f"{name}_driver_mb": driver_mb,
+        f"{name}_coordinator_mb": coordinator_mb,
+    }
+
+
+Work = Callable[[Study], Callable[[], T]]
+
+
+def in_a_process(work: Work[T], folder: Path) -> tuple[T, float, int]:
+    """Return what the work gives in a new process, its seconds, without those to prepare it, and
+    the largest resident memory in MB."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_measured, work, folder).result()
+
+
+def _measured(work: Work[T], folder: Path) -> tuple[T, float, int]:
+    prepare_ray(None)
+    import_module("study.cli.main")
+    import_module("harness.sweep.ray_actors")
+    value, spent = seconds(work(open_study(folder)))
+    return value, spent, round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def count(study: Study) -> Callable[[], int]:
+    """Count the owed cells, as the driver does first."""
+    manifest, _ = run_of(study)
+    return lambda: count_owed(study, manifest)[1]
+
+
+def first_lease(study: Study) -> Callable[[], None]:
+    """Open a coordinator and lease, as the first worker's request does."""
+    from harness.sweep.ray_actors import Coordinator, SweepOptions
+
+    context = run_of(study)[1]
+
+    def lease() -> None:
+        coordinator = Coordinator(SweepOptions())
+        epoch = context.epochs.open()
+        coordinator.open(context, context.run_identity, epoch, frozenset())
+        cells, over = coordinator.lease("worker", 64, frozenset())
+        assert len(cells) == 64
+        assert not over
+        coordinator.close()
+
+    return lease
+
+
+def close_all(study: Study) -> Callable[[], tuple[WaveClosed, float]]:
+    """Close a wave that owes nothing; return its record and the CPU seconds."""
+    manifest, context = run_of(study)
+
+    def close() -> tuple[WaveClosed, float]:
+        before = time.process_time()
+        cells, owed = count_owed(study, manifest)
+        assert not owed
+        closed = close_wave(study, context, manifest, cells, utc_now)
+        return closed, round(time.process_time() - before, 2)
+
+    return close
+
+
+def run_of(study: Study) -> tuple[RunManifest, RunContext]:
+    manifest = manifest_of(study.ledger, 0)
+    assert manifest is not None
+    return manifest, context_of(study, manifest, pinned_image(study.protocol), 1)
+
+
 def simulate(
-    study: Study, context: RunContext, cells: Sequence[Cell], result: bytes, distinct: bool
+    study: Study,
+    context: RunContext,
+    cells: Schedule,
+    numbers: range,
+    result: bytes,
+    distinct: bool,
 ) -> None:
-    """Store what a finished episode leaves, for each cell, with the bytes of a ``result``; if
+    """Store what a finished episode leaves, for these cells, with the bytes of a ``result``; if
     ``distinct``, with a result of its own."""
     plain = RESULT_CODEC.decode(decrypt(result, study.identities(), "a result"))
     recipients = study.recipients()
@@ -177,7 +267,8 @@ def simulate(
         store, threads = LinkedFolder(store.path), 1
     recording = RecordingStore(store, context.receipts)
 
-    def finish(cell: Cell) -> None:
+    def finish(number: int) -> None:
+        cell = cells[number]
         recording.put(reply_key(attempt_replies(cell.episode, 1), 0), result)
         recording.put(attempt_key(cell.episode, 1), result)
         recording.put(result_key(cell.episode), own(cell) if distinct else result)
@@ -188,8 +279,8 @@ def simulate(
         return encrypt(RESULT_CODEC.encode(made), recipients)
 
     with ThreadPoolExecutor(threads) as pool:
-        for start in range(0, len(cells), 10_000):
-            list(pool.map(finish, cells[start : start + 10_000]))
+        for start in range(0, len(numbers), 10_000):
+            list(pool.map(finish, numbers[start : start + 10_000]))
     recording.flush()
 
 
@@ -224,22 +315,6 @@ def real_result(study: Study, context: RunContext, cell: Cell) -> bytes:
     bench.close()
     result = RESULT_CODEC.read(study.store, result_key(cell.episode), study.identities())
     return encrypt(RESULT_CODEC.encode(result), study.recipients())
-
-
-def first_lease(study: Study, context: RunContext) -> int:
-    """Go on with a wave until its first lease; return the number of owed cells."""
-    owed = len(take_snapshot(study).waves[0].owed_cells)
-    prepare_ray(None)
-    from harness.sweep.ray_actors import Coordinator, SweepOptions
-
-    coordinator = Coordinator(SweepOptions())
-    epoch = context.epochs.open()
-    coordinator.open(context, context.run_identity, epoch, frozenset())
-    cells, over = coordinator.lease("worker", 64, frozenset())
-    coordinator.close()
-    assert cells
-    assert not over
-    return owed
 
 
 def seconds(work: Callable[[], T]) -> tuple[T, float]:

@@ -72,7 +72,7 @@ def write_study(folder: Path) -> dict[str, tuple[str, int]]:
     request = SweepRequest(0, allow_dirty=True)
     manifest = begin_wave(study, request, pinned_image(study.protocol), utc_now)
     attempts = {}
-    cells = cells_of(study.entries(), manifest)[:2]
+    cells = cells_of(study, manifest)[:2]
     kinds = (("pictures", _picture_turn), ("text", _text_turn))
     for cell, (kind, turn) in zip(cells, kinds, strict=True):
         draws = random.Random(1)

@@ -46,7 +46,7 @@ class Mode(StrEnum):
 class Cell:
     """One episode owed: an instance, a model, a replicate. It does not know its arm."""
 
-    episode: str  # digest of what defines the episode
+    episode: str  # its name; in a sweep, only the run's key gives it
     spec: TaskSpec
     instance: str = field(repr=False)
     seed: Seed
@@ -54,6 +54,7 @@ class Cell:
     replicate: int
     mode: Mode = Mode.AGENTIC
     key: str = field(default="", repr=False)  # of what is written of it; with a lease only
+    definition: str = field(default="", repr=False)  # a digest; "" if that is the name
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import PydanticSerializationError
 
-from harness.episode import Cell, Episode, Grade, Turn
+from harness.episode import Episode, Grade, Turn
 from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
@@ -57,6 +57,23 @@ def attempt_key(episode: str, attempt: int) -> str:
 def attempted_episode(key: str) -> str:
     """The 64 digits of the episode that an attempt's key names."""
     return key.removeprefix(ATTEMPTS).partition("-")[0]
+
+
+def finished_names(store: Store) -> Iterator[str]:
+    """Yield the 64 digits of each episode that has a result, in order. Raises StoreError."""
+    for key in store.list(RESULTS):
+        yield key.removeprefix(RESULTS).removesuffix(".age")
+
+
+def attempted_names(store: Store) -> Iterator[str]:
+    """Yield the 64 digits of the episode of each attempt, in order. Raises StoreError."""
+    return map(attempted_episode, store.list(ATTEMPTS))
+
+
+def replied_names(store: Store) -> Iterator[str]:
+    """Yield the 64 digits of the episode of each paid reply, in order. Raises StoreError."""
+    for key in store.list(RESPONSES):
+        yield key.removeprefix(RESPONSES).partition("/")[0]
 
 
 def stored_attempts(store: Store, episode: str) -> Iterator[int]:
@@ -112,9 +129,9 @@ def epoch_folder(recipient: str) -> str:
     return f"{EPOCHS}{hex_of(digest_bytes(recipient.encode()))}/"
 
 
-def worklist_key(recipient: str) -> str:
-    """Key of the cells that a run owes."""
-    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/worklist.age"
+def instances_key(recipient: str) -> str:
+    """Key of the instances that a run works on."""
+    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/instances.age"
 
 
 def grade_key(judge: str, episode: str, look: int | None = None) -> str:
@@ -269,4 +286,3 @@ class EpisodeCodec(Codec[Episode]):
 EPISODE_CODEC = EpisodeCodec()
 GRADE_CODEC: Codec[Grade] = Codec("grade", 1, Grade)
 TRY_CODEC: Codec[Try] = Codec("try", 1, Try)
-CELLS_CODEC: Codec[tuple[Cell, ...]] = Codec("cells", 1, tuple[Cell, ...])

@@ -69,10 +69,20 @@ def recipient_of(identity: str) -> str:
 def derive_identity(identity: str, name: str) -> str:
     """The identity of this name that only an identity's owner can compute, and from which that
     cannot be computed: HKDF with SHA-256 (RFC 5869), as an age secret key."""
-    extracted = hmac.digest(b"dosimeter/derived-identity", identity.encode(), "sha256")
-    derived = hmac.digest(extracted, name.encode() + b"\x01", "sha256")
+    derived = _derive(b"dosimeter/derived-identity", identity, name)
     words = bech32.convertbits(derived, 8, 5) or []  # None only for what is no bytes
     return bech32.bech32_encode("age-secret-key-", words).upper()
+
+
+def derive_key(identity: str, purpose: str) -> bytes:
+    """The 32 bytes for this purpose that only an identity's owner can compute, and from which that
+    cannot be computed: HKDF with SHA-256 (RFC 5869)."""
+    return _derive(b"dosimeter/derived-key", identity, purpose)
+
+
+def _derive(salt: bytes, identity: str, info: str) -> bytes:
+    extracted = hmac.digest(salt, identity.encode(), "sha256")
+    return hmac.digest(extracted, info.encode() + b"\x01", "sha256")
 
 
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:

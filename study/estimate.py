@@ -202,7 +202,7 @@ def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
         return _planned(study.protocol, wave, [model])
     if begun.closed is not None:
         return {}
-    return _count_owed(cell for cell in begun.owed_cells if cell.model == model)
+    return _count_owed(cell for cell in begun.owed_cells() if cell.model == model)
 
 
 def _owed_grades(study: StudySnapshot, wave: int, judge: str) -> Owed:
@@ -278,7 +278,7 @@ def _episode_pilots(
 def _finished_cells(wave: WaveSnapshot, pin: ModelPin) -> list[Cell]:
     wanted = (pin.provider, pin.version)
     models = {m.name for m in wave.manifest.models if (m.provider, m.version) == wanted}
-    cells = [cell for cell in wave.finished_cells if cell.model in models] if models else []
+    cells = [cell for cell in wave.finished_cells() if cell.model in models] if models else []
     return sorted(cells, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
 
 

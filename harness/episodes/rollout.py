@@ -120,7 +120,7 @@ def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProv
 def model_seed(cell: Cell, attempt: int) -> Seed:
     """Return the seed of a model's draws. It reveals nothing of the instance's seed, from which it
     is derived."""
-    return cell.seed.child("model", cell.episode, attempt)
+    return cell.seed.child("model", cell.definition or cell.episode, attempt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from itertools import count
+from itertools import count, islice
 from typing import Protocol
 
 from harness.episode import Cell
@@ -99,6 +99,7 @@ _FOLDERS = {
     CallKind.PILOT: PILOTS,
 }
 _READERS = 8  # threads that read the store
+_BLOCK = 1024  # cells that are read before the first of them is yielded
 _EXTERNAL = "agent_server"  # a failed conversation with one is stored in its attempt only
 
 
@@ -300,6 +301,7 @@ def read_episode_spends(
         usages = read_episode_usages(store, identities_of(cell), cell.episode, model.provider)
         return sum_spend(usages, model.price)
 
-    priced = [cell for cell in cells if cell.model in models and models[cell.model].price]
+    priced = (cell for cell in cells if cell.model in models and models[cell.model].price)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
-        yield from zip(priced, pool.map(spend_on, priced), strict=True)
+        while block := list(islice(priced, _BLOCK)):
+            yield from zip(block, pool.map(spend_on, block), strict=True)

@@ -1,10 +1,12 @@
 from .epochs import Epochs, Heartbeat, Process
 from .governor import Consumption, FailedAttempts, ModelProgress, WaitReason
-from .leases import Progress, SweepOrder, WaveInstance, schedule_cells
+from .leases import Progress, SweepOrder
 from .run_cell import RunContext, close_cell, instance_of, open_budget
+from .schedule import INSTANCES_CODEC, Schedule, WaveInstance, schedule_cells
 from .worker_process import prepare_ray
 
 __all__ = [
+    "INSTANCES_CODEC",
     "Consumption",
     "Epochs",
     "FailedAttempts",
@@ -13,6 +15,7 @@ __all__ = [
     "Process",
     "Progress",
     "RunContext",
+    "Schedule",
     "SweepOrder",
     "WaitReason",
     "WaveInstance",

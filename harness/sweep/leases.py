@@ -1,7 +1,8 @@
-"""The cells that a wave owes, in an order blind to the arms, and leases over those of one run.
+"""Leases over the cells that a wave owes, in the order of its schedule.
 
 Pure bookkeeping; the clock is passed in. A lost lease book is rebuilt from the store, so nothing
-here needs to survive: exactly-once comes from the names of the results, not from leases.
+here needs to survive: exactly-once comes from the names of the results, not from leases. Cells are
+computed when they are leased; only those that are at work or were tried take memory.
 
 Free workers are shared fairly among the models that may run. Failures of a provider hold its models
 back and count against no cell (``governor``).
@@ -12,14 +13,12 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Protocol
 
-from generators.seed import Seed
-from generators.task import TaskSpec
 from harness.episode import Cell, Mode
 from harness.spending import Account, Budget, Spend
 from harness.sweep.governor import (
@@ -36,79 +35,13 @@ from harness.sweep.governor import (
     WaitReason,
     asked_pause,
 )
-from registry.canonical import digest_value
-from registry.ledger import ModelPin, record_body
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WaveInstance:
-    """An instance that a wave runs, without its arm."""
-
-    spec: TaskSpec
-    instance: str = field(repr=False)
-    seed: Seed = field(repr=False)
-    tranche: int = 0
-
-
-def episode_id(
-    study: str, wave: int, instance: str, model: dict[str, Any], replicate: int, mode: Mode
-) -> str:
-    """The digest of what defines an episode; ``model`` is the body of its pin's record.
-    Unguessable, as the instance's id is."""
-    return digest_value(
-        {
-            "study": study,
-            "wave": wave,
-            "instance": instance,
-            "model": model,
-            "replicate": replicate,
-            "mode": str(mode),
-        }
-    )
-
-
-def schedule_cells(
-    study: str,
-    wave: int,
-    subjects: Iterable[WaveInstance],
-    models: Iterable[ModelPin],
-    replicates: Sequence[int],
-    order: Seed,
-    tranches: Sequence[Collection[int]] = (),
-    single_turn: Collection[str] = (),
-) -> tuple[Cell, ...]:
-    """Every cell of the wave, shuffled by a recorded stream, which interleaves the arms.
-
-    ``replicates`` are the runs of each of the models on an instance, and ``tranches`` those that
-    each runs; () is the panel, 0, for all of them. ``single_turn`` names the strata that are given
-    in a single turn.
-    """
-    pins = tuple(models)
-    bodies = [record_body(pin) for pin in pins]
-    runs = list(zip(pins, bodies, replicates, tranches or ((0,),) * len(pins), strict=True))
-    cells = [
-        Cell(
-            episode=episode_id(study, wave, subject.instance, body, replicate, mode),
-            spec=subject.spec,
-            instance=subject.instance,
-            seed=subject.seed,
-            model=pin.name,
-            replicate=replicate,
-            mode=mode,
-        )
-        for subject in subjects
-        for mode in (Mode.SINGLE_TURN if subject.spec.stratum in single_turn else Mode.AGENTIC,)
-        for pin, body, count, pin_tranches in runs
-        if subject.tranche in pin_tranches
-        for replicate in range(count)
-    ]
-    return order.child("schedule", wave).rng().shuffle(cells)
-
-
 # Seconds before a failed cell is tried again, by the number of its own failures so far.
 _BACKOFF = (1.0, 5.0, 20.0)
+_TRIED = 2  # in the book's bytes by number: of a cell that is owed, and no new one
 
 
 class SweepOrder(StrEnum):
@@ -153,13 +86,30 @@ class Progress:
         return tuple(each for each in self.models if each.reason is WaitReason.STOPPED)
 
 
+class NumberedCells(Protocol):
+    """The cells of a run by number, as a ``Schedule`` computes them."""
+
+    @property
+    def ranges(self) -> Mapping[str, range]:
+        """The numbers of the cells of each model; together they are 0 … len - 1."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Cell: ...
+
+    def find(self, name: str) -> int | None:
+        """Return the number of the cell of an episode; None if it is none of the run."""
+        ...
+
+
 class LeaseBook:
     """The owed cells of a run, those at work, and those to be tried again."""
 
     def __init__(
         self,
-        cells: Iterable[Cell],
-        finished: frozenset[str],
+        cells: NumberedCells,
+        finished: bytes | bytearray,
         silence_seconds: float,
         max_failures: int = 3,
         budget: Budget | None = None,
@@ -169,7 +119,8 @@ class LeaseBook:
         probe_seconds: float = PROBE_SECONDS,
         give_up: bool = False,
     ) -> None:
-        """Open the book over the cells that have no result yet, in the order given. A worker loses
+        """Open the book over the cells without a result, each model's in the order of their
+        numbers; ``finished`` has a byte for each cell, 1 if it has one and else 0. A worker loses
         its leases after ``silence_seconds`` without a heartbeat. With a budget, a cell is leased
         only if that pays for it; ``recount`` reads the cost of a cell from the store. Replies of
         single turns of the ``batched`` models were paid for before the run.
@@ -178,21 +129,20 @@ class LeaseBook:
         down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
         failures and refused keys count as failures of the cell.
         """
-        every = tuple(cells)
-        self._cells = {cell.episode: cell for cell in every if cell.episode not in finished}
-        self._owed, self.finished = len(every), len(every) - len(self._cells)
+        self._schedule, self._done = cells, bytearray(finished)
+        self._cells: dict[str, Cell] = {}  # that were tried or set aside, and are owed, by episode
+        self._numbers: dict[str, int] = {}  # theirs
+        self._owed, self.finished = len(cells), len(cells) - self._done.count(0)
         self._silence_seconds, self._max_failures = silence_seconds, max_failures
         self.budget, self.recount = budget, recount
         self._batched, self._give_up = frozenset(batched), give_up
         self._models: dict[str, _ModelCells] = {}
         shared: dict[str, ProviderGate] = {}
-        for cell in self._cells.values():
-            if cell.model not in self._models:
-                key = (providers or {}).get(cell.model, cell.model)
+        for name, numbers in cells.ranges.items():
+            if owed := self._done.count(0, numbers.start, numbers.stop):
+                key = (providers or {}).get(name, name)
                 provider = shared.setdefault(key, ProviderGate(None if give_up else probe_seconds))
-                self._models[cell.model] = _ModelCells(provider)
-            self._models[cell.model].ready.append(cell.episode)
-            self._models[cell.model].owed += 1
+                self._models[name] = _ModelCells(provider, numbers.start, numbers.stop, owed)
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
         self._heartbeats: dict[str, float] = {}  # worker → time of the last
@@ -202,9 +152,9 @@ class LeaseBook:
         self._exhausted = 0
         self._lost = 0  # leases, with their workers
         self._tallies: defaultdict[str, ModelTally] = defaultdict(ModelTally)  # by model
-        for cell in every:
-            self._tallies[cell.model].owed += 1
-            self._tallies[cell.model].finished += cell.episode in finished
+        for name, numbers in cells.ranges.items():
+            owed = self._done.count(0, numbers.start, numbers.stop)
+            self._tallies[name] = ModelTally(len(numbers), len(numbers) - owed)
 
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
@@ -237,9 +187,10 @@ class LeaseBook:
         for name, model in self._models.items():
             if model.stopped:
                 continue
-            if any(map(self._is_waiting, model.ready)):
+            if self._has_ready(model) and not model.over_budget:
                 return False  # its provider admits none for now
-            if name in later and (self.budget is None or self.budget.affords(name)):
+            waits = name in later or any(map(self._is_waiting, model.over_budget))
+            if waits and (self.budget is None or self.budget.affords(name)):
                 return False
         return True
 
@@ -248,7 +199,7 @@ class LeaseBook:
         once: the result is in the store."""
         self.hear(worker, now)
         for outcome in outcomes:
-            cell = self._cells.get(outcome.episode)
+            cell = self._cells.get(outcome.episode) or self._untried(outcome.episode)
             if cell is None:
                 continue
             self._settle(cell, outcome)
@@ -266,7 +217,9 @@ class LeaseBook:
     def adopt(self, worker: str, episodes: Iterable[str]) -> None:
         """Record that a worker has leases on these cells already, of a book before this one."""
         for episode in episodes:
-            if self._is_waiting(episode):
+            known = self._cells.get(episode) or self._untried(episode)
+            if known is not None and self._is_waiting(episode):
+                self._done[self._numbers[episode]] = _TRIED
                 self._pays(episode)
                 self._begin_lease(episode, worker, self._clock)
 
@@ -296,12 +249,12 @@ class LeaseBook:
             owed=self._owed,
             finished=self.finished,
             leased=len(self._leases),
-            waiting=len(self._cells) - len(self._leases),
+            waiting=self._owed - self.finished - self._exhausted - len(self._leases),
             exhausted=self._exhausted,
             lost=self._lost,
             failures=tuple(sorted(classes.items())),
             held=sum(
-                len(model.over_budget) for model in self._models.values() if not model.stopped
+                self._count_held(model) for model in self._models.values() if not model.stopped
             ),
             accounts=() if self.budget is None else self.budget.accounts(),
             models=tuple(map(self._model_progress, sorted(self._tallies))),
@@ -331,11 +284,11 @@ class LeaseBook:
             return WaitReason.OUTAGE, provider.failure, left
         if not provider.admits(self._clock):
             return WaitReason.LIMIT, RATE_LIMIT, 0.0
-        if model.ready:
-            return WaitReason.NOTHING, "", 0.0
         if model.over_budget:
             affords = self.budget is not None and self.budget.affords(name)
             return WaitReason.NOTHING if affords else WaitReason.BUDGET, "", 0.0
+        if self._has_ready(model):
+            return WaitReason.NOTHING, "", 0.0
         ends = (end for end, e in self._later if e in self._cells and self._cells[e].model == name)
         left = max(0.0, min(ends, default=self._clock) - self._clock)
         return WaitReason.PAUSE, provider.failure, left
@@ -356,20 +309,58 @@ class LeaseBook:
         return model.running, model.last_lease
 
     def _next_of(self, model: _ModelCells) -> str | None:
-        """A model's next cell that is within the budget: first of those that were not before."""
+        """A model's next cell that is within the budget: first of those that were not before. If
+        one is not, no other is, but those of a batch that are paid for."""
         queue = model.over_budget
         while queue and not self._is_waiting(queue[0]):
             queue.popleft()
-        if queue and self._pays(queue[0]):
-            return queue.popleft()
-        while model.ready:
-            episode = model.ready.popleft()
-            if not self._is_waiting(episode):
-                continue
+        if queue:
+            if self._pays(queue[0]):
+                return queue.popleft()
+            if self._cells[queue[0]].model not in self._batched:
+                return None
+        while (episode := self._next_ready(model)) is not None:
             if self._pays(episode):
                 return episode
             queue.append(episode)
+            if self._cells[episode].model not in self._batched:
+                return None
         return None
+
+    def _next_ready(self, model: _ModelCells) -> str | None:
+        """A model's next cell that waits for a worker: of those that were tried, else a new one."""
+        while model.ready:
+            episode = model.ready.popleft()
+            if self._is_waiting(episode):
+                return episode
+        number = self._done.find(0, model.first, model.stop)
+        if number < 0:
+            model.first = model.stop
+            return None
+        model.first = number + 1
+        return self._keep(number).episode
+
+    def _has_ready(self, model: _ModelCells) -> bool:
+        fresh = self._done.find(0, model.first, model.stop) >= 0
+        return fresh or any(map(self._is_waiting, model.ready))
+
+    def _count_held(self, model: _ModelCells) -> int:
+        """Count the cells of a model that the budget does not pay for."""
+        if not model.over_budget:
+            return 0
+        fresh = self._done.count(0, model.first, model.stop)
+        return fresh + sum(map(self._is_waiting, (*model.over_budget, *model.ready)))
+
+    def _keep(self, number: int) -> Cell:
+        """Compute a cell, and keep it as long as it is owed."""
+        cell = self._schedule[number]
+        self._cells[cell.episode], self._numbers[cell.episode] = cell, number
+        return cell
+
+    def _untried(self, episode: str) -> Cell | None:
+        """An owed cell that this book has not leased: the book before it did, which was lost."""
+        number = self._schedule.find(episode)
+        return None if number is None or self._done[number] else self._keep(number)
 
     def _is_waiting(self, episode: str) -> bool:
         return episode in self._cells and episode not in self._leases
@@ -404,6 +395,7 @@ class LeaseBook:
     def _remove(self, cell: Cell) -> None:
         """Take a cell that is owed no more out of the book."""
         del self._cells[cell.episode]
+        self._done[self._numbers.pop(cell.episode)] = 1
         self._models[cell.model].owed -= 1
 
     def _requeue(self, episodes: Iterable[str]) -> int:
@@ -463,9 +455,11 @@ class _ModelCells:
     """Cells of one model in a lease book."""
 
     provider: ProviderGate
-    ready: deque[str] = field(default_factory=deque)
+    first: int  # number from which on none was tried
+    stop: int
+    owed: int  # those at work included
+    ready: deque[str] = field(default_factory=deque)  # tried before
     over_budget: deque[str] = field(default_factory=deque)
-    owed: int = 0  # those at work included
     running: int = 0
     last_lease: int = 0  # number of the lease that was granted last
     stopped: bool = False  # its key was refused

@@ -28,12 +28,13 @@ from harness.build_model import provider_key
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError, WorkerKilled, WorkersLost
 from harness.spending import Spend, uses_batches
-from harness.storage import CELLS_CODEC, RESULTS, worklist_key
+from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
 from harness.sweep.leases import LeaseBook, Progress, SweepOrder
 from harness.sweep.metrics import MetricRecorder
 from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
+from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.worker_process import (
     LOG_LEVEL,
     POLL_SECONDS,
@@ -164,10 +165,9 @@ class Coordinator:
 
     def _book(self, context: RunContext) -> LeaseBook:
         store = open_store(context.store)
-        key = worklist_key(context.run_recipient)
-        cells = CELLS_CODEC.read(store, key, (context.run_identity,))
-        prefix = len(RESULTS)
-        finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
+        key = instances_key(context.run_recipient)
+        cells = context.schedule(INSTANCES_CODEC.read(store, key, (context.run_identity,)))
+        finished = cells.marks(finished_names(store))
         budget = open_budget(cells, finished, store, context)
 
         def recount(cell: Cell) -> Spend:
@@ -288,8 +288,8 @@ def run_sweep(
     watch: Callable[[Progress], None],
     waiting: Callable[[str], None] = lambda host: None,
 ) -> Progress:
-    """Run every owed cell of the context's worklist, in a new epoch, and return the final progress.
-    ``waiting`` gets the host of an earlier driver while its heartbeat is watched.
+    """Run every owed cell of a run, in a new epoch, and return the final progress. ``waiting`` gets
+    the host of an earlier driver while its heartbeat is watched.
 
     Dead workers are replaced and their leases passed on. Raises HarnessError if no worker can work
     (no engine, other image), before the first lease for the nodes that a cluster has then;

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from typing import Self
 
 from generators.catalog import INSTALLED, Catalog
 from generators.grading import hidden_inputs
+from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model, read_window
@@ -45,9 +46,16 @@ from harness.spending import (
     read_episode_spends,
     uses_batches,
 )
-from harness.storage import EPISODE_CODEC, attempt_key, result_key
+from harness.storage import (
+    EPISODE_CODEC,
+    attempt_key,
+    attempted_names,
+    replied_names,
+    result_key,
+)
 from harness.sweep.epochs import Epochs
 from harness.sweep.governor import PROVIDER_FAILURES, Consumption, LeaseOutcome
+from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
@@ -89,6 +97,11 @@ class RunContext:
     allow_unknown_price: bool = False
     # Amounts that judges and probes have cost the wave already.
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
+    # Of the schedule, as the manifest records them.
+    schedule_seed: str = ""
+    replicates: tuple[int, ...] = ()
+    tranches: tuple[tuple[int, ...], ...] = ()
+    single_turn: tuple[str, ...] = ()
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -108,6 +121,20 @@ class RunContext:
     def readers_of(self, cell: Cell) -> tuple[str, ...]:
         """The recipients that may read what the run writes of a cell."""
         return (*self.recipients, *map(recipient_of, self.identities_of(cell)))
+
+    def schedule(self, instances: Iterable[WaveInstance]) -> Schedule:
+        """Return the cells of the run on its instances. Needs the run's key."""
+        return schedule_cells(
+            self.study,
+            self.wave,
+            instances,
+            self.models,
+            self.replicates,
+            Seed.from_hex(self.schedule_seed),
+            self.run_identity,
+            self.tranches,
+            self.single_turn,
+        )
 
     @property
     def priced(self) -> dict[str, PricedModel]:
@@ -363,18 +390,22 @@ class _SweepJournal:
 
 
 def open_budget(
-    cells: Iterable[Cell], finished: frozenset[str], store: Store, context: RunContext
+    cells: Schedule, finished: bytes | bytearray, store: Store, context: RunContext
 ) -> Budget | None:
-    """Return the budget of a run, with the cost of its cells so far; None if it has no limits.
-    Raises HarnessError if the limits cannot be enforced, RegistryError."""
+    """Return the budget of a run, with the cost of its cells so far, of which ``finished`` has a
+    byte each, 1 for those with a result; None if the run has no limits. Raises HarnessError if the
+    limits cannot be enforced, RegistryError."""
     if context.limits is None:
         return None
     budget = Budget(context.limits, context.prices, context.allow_unknown_price)
     for model, spent in context.spent_elsewhere:
         budget.charge(model, spent)
-    for cell, spend in read_episode_spends(store, context.identities_of, cells, context.priced):
-        if spend.usd or spend.unknown:
-            budget.settle(cell.model, cell.episode, spend, cell.episode in finished)
+    begun = cells.marks(chain(replied_names(store), attempted_names(store)))
+    for done in (1, 0):
+        own = (cells[n] for n in range(len(cells)) if begun[n] and finished[n] == done)
+        for cell, spend in read_episode_spends(store, context.identities_of, own, context.priced):
+            if spend.usd or spend.unknown:
+                budget.settle(cell.model, cell.episode, spend, bool(done))
     return budget
 
 

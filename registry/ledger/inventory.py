@@ -93,14 +93,16 @@ class InventoryTrees:
         return Inventory(objects.size, objects.root().hex(), results.size, results.root().hex())
 
 
-def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) -> Iterator[str]:
+def run_objects(
+    store: Store, manifest: RunManifest, is_owed: Callable[[str], bool]
+) -> Iterator[str]:
     """The keys of all that is stored for a run, in key order: its episodes' attempts,
-    responses and results, and what lies beside its key. ``episodes`` are digests."""
-    wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
+    responses and results, and what lies beside its key. ``is_owed`` reports if the 64 digits of a
+    name are those of an episode of the run; it is asked in key order."""
     for folder in RUN_FOLDERS:
         start, end = len(folder), len(folder) + 64
         for key in store.list(folder):
-            if key[start:end] in wanted and key[end : end + 1] in _SEPARATORS:
+            if key[end : end + 1] in _SEPARATORS and is_owed(key[start:end]):
                 yield key
     yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
 

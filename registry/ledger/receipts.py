@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 RECEIPTS = "receipts/"
 RUN_FOLDERS = ("attempts/", "responses/", "results/")
 _LINES = 2048  # a receipt
-_IN_MEMORY = 1 << 18  # lines held in memory when receipts are read, about 50 MB
+_IN_MEMORY = 1 << 16  # lines held in memory when receipts are read, about 13 MB
 _DIGEST = 64 + 2  # characters before the key in a line
 _BODY = re.compile(r"(?:[0-9a-f]{64}  (?:attempts|responses|results)/[0-9a-f]{64}[!-~]*\n)*")
 _MAC = "hmac-sha256 "
@@ -129,7 +129,7 @@ class RecordingStore:
 
 
 class ReceiptBook:
-    """The digests that a run's receipts list. Memory holds 2^18 lines; the others lie in
+    """The digests that a run's receipts list. Memory holds 2^16 lines; the others lie in
     ``folder``, in files by the first digits of the episode."""
 
     def __init__(self, folder: Path) -> None:

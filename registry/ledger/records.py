@@ -170,7 +170,7 @@ class RunManifest:
     sandbox: str  # "docker" or "local"
     runtime: str
     replicates: tuple[int, ...]  # runs of each of the models on an instance, in their order
-    schedule_seed: str  # hex; the order in which owed cells are shuffled
+    schedule_seed: str  # hex; the order of the owed cells follows from it
     run_recipient: str  # age public key of the run
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance

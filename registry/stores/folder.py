@@ -7,13 +7,18 @@ import errno
 import fcntl
 import os
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from heapq import merge
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from registry.errors import MissingKey, StoreError
 from registry.stores.base import check_key, check_prefix
 
+_HELD = 1 << 16  # names of one folder that are sorted in memory
 _TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
 _REMEDIES = {
     errno.ENOSPC: "the disk is full: free some space, or move the store",
@@ -183,16 +188,42 @@ class FolderStore:
             elif key.startswith(prefix) or prefix.startswith(key):
                 yield from self._walk(key, prefix)
 
-    def _names(self, folder: str) -> tuple[str, ...]:
+    def _names(self, folder: str) -> Iterator[str]:
         """Return the names in a folder, in key order: a folder sorts as its name and a slash."""
         place = os.path.join(self.path, folder)
         with _explained(place):
             try:
                 with os.scandir(place) as entries:
                     names = (_name(entry) for entry in entries if not entry.name.startswith("."))
-                    return tuple(sorted(names))
+                    return _in_order(names)
             except (FileNotFoundError, NotADirectoryError):
-                return ()
+                return iter(())
+
+
+def _in_order(names: Iterator[str]) -> Iterator[str]:
+    """Sort names, of which a folder may have millions: temporary files hold all but some."""
+    blocks = list[Iterator[str]]()
+    while block := sorted(islice(names, _HELD)):
+        if len(block) < _HELD and not blocks:
+            return iter(block)
+        blocks.append(_lines(_written(block)))
+    return merge(*blocks)
+
+
+def _written(names: list[str]) -> IO[str]:
+    """Return a temporary file of names, a line each, which ``_lines`` closes."""
+    file = tempfile.TemporaryFile(  # noqa: SIM115
+        "w+", encoding="utf-8", errors="surrogateescape", newline="\n"
+    )
+    file.writelines(f"{name}\n" for name in names)
+    file.seek(0)
+    return file
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    with file:
+        for line in file:
+            yield line[:-1]
 
 
 def _name(entry: os.DirEntry[str]) -> str:

@@ -194,7 +194,9 @@ def judge_pin(study: Study, name: str) -> JudgePin:
 def finished_waves(study: Study, wave: int | None = None) -> dict[int, tuple[Cell, ...]]:
     """Return the cells that have a result, by wave: of one wave or of all that were begun."""
     waves = take_snapshot(study).waves.items()
-    return {number: begun.finished_cells for number, begun in waves if wave in (None, number)}
+    return {
+        number: tuple(begun.finished_cells()) for number, begun in waves if wave in (None, number)
+    }
 
 
 def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:

@@ -43,7 +43,7 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
     if closed := wave.closed:
         return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
     try:
-        about = f"{models}: {len(wave.finished_cells)} of {len(wave.cells)} episodes"
+        about = f"{models}: {len(wave.cells) - wave.owed} of {len(wave.cells)} episodes"
         failing = failing_words(wave.manifest.models, stored_failures(wave))
         about = "; failed: ".join([about, *failing[:_SHOWN]])
     except RegistryError:

@@ -41,12 +41,18 @@ def buy_single_turns(study: Study, context: RunContext, begin: Callable[[str], N
     Raises StudyError if a batch cannot be outcomes, HarnessError, RegistryError.
     """
     pins = [pin for pin in context.models if uses_batches(pin)]
-    snapshot = take_snapshot(study).waves[context.wave]
-    owed = [cell for cell in snapshot.owed_cells if cell.mode is Mode.SINGLE_TURN]
-    if not pins or not owed:
+    if not pins:
         return
-    done = frozenset(cell.episode for cell in snapshot.finished_cells)
-    budget = open_budget(snapshot.cells, done, study.store, context)
+    snapshot = take_snapshot(study).waves[context.wave]
+    batched = {pin.name for pin in pins}
+    owed = [
+        cell
+        for cell in snapshot.owed_cells()
+        if cell.model in batched and cell.mode is Mode.SINGLE_TURN
+    ]
+    if not owed:
+        return
+    budget = open_budget(snapshot.cells, snapshot.finished, study.store, context)
     store = RecordingStore(study.store, context.receipts)
     try:
         for pin in pins:

@@ -113,7 +113,7 @@ def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:
     """Return the failures of the last attempts at episodes that a wave owes: of each model up to 50
     are read. Needs the study's key. Raises RegistryError."""
     study, counts, read = wave.study, Counter[tuple[str, str]](), Counter[str]()
-    for cell in wave.owed_cells:
+    for cell in wave.owed_cells():
         attempts = study.attempts[hex_of(cell.episode)]
         if not attempts or read[cell.model] >= _MOST_READ:
             continue

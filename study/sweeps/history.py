@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from analysis.plan import WaveHistory, control_models
-from harness.storage import hex_of
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Plan, Release
 from registry.result_row import Arm
@@ -76,10 +75,7 @@ def count_stored(study: StudySnapshot) -> tuple[tuple[int, int], ...]:
     """Return each wave that was begun and is not closed, with the number of its episodes that have
     a stored attempt. Needs the study's key."""
     return tuple(
-        (
-            number,
-            sum(study.attempts[hex_of(cell.episode)] > 0 for cell in study.waves[number].cells),
-        )
+        (number, study.waves[number].cells.marks(study.attempts).count(1))
         for number in unclosed_waves(study.ledger.entries())
     )
 

@@ -215,7 +215,7 @@ def _episode_spends(study: Study, wave: int, budget: Budget) -> Iterator[tuple[P
         return
     pricing = price_pins(study, manifest.models, allow_unknown=True)
     models = {model.name: model for model in pricing.models if budget.limits_of(model)}
-    cells, keys = cells_of(study.entries(), manifest), study.identities()
+    cells, keys = cells_of(study, manifest), study.identities()
     for cell, spend in read_episode_spends(study.store, lambda _: keys, cells, models):
         yield models[cell.model], spend
 

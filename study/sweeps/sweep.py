@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -15,8 +15,15 @@ from harness.episode import Cell, Mode
 from harness.episodes import RESULT_CODEC
 from harness.errors import HarnessError
 from harness.spending import CallKind, PricedModel, Spend
-from harness.storage import CELLS_CODEC, RESULTS, result_key, run_key_key, worklist_key
-from harness.sweep import Progress, RunContext, close_cell, prepare_ray
+from harness.storage import RESULTS, finished_names, instances_key, run_key_key
+from harness.sweep import (
+    INSTANCES_CODEC,
+    Progress,
+    RunContext,
+    Schedule,
+    close_cell,
+    prepare_ray,
+)
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger import (
@@ -56,10 +63,11 @@ from study.workspace import (
     closed_wave,
     entropy_of,
     grading_digest,
+    instances_of,
     manifest_of,
     pinned_image,
     registration_of,
-    take_snapshot,
+    run_identity_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -146,9 +154,7 @@ def sweep_wave(
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
         context = context_of(study, manifest, image, request.parallel, pricing, spent)
-        begun = take_snapshot(study).waves[wave]
-        owed = len(begun.owed_cells)
-        logger.info("wave %d: %d of %d episodes owed", wave, owed, len(begun.cells))
+        cells, owed = count_owed(study, manifest)
         progress = None
         if owed:
             buy_single_turns(study, context, begin)
@@ -162,8 +168,17 @@ def sweep_wave(
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
-        closed = close_wave(study, context, manifest, begun.cells, now, closing)
+        closed = close_wave(study, context, manifest, cells, now, closing)
         return SweepOutcome(closed, progress)
+
+
+def count_owed(study: Study, manifest: RunManifest) -> tuple[Schedule, int]:
+    """Return the cells of a wave that was begun, and how many are owed. Needs the study's key.
+    Raises RegistryError."""
+    cells = cells_of(study, manifest)
+    owed = cells.marks(finished_names(study.store)).count(0)
+    logger.info("wave %d: %d of %d episodes owed", manifest.wave, owed, len(cells))
+    return cells, owed
 
 
 def begin_wave(
@@ -245,7 +260,7 @@ def _new_manifest(
     provenance: Provenance,
     prices: str,
 ) -> RunManifest:
-    """Return a new manifest, after storing its run key and worklist: both are sealed, so a crash
+    """Return a new manifest, after storing its run key and instances: both are sealed, so a crash
     before the record is in the ledger reveals nothing."""
     protocol, wave = study.protocol, request.wave
     identity, recipient = new_identity()
@@ -270,9 +285,9 @@ def _new_manifest(
         agent_rules=rules_digest(),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
-    worklist = CELLS_CODEC.encode(cells_of(study.entries(), manifest))
+    instances = instances_of(study.entries(), manifest)
     readers = (*study.recipients(), recipient)
-    study.store.put(worklist_key(recipient), encrypt(worklist, readers))
+    INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, readers)
     return manifest
 
 
@@ -328,8 +343,7 @@ def context_of(
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> RunContext:
     """Return the context that a run's workers need. Needs the study's key, to decrypt the run's."""
-    sealed_key = study.store.get(manifest.run_key)
-    identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
+    identity = run_identity_of(study, manifest)
     return RunContext(
         study=manifest.study,
         run=digest_value(record_body(manifest)),
@@ -356,6 +370,10 @@ def context_of(
         limits=pricing.limits,
         allow_unknown_price=pricing.allow_unknown,
         spent_elsewhere=spent_elsewhere,
+        schedule_seed=manifest.schedule_seed,
+        replicates=manifest.replicates,
+        tranches=manifest.tranches,
+        single_turn=manifest.single_turn,
     )
 
 
@@ -388,7 +406,7 @@ def close_wave(
     study: Study,
     context: RunContext,
     manifest: RunManifest,
-    cells: Sequence[Cell],
+    cells: Schedule,
     now: Callable[[], str],
     watch: Watch = lambda what, done, of: None,
 ) -> WaveClosed:
@@ -409,7 +427,7 @@ def close_wave(
             if result.status is Status.MISSING:
                 missing.append(key)
 
-    objects = run_objects(store, manifest, [cell.episode for cell in cells])
+    objects = run_objects(store, manifest, lambda name: cells.find(name) is not None)
     with read_receipts(
         store, context.receipts, lambda done, of: watch("closing: reading receipts", done, of)
     ) as receipts:
@@ -440,13 +458,14 @@ def close_wave(
     return closed
 
 
-def _close_owed(study: Study, context: RunContext, cells: Sequence[Cell], watch: Watch) -> None:
+def _close_owed(study: Study, context: RunContext, cells: Schedule, watch: Watch) -> None:
     """Record as missing each cell without a result. Raises HarnessError if one was never tried."""
-    stored = frozenset(study.store.list(RESULTS))
-    owed = [cell for cell in cells if result_key(cell.episode) not in stored]
+    finished = cells.marks(finished_names(study.store))
+    owed = finished.count(0)
 
     def close(cell: Cell) -> None:
         close_cell(cell, study.store, context, study.protocol.catalog)
 
-    for done, _ in enumerate(parallel_map(study.store, close, owed), 1):
-        watch("closing: recording missing episodes", done, len(owed))
+    closing = parallel_map(study.store, close, cells.unmarked(finished))
+    for done, _ in enumerate(closing, 1):
+        watch("closing: recording missing episodes", done, owed)

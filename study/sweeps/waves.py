@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.storage import hex_of
+from harness.storage import attempted_names
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Plan, WaveClosed
 from study.errors import StudyError
@@ -144,9 +144,9 @@ def close_wave_now(
     if manifest is None:
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
     with exclusive(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
-        snapshot = take_snapshot(study)
-        begun = snapshot.waves[wave]
-        untried = sum(not snapshot.attempts[hex_of(cell.episode)] for cell in begun.owed_cells)
+        begun = take_snapshot(study).waves[wave]
+        tried = begun.cells.marks(attempted_names(study.store))
+        untried = sum(not any(marks) for marks in zip(begun.finished, tried, strict=True))
         if untried:
             raise StudyError(
                 f"wave {wave}: {untried} of {len(begun.cells)} episodes were never tried, "

@@ -36,7 +36,9 @@ from .snapshot import (
     cells_of,
     closed_wave,
     closing_manifest,
+    instances_of,
     manifest_of,
+    run_identity_of,
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study, open_study
@@ -69,6 +71,7 @@ __all__ = [
     "find_registration",
     "grading_digest",
     "init_study",
+    "instances_of",
     "is_address",
     "is_name",
     "is_study",
@@ -80,6 +83,7 @@ __all__ = [
     "prices_text",
     "register_plan",
     "registration_of",
+    "run_identity_of",
     "stand_in",
     "study_name",
     "study_text",

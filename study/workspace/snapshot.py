@@ -4,8 +4,9 @@ have them: manifests, cells, finished episodes."""
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,16 +15,17 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.episodes import RESULT_CODEC, EpisodeResult
-from harness.storage import ATTEMPTS, RESULTS, attempted_episode, result_key
-from harness.sweep import WaveInstance, schedule_cells
+from harness.storage import attempted_names, finished_names, result_key
+from harness.sweep import Schedule, WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
-from registry.sealing import DrawnInstance
+from registry.sealing import DrawnInstance, decrypt
 from registry.stores import parallel_map
 from study.workspace.study import Study
 from study.workspace.tables import WaveTable
 
 logger = logging.getLogger(__name__)
+_HEX = re.compile(r"[0-9a-f]{64}")
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -80,15 +82,24 @@ class StudySnapshot(Study):
         """The closed waves in order."""
         return tuple(wave for wave in self.waves.values() if wave.closed is not None)
 
-    @cached_property
-    def result_keys(self) -> frozenset[str]:
-        """The store keys of all results."""
-        return frozenset(self.store.list(RESULTS))
+    def finished_names(self) -> Iterator[str]:
+        """Yield the 64 digits of each episode that has a result, in order."""
+        names = self._finished_names
+        return (names[at : at + 32].hex() for at in range(0, len(names), 32))
 
     @cached_property
     def attempts(self) -> Counter[str]:
-        """The number of stored attempts by episode, 64 hexadecimal digits."""
-        return Counter(map(attempted_episode, self.store.list(ATTEMPTS)))
+        """The number of stored attempts by episode, 64 hexadecimal digits, in their order."""
+        return Counter(attempted_names(self.store))
+
+    @cached_property
+    def _finished_names(self) -> bytearray:
+        """The names of all episodes that have a result, 32 bytes each."""
+        names = bytearray()
+        for name in finished_names(self.store):
+            if _HEX.fullmatch(name):
+                names += bytes.fromhex(name)
+        return names
 
     @cached_property
     def _identities(self) -> tuple[str, ...]:
@@ -120,21 +131,27 @@ class WaveSnapshot:
         return closing_manifest(self.study.ledger, self.closed)
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> Schedule:
         """Every cell, in the order of the schedule."""
-        return cells_of(self.study.entries(), self.manifest)
+        return cells_of(self.study, self.manifest)
 
     @cached_property
-    def finished_cells(self) -> tuple[Cell, ...]:
-        """The cells that have a result, in the order of the schedule."""
-        stored = self.study.result_keys
-        return tuple(cell for cell in self.cells if result_key(cell.episode) in stored)
+    def finished(self) -> bytearray:
+        """A byte for each cell, 1 if it has a result."""
+        return self.cells.marks(self.study.finished_names())
 
-    @cached_property
-    def owed_cells(self) -> tuple[Cell, ...]:
-        """The cells that have no result yet, in the order of the schedule."""
-        stored = self.study.result_keys
-        return tuple(cell for cell in self.cells if result_key(cell.episode) not in stored)
+    @property
+    def owed(self) -> int:
+        """Number of cells that have no result yet."""
+        return self.finished.count(0)
+
+    def finished_cells(self) -> Iterator[Cell]:
+        """Yield the cells that have a result, in the order of the schedule."""
+        return (self.cells[n] for n in range(len(self.cells)) if self.finished[n])
+
+    def owed_cells(self) -> Iterator[Cell]:
+        """Yield the cells that have no result yet, in the order of the schedule."""
+        return self.cells.unmarked(self.finished)
 
     @cached_property
     def results(self) -> Mapping[str, EpisodeResult]:
@@ -147,7 +164,7 @@ class WaveSnapshot:
             table = WaveTable(self.study, self.closed)
             rows = table.results(lambda done, of: self.study.watch(what, done, of))
             return {result.episode: result for result in rows}
-        keys = sorted(result_key(cell.episode) for cell in self.finished_cells)
+        keys = sorted(result_key(cell.episode) for cell in self.finished_cells())
         logger.info("wave %d: reading %d results", self.number, len(keys))
         store, identities = self.study.store, self.study.identities()
         results = parallel_map(store, lambda key: RESULT_CODEC.read(store, key, identities), keys)
@@ -191,9 +208,35 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
     )
 
 
-def cells_of(entries: Iterable[DrawnInstance], manifest: RunManifest) -> tuple[Cell, ...]:
-    """Return every cell of a wave in the order of its schedule, for the entries of the draw."""
-    subjects = (
+def run_identity_of(study: Study, manifest: RunManifest) -> str:
+    """Return the key of a run. Needs the study's key. Raises RegistryError."""
+    sealed = study.store.get(manifest.run_key)
+    return decrypt(sealed, study.identities(), manifest.run_key).decode()
+
+
+def cells_of(study: Study, manifest: RunManifest) -> Schedule:
+    """Return every cell of a wave in the order of its schedule. Needs the study's key. Raises
+    RegistryError."""
+    return schedule_cells(
+        manifest.study,
+        manifest.wave,
+        instances_of(study.entries(), manifest),
+        manifest.models,
+        manifest.replicates,
+        Seed.from_hex(manifest.schedule_seed),
+        run_identity_of(study, manifest),
+        manifest.tranches,
+        manifest.single_turn,
+    )
+
+
+def instances_of(
+    entries: Iterable[DrawnInstance], manifest: RunManifest
+) -> tuple[WaveInstance, ...]:
+    """Return the instances that a wave runs, without their arms, in an order that does not reveal
+    them."""
+    tranches = {0} if not manifest.tranches else {n for each in manifest.tranches for n in each}
+    instances = (
         WaveInstance(
             TaskSpec(entry.family, entry.version, entry.difficulty, ()),
             entry.instance,
@@ -201,14 +244,6 @@ def cells_of(entries: Iterable[DrawnInstance], manifest: RunManifest) -> tuple[C
             entry.tranche,
         )
         for entry in entries
+        if entry.tranche in tranches
     )
-    return schedule_cells(
-        manifest.study,
-        manifest.wave,
-        subjects,
-        manifest.models,
-        manifest.replicates,
-        Seed.from_hex(manifest.schedule_seed),
-        manifest.tranches,
-        manifest.single_turn,
-    )
+    return tuple(sorted(instances, key=lambda each: each.instance))

@@ -25,8 +25,9 @@ from harness.models.providers.retry import RETRIED, RETRIED_ONCE
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
-from harness.sweep.leases import LeaseBook, WaveInstance, schedule_cells
+from harness.sweep.leases import LeaseBook
 from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
+from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
@@ -35,6 +36,7 @@ from tests.conformance.agents import explore, solve
 from tests.conformance.clients import BY_NAME, ENVIRONMENT, Client
 from tests.conformance.faults import Schedule
 from tests.conformance.server import serving
+from tests.harness.listed_cells import ListedCells
 
 ROOT = Seed(hashlib.sha256(b"conformance episodes").digest())
 TASKS = (("compute_average", "easy"), ("count_circles", "easy"))
@@ -136,7 +138,7 @@ def _run_all(
     models = {pin.name: build_model(pin, ENVIRONMENT)}
     bench = Workbench(context, open_store(store), models, FoldersInMemory())
     plain = ModelPin(pin.name, pin.provider, pin.version, ())
-    for cell in schedule_cells("s", 0, list(_subjects(count)), [plain], [1], ROOT):
+    for cell in schedule_cells("s", 0, _subjects(count), [plain], [1], ROOT, ROOT.hex):
         before = schedule.drawn_for(client.version)
         result, failures = _run(cell, bench)
         met = schedule.drawn_for(client.version) - before
@@ -157,7 +159,7 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
     """Bring a cell to its end, as a coordinator and a worker do, without the pauses between
     attempts but the one that the server asked for. Return the result and the error classes of the
     attempts that failed."""
-    book = LeaseBook([cell], frozenset(), silence_seconds=1e9)
+    book = LeaseBook(ListedCells([cell]), bytes(1), silence_seconds=1e9)
     now = 0.0
     failed: list[str] = []
     while not book.progress().done:

@@ -6,9 +6,8 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import build_model
-from harness.episode import Cell
-from harness.sweep.leases import WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
@@ -31,13 +30,13 @@ def pin_at(url: str) -> ModelPin:
     return ModelPin(NAME, "openai", "asked", tuple(settings.items()))
 
 
-def cells(url: str, count: int = COUNT) -> tuple[Cell, ...]:
+def cells(url: str, count: int = COUNT) -> Schedule:
     spec = TaskSpec("compute_average", "3", "easy", ())
     root = Seed(bytes(32))
     seeds = [root.child("cell", number) for number in range(count)]
     made = INSTALLED.family(spec.family)
     subjects = [WaveInstance(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
-    return schedule_cells("s", 0, subjects, [pin_at(url)], [1], root)
+    return schedule_cells("s", 0, subjects, [pin_at(url)], [1], root, root.hex)
 
 
 def bench(url: str, folder: str, study: str, identity: str) -> Workbench:

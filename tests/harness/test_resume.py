@@ -34,6 +34,7 @@ from registry.result_row import Arm, Status
 from registry.sealing import decrypt, new_identity
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
+from tests.harness.listed_cells import ListedCells
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
 
@@ -185,7 +186,7 @@ def test_a_result_that_a_crash_left_out_is_made_from_the_stored_attempt(tmp_path
 
 def sweep(cell: Cell, bench: Workbench, give_up: bool = False) -> Progress:
     """What a coordinator and a worker do with one cell, on a clock that jumps over pauses."""
-    book = LeaseBook([cell], frozenset(), 60.0, max_failures=3, give_up=give_up)
+    book = LeaseBook(ListedCells([cell]), bytes(1), 60.0, max_failures=3, give_up=give_up)
     now = 0.0
     while not book.progress().done:
         for leased in book.lease("w", 1, now):

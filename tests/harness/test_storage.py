@@ -21,7 +21,8 @@ from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from harness.models.token_logprobs import Membership
 from harness.probing import PROBE_CODEC, TEXT_PROBE_CODEC, Probe, TextProbe
 from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
-from harness.storage import CELLS_CODEC, EPISODE_CODEC, GRADE_CODEC
+from harness.storage import EPISODE_CODEC, GRADE_CODEC
+from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.sealing import encrypt, new_identity
@@ -47,6 +48,7 @@ EPISODE = Episode(
 )  # fmt: skip
 SPEC = TaskSpec("f", "1", "easy", (("n", 3), ("share", 0.25), ("mode", "L")))
 CELL = Cell("sha256:e", SPEC, "sha256:i", Seed(bytes(range(32))), "m", 1)
+INSTANCES = (WaveInstance(SPEC, "sha256:i", Seed(bytes(range(32))), 2),)
 GRADE = Grade(
     "sha256:e", "deterministic", GradeStatus.GRADED, ("a/0", "b/0"), (True, None), (False, None),
     0.5, (("SR", 0.5), ("DH", None)),
@@ -61,7 +63,7 @@ KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]
     "paid-call": (PaidCall(CHARGE, REPLY), PAID_CALL_CODEC.encode, PAID_CALL_CODEC.decode),
     "probe": (PROBE, PROBE_CODEC.encode, PROBE_CODEC.decode),
     "text-probe": (TEXT_PROBE, TEXT_PROBE_CODEC.encode, TEXT_PROBE_CODEC.decode),
-    "cells": ((CELL, CELL), CELLS_CODEC.encode, CELLS_CODEC.decode),
+    "wave-instances": (INSTANCES, INSTANCES_CODEC.encode, INSTANCES_CODEC.decode),
     "result": (RESULT, RESULT_CODEC.encode, RESULT_CODEC.decode),
 }
 
@@ -155,11 +157,11 @@ def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
 
 
 def test_a_refusal_never_quotes_the_secret_that_it_refuses() -> None:
-    data = CELLS_CODEC.encode((CELL,))
+    data = INSTANCES_CODEC.encode(INSTANCES)
     secret = json.loads(data)["body"][0]["seed"]["value"]
     broken = data.replace(secret.encode(), secret[:-6].encode())
     with pytest.raises(BrokenPromise) as refused:
-        CELLS_CODEC.decode(broken)
+        INSTANCES_CODEC.decode(broken)
     assert secret[:8] not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__

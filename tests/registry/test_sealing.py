@@ -26,6 +26,7 @@ from registry.sealing import (
     decrypt,
     decrypt_lines,
     derive_identity,
+    derive_key,
     encrypt,
     new_identity,
     open_entries,
@@ -72,6 +73,8 @@ def test_derived_keys_are_hkdf_and_bech32() -> None:
     _, words = bech32.bech32_decode(derive_identity(IDENTITY, "sha256:aa").lower())
     assert words is not None
     assert bytes(bech32.convertbits(words, 5, 8, False) or []) == derived
+    plain = HKDF(SHA256(), 32, b"dosimeter/derived-key", b"names").derive(IDENTITY.encode())
+    assert derive_key(IDENTITY, "names") == plain
 
 
 def test_a_wrong_key_is_told_from_tampering() -> None:

@@ -89,7 +89,7 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         run_key=f"{folder}/key.age",
         provenance=PROVENANCE,
     )
-    for name in ("key", "worklist"):
+    for name in ("key", "instances"):
         store.put(f"{folder}/{name}.age", encrypt(name.encode(), [RECIPIENT]))
     ledger.append(manifest, NOW)
     return manifest
@@ -105,7 +105,7 @@ def close_wave(
             f"results/{episode}.age",
         ):
             store.put(key, encrypt(key.encode(), [RECIPIENT]))
-    made = write_inventory(store, run_objects(store, manifest, episodes))
+    made = write_inventory(store, run_objects(store, manifest, frozenset(episodes).__contains__))
     closed = WaveClosed(
         wave=manifest.wave,
         manifest=record_digest(manifest),
@@ -147,7 +147,7 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert found.holds
     assert found.unchecked == ()
     assert found.head == head
-    # a wave: its key and worklist, and three objects for each of three episodes; and its list
+    # a wave: its key and instances, and three objects for each of three episodes; and its list
     assert dict(found.counts) == {
         "ledger records": 6,
         "sealed sets": 1,
@@ -305,7 +305,7 @@ def _one(folder: Path, pattern: str) -> Path:
 OBJECTS = [
     "sealed/*.age",
     "runs/*/key.age",
-    "runs/*/worklist.age",
+    "runs/*/instances.age",
     "responses/*/0000-0000.age",
     "attempts/*-0000.age",
     "results/*.age",
@@ -603,7 +603,7 @@ def test_an_inventory_written_again_is_the_same() -> None:
     before = list(store.list())
     manifest = Ledger(store).find("run-manifest")[0].record
     again = write_inventory(
-        store, run_objects(store, manifest, [f"sha256:{e}" for e in EPISODES[:3]])
+        store, run_objects(store, manifest, frozenset(EPISODES[:3]).__contains__)
     )
     assert list(store.list()) == before
     assert again.objects_root == Ledger(store).find("wave-closed")[0].record.objects_root

@@ -81,7 +81,7 @@ def run_wave(
     """Run a wave as a sweep does, without Ray: each episode in this process."""
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, now)
-    cells = cells_of(study.entries(), manifest)
+    cells = cells_of(study, manifest)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
     with ThreadPoolExecutor(parallel) as pool:

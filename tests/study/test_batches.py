@@ -133,7 +133,8 @@ def in_this_process(
 ) -> Progress:
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)
-    book = LeaseBook(take_snapshot(study).waves[0].owed_cells, frozenset(), 60.0, max_failures=1)
+    wave = take_snapshot(study).waves[0]
+    book = LeaseBook(wave.cells, wave.finished, 60.0, max_failures=1)
     while cells := book.lease("worker", 4, 0.0):
         book.report("worker", [run_cell(cell, bench, utc_now) for cell in cells], 0.0)
     bench.close()

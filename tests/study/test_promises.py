@@ -80,14 +80,14 @@ def begin(
 def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> None:
     """What workers do, without Ray."""
     bench = Workbench.open(context_of(study, manifest, PinnedImage("", NO_IMAGE), 1))
-    for cell in cells_of(study.entries(), manifest)[:count]:
+    for cell in cells_of(study, manifest)[:count]:
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
 
 
 def close(study: Study, manifest: RunManifest, now: Callable[[], str] = lambda: NOW) -> object:
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1)
-    return close_wave(study, context, manifest, cells_of(study.entries(), manifest), now)
+    return close_wave(study, context, manifest, cells_of(study, manifest), now)
 
 
 def kinds(study: Study) -> list[str]:

@@ -179,13 +179,13 @@ def test_a_study_from_seed_to_report_tells_nothing_of_its_private_arm(
     assert not list((rooms / "tmp").glob("dosimeter-*")), "no work folder outlives its episode"
 
 
-def test_a_lost_worklist_is_one_clear_error(study: Study, rooms: Path) -> None:
+def test_a_lost_list_of_instances_is_one_clear_error(study: Study, rooms: Path) -> None:
     manifest = begin(study)
     folder = study.folder / "store" / manifest.run_key.rpartition("/")[0]
-    (folder / "worklist.age").unlink()
+    (folder / "instances.age").unlink()
     process = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
-    assert b"worklist.age" in err
+    assert b"instances.age" in err
     said = [line for line in err.splitlines() if not line.startswith(b"note: ")]
     assert len(said) == 1, err

@@ -26,6 +26,7 @@ from harness.spending.prices import Price
 from harness.sweep.governor import LeaseOutcome, WaitReason
 from harness.sweep.leases import LeaseBook
 from registry.ledger.records import ModelPin
+from tests.harness.listed_cells import ListedCells
 
 PRICE = Price(
     "them", "m", Decimal(1), Decimal("0.1"), Decimal(1), Decimal(10), "2026-11-01", "them"
@@ -45,12 +46,12 @@ def budget(limit: int, model: PricedModel, reserve: str = "seen") -> Budget:
 
 def book(count: int, kept: Budget, *others: str) -> LeaseBook:
     models = ("m", *others)
-    cells = [
+    cells = ListedCells(
         Cell(f"{name}{n}", SPEC, "i", Seed(bytes(32)), name, 0)
         for n in range(count)
         for name in models
-    ]
-    return LeaseBook(cells, frozenset(), 1e9, 3, kept, lambda cell: Spend())
+    )
+    return LeaseBook(cells, bytes(len(cells)), 1e9, 3, kept, lambda cell: Spend())
 
 
 def test_a_spend_is_the_sum_of_all_replies_of_all_attempts() -> None:

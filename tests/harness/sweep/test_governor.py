@@ -20,6 +20,7 @@ from harness.models.providers.retry import pause, try_again
 from harness.sweep.governor import LeaseOutcome, WaitReason
 from harness.sweep.leases import LeaseBook
 from registry.ledger import ModelPin
+from tests.harness.listed_cells import ListedCells
 
 HOUR, SLOTS = 3600, 6
 SPEC = TaskSpec("count_circles", "1", "easy", ())
@@ -36,8 +37,8 @@ def cells(*models: str, each: int) -> list[Cell]:
 
 def book(*models: str, each: int = 400, shared: bool = False, failures: int = 3) -> LeaseBook:
     keys = dict.fromkeys(models, "one") if shared else {}
-    owed = cells(*models, each=each)
-    return LeaseBook(owed, frozenset(), 60.0, failures, providers=keys)
+    owed = ListedCells(cells(*models, each=each))
+    return LeaseBook(owed, bytes(len(owed)), 60.0, failures, providers=keys)
 
 
 def done(cell: Cell) -> LeaseOutcome:
@@ -257,8 +258,8 @@ def test_an_attempt_that_lost_paid_turns_counts() -> None:
 
 
 def test_to_give_up_failures_of_the_provider_count() -> None:
-    owed = cells("dead", "revoked", each=4)
-    kept = LeaseBook(owed, frozenset(), 60.0, 3, give_up=True)
+    owed = ListedCells(cells("dead", "revoked", each=4))
+    kept = LeaseBook(owed, bytes(8), 60.0, 3, give_up=True)
     kinds = {"dead": "connection", "revoked": "auth"}
     leased = work(kept, lambda cell, now: failed(cell, kinds[cell.model]), 200)
     assert len(leased) == 3 * 8

@@ -15,6 +15,7 @@ from harness.model import Usage
 from harness.spending import Price, PricedModel
 from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
 from harness.sweep.leases import LeaseBook
+from tests.harness.listed_cells import ListedCells
 
 SPEC = TaskSpec("count_circles", "1", "easy", ())
 
@@ -23,8 +24,9 @@ def cell(name: str) -> Cell:
     return Cell(name, SPEC, f"instance-{name}", Seed(bytes(32)), "model", 0)
 
 
-def book(count: int, finished: frozenset[str] = frozenset(), failures: int = 3) -> LeaseBook:
-    return LeaseBook([cell(f"e{n}") for n in range(count)], finished, 60.0, failures)
+def book(count: int, finished: bytes | None = None, failures: int = 3) -> LeaseBook:
+    cells = ListedCells(cell(f"e{n}") for n in range(count))
+    return LeaseBook(cells, bytes(count) if finished is None else finished, 60.0, failures)
 
 
 def names(cells: tuple[Cell, ...]) -> list[str]:
@@ -32,7 +34,7 @@ def names(cells: tuple[Cell, ...]) -> list[str]:
 
 
 def test_finished_cells_are_not_owed_again() -> None:
-    kept = book(4, frozenset({"e1", "e3"}))
+    kept = book(4, bytes([0, 1, 0, 1]))
     assert names(kept.lease("w", 10, 0.0)) == ["e0", "e2"]
     assert kept.progress().finished == 2
     assert kept.progress().owed == 4
@@ -68,9 +70,11 @@ def test_a_cell_whose_worker_is_killed_three_times_is_given_up() -> None:
 
 
 def test_a_book_goes_on_with_leases_of_the_one_before_it() -> None:
-    kept = book(3, frozenset({"e1"}))
-    kept.adopt("a", ["e0", "e1"])
+    kept = book(4, bytes([0, 1, 0, 0]))
+    kept.adopt("a", ["e0", "e1", "e3"])
     assert names(kept.lease("b", 3, 1.0)) == ["e2"]
+    kept.report("a", [LeaseOutcome("e3", finished=False, error_class="sandbox:lost")], 2.0)
+    assert kept.lease("b", 3, 2.0, frozenset({"e2"})) == (), "e3 waits before its next attempt"
     kept.report("a", [LeaseOutcome("e0", finished=True)], 2.0)
     assert (kept.progress().finished, kept.progress().leased) == (2, 1)
 
@@ -97,6 +101,32 @@ def test_a_lease_whose_answer_went_lost_is_handed_out_again() -> None:
     kept = book(2)
     kept.lease("a", 1, 0.0)  # the answer never arrives: the worker holds nothing
     assert names(kept.lease("a", 2, 1.0, holding=frozenset())) == ["e0", "e1"]
+
+
+def test_an_outcome_of_a_lease_of_a_lost_book_counts_once() -> None:
+    kept = book(3)
+    outcomes = [LeaseOutcome("e1", True), LeaseOutcome("e2", False, "sandbox:lost")]
+    kept.report("a", [*outcomes, LeaseOutcome("of another run", True)], 0.0)
+    kept.report("a", outcomes, 1.0)
+    assert kept.progress().finished == 1
+    assert names(kept.lease("b", 9, 1.0)) == ["e0", "e2"]
+
+
+def test_cells_are_computed_when_they_are_leased() -> None:
+    class Watched(ListedCells):
+        computed = 0
+
+        def __getitem__(self, number: int) -> Cell:
+            self.computed += 1
+            return super().__getitem__(number)
+
+    cells = Watched(cell(f"e{n}") for n in range(50))
+    kept = LeaseBook(cells, bytes([1] * 10 + [0] * 40), 60.0)
+    assert (kept.progress().owed, kept.progress().waiting, cells.computed) == (50, 40, 0)
+    first = names(kept.lease("a", 3, 0.0))
+    kept.report("a", [LeaseOutcome(each, True) for each in first], 1.0)
+    assert (first, cells.computed) == (["e10", "e11", "e12"], 3)
+    assert (kept.progress().finished, kept.progress().waiting) == (13, 37)
 
 
 def test_a_failed_cell_waits_and_is_tried_three_times_in_all() -> None:
@@ -157,7 +187,7 @@ def of(model: str, name: str) -> Cell:
 
 def test_progress_of_each_model_counts_cells_failures_and_consumption() -> None:
     cells = [*(of("one", f"a{n}") for n in range(4)), of("two", "b0"), of("three", "c0")]
-    kept = LeaseBook(cells, frozenset({"a0", "c0"}), 60.0, max_failures=2)
+    kept = LeaseBook(ListedCells(cells), bytes([1, 0, 0, 0, 0, 1]), 60.0, max_failures=2)
     used = Consumption.of([Usage(100, 10), Usage(None, 5)], None)
     for now in (0.0, 100.0):  # a1 fails twice and is given up, the others are finished
         leased = kept.lease("w", 9, now)

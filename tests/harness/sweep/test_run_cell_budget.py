@@ -68,9 +68,9 @@ class Seller:
 def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[Decimal]) -> Progress:
     """A coordinator and a worker with two cells at a time, on a clock that jumps over pauses."""
     cells, context = paid_cells.cells(url, CELLS), bench.context
-    budget = open_budget(cells, frozenset(), bench.store, context)
+    budget = open_budget(cells, bytes(CELLS), bench.store, context)
     book = LeaseBook(
-        cells, frozenset(), 1e9, 3, budget,
+        cells, bytes(CELLS), 1e9, 3, budget,
         lambda cell: count_spend(cell, bench.store, context),
     )  # fmt: skip
     for now in itertools.count():

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from registry.errors import MissingKey, StoreError
+from registry.stores import folder as folder_module
 from registry.stores import open_store
 from registry.stores.folder import FolderStore
 
@@ -29,6 +30,20 @@ print("ready", flush=True)
 for number in count():
     store.put(f"{sys.argv[2]}/{number:06d}", bytes([number % 256]) * 300_000)
 """
+
+
+def test_a_folder_of_many_names_is_listed_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "_HELD", 4)
+    store = FolderStore(tmp_path, durable=False)
+    names = sorted(f"a/{n * 37 % 101}" + "/b" * (n % 3 == 0) for n in range(41))
+    for name in names:
+        store.put(name, b"")
+    assert list(store.list()) == names
+    assert list(store.list("a/9")) == [name for name in names if name.startswith("a/9")]
+    partly = store.list()
+    assert next(partly) == names[0]  # and the rest is never asked for
 
 
 def test_a_writer_killed_at_any_moment_leaves_no_part_of_an_object(tmp_path: Path) -> None:

@@ -421,7 +421,7 @@ def test_who_tells_no_log_probabilities_gets_a_note(
     found = verify_study(study.store, study.identities(), None)
     assert found.holds
     opened = dict(found.counts)["open objects (no record names them yet)"]
-    assert opened == 2  # key and worklist of the wave, which is not closed
+    assert opened == 2  # key and instances of the wave, which is not closed
 
 
 def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(

@@ -31,6 +31,7 @@ from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
 from harness.storage import TRY_CODEC
 from harness.sweep.run_cell import open_budget
+from harness.sweep.schedule import Schedule
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.provenance import utc_now
 from registry.result_row import ResultRow
@@ -465,7 +466,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     pricing = price_pins(study, manifest.models)
     judged = sum_spends(study, 0, pricing.prices, CallKind.JUDGE)
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, pricing, judged)
-    budget = open_budget((), frozenset(), study.store, context)  # as the sweep's coordinator does
+    budget = open_budget(Schedule(()), b"", study.store, context)  # as the sweep's coordinator does
     assert budget is not None
     assert {each.spent for each in budget.accounts()} == {EPISODES * CALL}
     # What one judge has cost leaves nothing for the next.

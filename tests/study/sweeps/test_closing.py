@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.model import ModelRequest, Reply
-from harness.storage import RESULTS, result_key
+from harness.storage import RESULTS, hex_of, result_key
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.ledger.inventory import run_objects, write_inventory
 from registry.ledger.receipts import RUN_FOLDERS
@@ -115,8 +115,8 @@ def check_closed(study: Study, closed: WaveClosed) -> None:
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     read = MemoryStore()
-    names = [cell.episode for cell in take_snapshot(study).waves[0].cells]
-    for key in run_objects(study.store, manifest, names):
+    names = {hex_of(cell.episode) for cell in take_snapshot(study).waves[0].cells}
+    for key in run_objects(study.store, manifest, names.__contains__):
         read.put(key, study.store.get(key))
     found = write_inventory(read, read.list())
     assert (found.objects_root, found.results_root) == (closed.objects_root, closed.results_root)

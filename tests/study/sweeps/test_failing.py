@@ -87,8 +87,8 @@ def in_this_process(
 ) -> Progress:
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)
-    owed = take_snapshot(study).waves[0].owed_cells
-    book = LeaseBook(owed, frozenset(), 60.0, max_failures=1, give_up=True)
+    wave = take_snapshot(study).waves[0]
+    book = LeaseBook(wave.cells, wave.finished, 60.0, max_failures=1, give_up=True)
     while cells := book.lease("worker", 4, 0.0):
         book.report("worker", [run_cell(cell, bench, utc_now) for cell in cells], 0.0)
     bench.close()

@@ -47,7 +47,7 @@ def begin(study: Study, wave: int, episodes: int, now: Callable[[], str] = utc_n
     if not episodes:
         return
     bench = Workbench.open(context_of(study, manifest, image, 1))
-    for cell in cells_of(study.entries(), manifest)[:episodes]:
+    for cell in cells_of(study, manifest)[:episodes]:
         assert run_cell(cell, bench, now).finished
     bench.close()
 
@@ -58,7 +58,7 @@ def finish(study: Study, wave: int) -> None:
     manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, utc_now)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    cells = cells_of(study.entries(), manifest)
+    cells = cells_of(study, manifest)
     for cell in cells:
         assert run_cell(cell, bench, utc_now).finished
     bench.close()

@@ -104,7 +104,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def run_owed(
         study: Study, request: SweepRequest, context: RunContext, watch: object, begin: object
     ) -> Progress:
-        cells = take_snapshot(study).waves[request.wave].owed_cells
+        cells = list(take_snapshot(study).waves[request.wave].owed_cells())
         bench = Workbench.open(context)
         lost = replace(bench, models={"honest": Lost()}) if len(ran) < 2 else bench
         ends = [run_cell(cell, lost, utc_now) for cell in cells[:3]]

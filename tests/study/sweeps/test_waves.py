@@ -195,7 +195,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     )
     assert manifest.tranches == ((0, 2), (1,))
     tranche = {entry.instance: entry.tranche for entry in study.entries()}
-    cells = cells_of(study.entries(), manifest)
+    cells = cells_of(study, manifest)
     ran = {
         name: {tranche[c.instance] for c in cells if c.model == name}
         for name in ("honest", "spiked")

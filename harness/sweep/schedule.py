@@ -1,0 +1,254 @@
+"""The cells of a wave as a computed sequence: nothing of it is stored but the wave's instances.
+
+The cells of a model, its instances times its replicates, are permuted, so that arms, strata and
+replicates interleave. The permutation follows from the recorded seed of the schedule; the name of
+an episode follows from the run's key. So names reveal nothing without that key, not even with the
+instances and models at hand. The same seed and key always give the same sequence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from array import array
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isqrt
+from typing import Any, overload
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.episode import Cell, Mode
+from harness.storage import Codec, hex_of
+from registry.canonical import canonical_bytes, digest_value
+from registry.ledger import ModelPin, record_body
+from registry.sealing import derive_key
+
+_ROUNDS = 2  # pairs of them
+_NAMES = "dosimeter/episode-names/1"
+_WORD = 4  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WaveInstance:
+    """An instance that a wave runs, without its arm."""
+
+    spec: TaskSpec
+    instance: str = field(repr=False)
+    seed: Seed = field(repr=False)
+    tranche: int = 0
+
+
+INSTANCES_CODEC: Codec[tuple[WaveInstance, ...]] = Codec(
+    "wave-instances", 1, tuple[WaveInstance, ...]
+)
+
+
+class Permutation:
+    """A keyed permutation of 0 … size - 1: a Feistel network over the smallest rectangle of about
+    equal sides that holds them, with cycle walking (Black and Rogaway 2002). It mixes, and is no
+    secret: its key is public."""
+
+    __slots__ = ("_rounds", "_size", "_width")
+
+    def __init__(self, seed: Seed, size: int) -> None:
+        height = isqrt(max(size - 1, 0)) + 1
+        width = -(-size // height)
+        self._size, self._width = size, width
+        self._rounds = [
+            (_shifts(seed.child("row", n), width), _shifts(seed.child("column", n), height))
+            for n in range(_ROUNDS)
+        ]
+
+    def __call__(self, place: int) -> int:
+        """Return the image of a place. Raises IndexError if it is outside of the range."""
+        if not 0 <= place < self._size:
+            raise IndexError(f"{place} is outside of 0 … {self._size - 1}")
+        width = self._width
+        while True:
+            row, column = divmod(place, width)
+            for rows, columns in self._rounds:
+                row = (row + rows[column]) % len(columns)
+                column = (column + columns[row]) % width
+            place = row * width + column
+            if place < self._size:
+                return place
+
+
+def _shifts(seed: Seed, count: int) -> Sequence[int]:
+    """Return a round function as a table."""
+    words = hashlib.shake_256(seed.value).digest(_WORD * count)
+    return [int.from_bytes(words[at : at + _WORD]) for at in range(0, len(words), _WORD)]
+
+
+@dataclass(frozen=True)
+class ModelSchedule:
+    """The cells of one model of a wave, by their places in its order."""
+
+    study: str
+    wave: int
+    pin: ModelPin
+    replicates: int
+    instances: Sequence[WaveInstance]
+    single_turn: Collection[str]
+    order: Permutation
+    key: bytes = field(repr=False)  # of the names of all episodes of the run
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.replicates * len(self.instances)
+
+    def name(self, place: int) -> bytes:
+        """Return the 32 bytes of an episode's name: the HMAC-SHA256 of what defines it."""
+        number, replicate = divmod(self.order(place), self.replicates)
+        code = self._code.copy()
+        code.update(b"%s/%d" % (self._labels[number], replicate))
+        return code.digest()
+
+    def cell(self, place: int) -> Cell:
+        """Return a cell, without its key."""
+        number, replicate = divmod(self.order(place), self.replicates)
+        instance = self.instances[number]
+        mode = self._mode(instance)
+        definition = {
+            "study": self.study,
+            "wave": self.wave,
+            "instance": instance.instance,
+            "model": self._body,
+            "replicate": replicate,
+            "mode": str(mode),
+        }
+        return Cell(
+            episode=f"sha256:{self.name(place).hex()}",
+            spec=instance.spec,
+            instance=instance.instance,
+            seed=instance.seed,
+            model=self.pin.name,
+            replicate=replicate,
+            mode=mode,
+            definition=digest_value(definition),
+        )
+
+    def _mode(self, instance: WaveInstance) -> Mode:
+        single = instance.spec.stratum in self.single_turn
+        return Mode.SINGLE_TURN if single else Mode.AGENTIC
+
+    @cached_property
+    def _labels(self) -> list[bytes]:
+        return [f"{self._mode(each)}/{each.instance}".encode() for each in self.instances]
+
+    @cached_property
+    def _body(self) -> dict[str, Any]:
+        return record_body(self.pin)
+
+    @cached_property
+    def _code(self) -> hmac.HMAC:
+        shared = {"study": self.study, "wave": self.wave, "model": self._body}
+        return hmac.new(self.key, canonical_bytes(shared), "sha256")
+
+
+class Schedule(Sequence[Cell]):
+    """The cells of a wave, by number: those of each model in a range of their own. A cell is
+    computed when it is asked for; equal numbers always give equal cells."""
+
+    def __init__(self, models: Iterable[ModelSchedule]) -> None:
+        self._models, self._starts, self._size = list(models), list[int](), 0
+        for model in self._models:
+            self._starts.append(self._size)
+            self._size += model.size
+        self._page, self._numbers = "", dict[str, int]()
+
+    @property
+    def ranges(self) -> Mapping[str, range]:
+        """The numbers of the cells of each model."""
+        return {
+            model.pin.name: range(start, start + model.size)
+            for model, start in zip(self._models, self._starts, strict=True)
+        }
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, number: int) -> Cell: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Cell, ...]: ...
+    def __getitem__(self, number: int | slice) -> Cell | tuple[Cell, ...]:
+        if isinstance(number, slice):
+            return tuple(self[each] for each in range(*number.indices(self._size)))
+        model, place = self._locate(number)
+        return model.cell(place)
+
+    def find(self, name: str) -> int | None:
+        """Return the number of the cell of this name, with or without its prefix; None if it is
+        none of this wave. Quick if asked in the order of the names."""
+        digits = hex_of(name)
+        if digits[:2] != self._page:
+            self._page = digits[:2]
+            numbers = self._pages.get(self._page, ())
+            self._numbers = {self._name(number).hex(): number for number in numbers}
+        return self._numbers.get(digits)
+
+    def marks(self, names: Iterable[str]) -> bytearray:
+        """Return a byte for each cell, 1 if its name is among these, which come in order."""
+        marks = bytearray(self._size)
+        for name in names:
+            if (number := self.find(name)) is not None:
+                marks[number] = 1
+        return marks
+
+    def unmarked(self, marks: bytes | bytearray) -> Iterator[Cell]:
+        """Yield the cells that have no mark, by number."""
+        return (self[number] for number in range(self._size) if not marks[number])
+
+    @cached_property
+    def _pages(self) -> Mapping[str, Sequence[int]]:
+        """The numbers of the cells, by the first two digits of their names: computing the names of
+        a page again costs less than the memory for all of them."""
+        pages = [array("I") for _ in range(256)]
+        for number in range(self._size):
+            pages[self._name(number)[0]].append(number)
+        return {f"{byte:02x}": page for byte, page in enumerate(pages)}
+
+    def _name(self, number: int) -> bytes:
+        model, place = self._locate(number)
+        return model.name(place)
+
+    def _locate(self, number: int) -> tuple[ModelSchedule, int]:
+        if not 0 <= number < self._size:
+            raise IndexError(f"the wave has {self._size} cells, and none of number {number}")
+        # Of models without cells, which share a start, the last one counts.
+        at = bisect_right(self._starts, number) - 1
+        return self._models[at], number - self._starts[at]
+
+
+def schedule_cells(
+    study: str,
+    wave: int,
+    instances: Iterable[WaveInstance],
+    models: Iterable[ModelPin],
+    replicates: Sequence[int],
+    order: Seed,
+    run_identity: str,
+    tranches: Sequence[Collection[int]] = (),
+    single_turn: Collection[str] = (),
+) -> Schedule:
+    """Return the cells of a wave, in an order that follows from a recorded seed and with names that
+    follow from the run's key.
+
+    ``replicates`` are the runs of each of the models on an instance, and ``tranches`` those that
+    each runs; () is the panel, 0, for all of them. ``single_turn`` names the strata that are given
+    in a single turn. The order in which the instances are given does not matter.
+    """
+    pins, ordered = tuple(models), sorted(instances, key=lambda each: each.instance)
+    key = derive_key(run_identity, _NAMES)
+    chosen = tranches or ((0,),) * len(pins)
+    schedules = []
+    for pin, runs, pin_tranches in zip(pins, replicates, chosen, strict=True):
+        own = [each for each in ordered if each.tranche in pin_tranches]
+        permutation = Permutation(order.child("schedule", wave, pin.name), runs * len(own))
+        schedules.append(ModelSchedule(study, wave, pin, runs, own, single_turn, permutation, key))
+    return Schedule(schedules)
