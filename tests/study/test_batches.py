@@ -129,7 +129,11 @@ def test_the_budget_pays_for_what_it_covers(tmp_path: Path) -> None:
 
 
 def in_this_process(
-    study: Study, request: SweepRequest, context: RunContext, watch: Callable[[Progress], None]
+    study: Study,
+    request: SweepRequest,
+    context: RunContext,
+    watch: Callable[[Progress], None],
+    begin: object,
 ) -> Progress:
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)
@@ -161,6 +165,9 @@ def test_single_turn_episodes_are_bought_before_the_sweep(
         sold.fate = lambda body: "late, and no answer"
         again = run(study, "sweep", "--wave", "0", "--allow-dirty")
         assert again.exit_code == 0, again.output
+    models = [json.loads(each.stdout)["models"][0] for each in (first, again)]
+    assert [model["replies"] for model in models] == [CALLS - 1, 1], "with their batches"
+    assert sum(model["usd"] for model in models) == pytest.approx(CALLS * HALF)
     assert (sold.single, sold.faults) == (0, [])
     assert sorted(len(batch.requests) for batch in sold.batches) == [1, CALLS]
     assert usages(study, CallKind.EPISODE) == [True] * CALLS

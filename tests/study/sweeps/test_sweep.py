@@ -110,6 +110,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ends = [run_cell(cell, lost, utc_now) for cell in cells[:3]]
         ends += [run_cell(cell, bench, utc_now) for cell in cells[3:]]
         bench.close()
+        for end in ends:
+            assert bool(end.used.replies) is end.finished, "also those that cost nothing"
+            assert (end.used.usd, end.used.unpriced) == (0, 0), "it is known that they do"
         ran.append(len(cells))
         finished = sum(end.finished for end in ends)
         return Progress(24, 24 - len(cells) + finished, 0, 0, len(ends) - finished, ())
