@@ -1,4 +1,4 @@
-"""Epochs: which of several drivers may buy replies for a run, told by objects in its store.
+"""Epochs: which of several drivers may buy replies for a run, by objects in its store.
 
 A driver opens an epoch, put if absent, ``epochs/<run>/000007.age``. Only the highest may buy. A
 driver with a lower one still stores what it has bought: buying is fenced, storing never is. While
@@ -48,7 +48,7 @@ _ASKED = re.compile(rb'\{"asked":"(go|pause|stop)"\}\n?')
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process, told from all others by boot and start."""
+    """A process, distinguished from all others by boot and start."""
 
     host: str
     boot: str
@@ -165,7 +165,7 @@ class Epochs:
 
 
 class Pulse:
-    """Keeps an epoch alive by a thread of its own. ``watch`` gives what its heartbeat tells."""
+    """Keeps an epoch alive by a thread of its own. ``watch`` gives the progress for heartbeats."""
 
     def __init__(self, epochs: Epochs, number: int, watch: Callable[[], Progress | None]) -> None:
         """Beat once, and go on every few seconds. Raises RegistryError."""
@@ -202,7 +202,7 @@ class Pulse:
         try:
             self._epochs.beat(self._number, self._now(True, failure))
         except StoreError as error:
-            logger.warning("the end of the epoch could not be told: %s", error)
+            logger.warning("the end of the epoch could not be stored: %s", error)
 
     def _go_on(self) -> None:
         while not self._closed.wait(BEAT_SECONDS) and not self._fenced:

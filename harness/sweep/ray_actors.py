@@ -312,8 +312,8 @@ def run_sweep(
                 raise
             progress = coordination.progress()
         except BaseException as error:
-            told = isinstance(error, (HarnessError, RegistryError))
-            coordination.end(str(error) if told else type(error).__name__)
+            explained = isinstance(error, (HarnessError, RegistryError))
+            coordination.end(str(error) if explained else type(error).__name__)
             raise
         coordination.end()
         watch(progress)

@@ -148,7 +148,7 @@ class RunContext:
 
 class Purchases:
     """Whether the episodes of a worker may buy replies: for half a lease after each renewal, until
-    they are told to stop. May be shared by threads."""
+    they are stopped. May be shared by threads."""
 
     def __init__(self) -> None:
         """Allow purchases, as just renewed."""

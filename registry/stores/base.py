@@ -51,7 +51,7 @@ class Store(Protocol):
         ...
 
     def replace(self, key: str, data: bytes) -> None:
-        """Write, whether or not the name was there: for what a sweep tells others while it runs,
+        """Write, whether or not the name was there: for signs of life of a sweep while it runs,
         which is no evidence. Raises StoreError."""
         ...
 

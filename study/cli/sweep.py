@@ -190,7 +190,7 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
     if progress is not None and progress.lost:
         print_line(
             f"the workers of {progress.lost} episodes were lost: of each, at most one reply was on "
-            "its way and was bought again"
+            "its way and was paid for twice"
         )
     accounts = progress.accounts if progress else ()
     open_label = f"wave {wave} stays open:"

@@ -1,4 +1,4 @@
-"""Operation of a sweep that is at work somewhere: what it tells by its heartbeat, and what it is
+"""Operation of a sweep that is at work somewhere: its progress by its heartbeat, and what it is
 asked for, both through the study's store."""
 
 from __future__ import annotations
