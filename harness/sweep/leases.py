@@ -67,7 +67,7 @@ class Progress:
     models: tuple[ModelProgress, ...] = ()
     asked: SweepOrder = SweepOrder.GO  # what an operator asks the sweep for
     fenced: bool = False  # another driver goes on with the run
-    # Episodes whose worker was lost: of each, one reply at most was on its way and is paid for twice.
+    # Episodes whose worker was lost; of each, at most one reply on its way is paid for twice.
     lost: int = 0
 
     @property
