@@ -31,6 +31,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import Workbench
+from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import CellLocks, LeaseClient, Renewal, pull
 from registry.ledger.records import ModelPin
 
@@ -100,7 +101,7 @@ class BatchedCells(LeaseClient):
     def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Nobody reads it here."""
 
-    def hear(self, holding: frozenset[str]) -> Renewal:
+    def hear(self, holding: frozenset[str], pause: StorePause | None) -> Renewal:
         """Leases never end here."""
         return Renewal.RENEWED
 

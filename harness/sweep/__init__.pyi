@@ -3,6 +3,7 @@ from .governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from .leases import Progress, SweepOrder
 from .run_cell import RunContext, close_cell, instance_of, open_budget
 from .schedule import INSTANCES_CODEC, Schedule, WaveInstance, schedule_cells
+from .spool import StorePause
 from .worker_process import prepare_ray
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Progress",
     "RunContext",
     "Schedule",
+    "StorePause",
     "SweepOrder",
     "WaitReason",
     "WaveInstance",

@@ -35,6 +35,7 @@ from harness.sweep.governor import (
     WaitReason,
     asked_pause,
 )
+from harness.sweep.spool import StorePause
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Progress:
     held: int = 0  # waiting because the budget does not pay for them
     accounts: tuple[Account, ...] = ()  # the budget's limits
     models: tuple[ModelProgress, ...] = ()
+    pauses: tuple[StorePause, ...] = ()  # processes that wait for the store
     asked: SweepOrder = SweepOrder.GO  # what an operator asks the sweep for
     fenced: bool = False  # another driver goes on with the run
     # Episodes whose worker was lost; of each, at most one reply on its way is paid for twice.
@@ -400,10 +402,14 @@ class LeaseBook:
 
     def _requeue(self, episodes: Iterable[str]) -> int:
         lost = tuple(episodes)
+        spends: dict[str, Spend] = {}
+        if self.budget is not None and self.recount is not None:
+            # All of them first: the store may be away, and then they are queued again later.
+            spends = {episode: self.recount(self._cells[episode]) for episode in lost}
         for episode in reversed(lost):
             cell = self._cells[episode]
-            if self.budget is not None and self.recount is not None:
-                self.budget.settle(cell.model, episode, self.recount(cell))
+            if self.budget is not None and episode in spends:
+                self.budget.settle(cell.model, episode, spends[episode])
             self._end_lease(episode)
             self._models[cell.model].ready.appendleft(episode)
         return len(lost)
@@ -445,8 +451,8 @@ class LeaseBook:
             if now - last > self._silence_seconds
         ]
         for worker in silent:
+            lost = self.release(worker)  # again later if the store, which it may read, is away
             del self._heartbeats[worker]
-            lost = self.release(worker)
             logger.warning("worker %s is silent: %d leases lost", worker, lost)
 
 

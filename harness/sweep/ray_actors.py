@@ -35,6 +35,7 @@ from harness.sweep.leases import LeaseBook, Progress, SweepOrder
 from harness.sweep.metrics import MetricRecorder
 from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
+from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import (
     LOG_LEVEL,
     POLL_SECONDS,
@@ -43,7 +44,7 @@ from harness.sweep.worker_process import (
     begin_process,
     open_worker_process,
 )
-from registry.errors import RegistryError
+from registry.errors import RegistryError, StoreUnavailable
 from registry.ledger import ReceiptFolder
 from registry.stores import open_store
 
@@ -56,6 +57,7 @@ JOIN_SECONDS = 900.0  # in which a cluster without nodes for episodes must get t
 _CHECK_SECONDS = 120.0
 _SHOWN = 5  # hosts that an error lists
 _ENDING_SECONDS = 30.0
+_STORE_SECONDS = 5.0  # between two tries of the coordinator at a store that is away
 _MAX_LEASED = 64
 _LOST = (
     "the coordinator of this sweep ended before it, as its node was lost: run the same command "
@@ -79,12 +81,15 @@ class Coordinator:
         self._unheard: set[str] = set()  # workers that may hold leases of a coordinator before
         self._opened_at = 0.0
         self._metrics: MetricRecorder | None = None
+        self._pauses: dict[str, StorePause] = {}  # by worker; "" is the coordinator itself
+        self._next_try = 0.0  # at the store, in seconds, after a failure
+        self._unreleased: dict[str, bool] = {}  # dead workers, and whether they were killed
 
     def open(
         self, context: RunContext, run_identity: str, epoch: int, workers: frozenset[str]
     ) -> None:
         """Open the lease book in an epoch of the driver's, whose ``workers`` are at work already.
-        Raises HarnessError, RegistryError.
+        Raises HarnessError, RegistryError: StoreUnavailable may end.
 
         The key is an argument of its own, since Ray puts a large argument, as the context may be,
         into its object store."""
@@ -110,10 +115,25 @@ class Coordinator:
         self._adopt(book, worker, holding)
         if self._unheard or not pulse.alive or pulse.asked is SweepOrder.PAUSE:
             return (), not holding and book.over()
-        # Few at a time: a large answer would pass through Ray's object store, which may spill.
-        cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
+        try:
+            if time.monotonic() < self._next_try:
+                return (), False
+            self._release_dead(book)
+            # Few at a time: a large answer would pass through Ray's object store, which may spill.
+            cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
+        except StoreUnavailable as error:  # before it leased any
+            self._pauses[""] = StorePause(socket.gethostname(), error.reason)
+            self._next_try = time.monotonic() + _STORE_SECONDS
+            return (), False
+        self._pauses.pop("", None)
         leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
         return leased, not cells and book.over()
+
+    def _release_dead(self, book: LeaseBook) -> None:
+        """Take back the leases of dead workers. Raises StoreUnavailable."""
+        for worker, killed in tuple(self._unreleased.items()):
+            book.release(worker, killed)
+            del self._unreleased[worker]
 
     def report(self, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Record how a worker's leases ended. What finished is in the store for a book that is not
@@ -121,8 +141,13 @@ class Coordinator:
         if self._opened is not None:
             self._opened.report(worker, outcomes, time.monotonic())
 
-    def hear(self, worker: str, holding: frozenset[str]) -> Renewal:
-        """Record a heartbeat, and what the worker is working on. Return what it may do."""
+    def hear(self, worker: str, holding: frozenset[str], pause: StorePause | None) -> Renewal:
+        """Record a heartbeat, what the worker is working on, and why it waits for the store if it
+        does. Return what it may do."""
+        if pause is None:
+            self._pauses.pop(worker, None)
+        else:
+            self._pauses[worker] = pause
         if self._opened is None or self._pulse is None:
             return Renewal.NONE
         self._opened.hear(worker, time.monotonic())
@@ -134,17 +159,21 @@ class Coordinator:
         return Renewal.RENEWED if self._pulse.alive else Renewal.NONE
 
     def release(self, worker: str, killed: bool) -> None:
-        """Take back the leases of a dead worker, whose process was ``killed`` or lost."""
+        """Have the leases of a dead worker, whose process was ``killed`` or lost, taken back before
+        the next one is granted."""
+        self._pauses.pop(worker, None)
         self._unheard.discard(worker)
-        if self._opened is not None:
-            self._opened.release(worker, killed)
+        self._unreleased[worker] = killed
 
     def progress(self) -> Progress | None:
         """Count the cells by state; None if it is to be opened."""
         if self._opened is None or self._pulse is None:
             return None
         self._progress = replace(
-            self._opened.progress(), asked=self._pulse.asked, fenced=self._pulse.fenced
+            self._opened.progress(),
+            pauses=tuple(self._pauses.values()),
+            asked=self._pulse.asked,
+            fenced=self._pulse.fenced,
         )
         return self._progress
 
@@ -479,7 +508,11 @@ class _Coordination:
         while (progress := _ask(self.actor.progress.remote())) is None:
             workers = frozenset(self._workers)
             context, key = _without_key(self._context), self._context.run_identity
-            _ask(self.actor.open.remote(context, key, self._epoch, workers))
+            try:
+                _ask(self.actor.open.remote(context, key, self._epoch, workers))
+            except StoreUnavailable as error:
+                logger.warning("the coordinator waits for the store: %s", error.reason)
+                time.sleep(_STORE_SECONDS)
         counted: Progress = progress
         return counted
 

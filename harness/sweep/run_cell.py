@@ -56,6 +56,7 @@ from harness.storage import (
 from harness.sweep.epochs import Epochs
 from harness.sweep.governor import PROVIDER_FAILURES, Consumption, LeaseOutcome
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
+from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
@@ -195,19 +196,32 @@ class Workbench:
         """Open the store, the models and the sandboxes. Raises HarnessError that names this host,
         StoreError; other code or libraries than the driver's, or another sandbox image than the
         pinned one, are refused."""
+        purchases = Purchases()
         with _naming_host():
+            # Receipts are not worth a wait for the store: they are recorded below the spool.
+            recording = RecordingStore(open_store(context.store), context.receipts)
             return cls(
                 context,
-                RecordingStore(open_store(context.store), context.receipts),
+                SpooledStore(recording, purchases.stopped),
                 _open_models(context),
                 open_sandboxes(context),
-                catalog=_catalog_of(context),
+                purchases,
+                _catalog_of(context),
             )
+
+    def recover(self) -> None:
+        """Store what processes of this machine that died could not store. Raises StoreError."""
+        if isinstance(self.store, SpooledStore):
+            self.store.recover()
+
+    def pause(self) -> StorePause | None:
+        """Return why this worker waits for its store, if it does."""
+        return self.store.pause() if isinstance(self.store, SpooledStore) else None
 
     def close(self) -> None:
         """Store the last receipt, and close the models and the sandboxes."""
-        if isinstance(self.store, RecordingStore):
-            self.store.flush()
+        if isinstance(self.store, SpooledStore) and isinstance(self.store.below, RecordingStore):
+            self.store.below.flush()
         for model in self.models.values():
             close_model(model)
         self.sandboxes.close()
@@ -288,11 +302,13 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
-    put-if-absent under names that follow from the cell. Raises BrokenPromise, HarnessError
-    and StoreError: replies that cannot be stored must not be bought. Any other failure is a
-    LeaseOutcome that is not finished, with class and place of an unexpected error only.
+    put-if-absent under names that follow from the cell. Waits while the store is away. Raises
+    BrokenPromise, HarnessError and StoreError: replies that cannot be stored must not be bought.
+    Any other failure is a LeaseOutcome that is not finished, with class and place of an unexpected
+    error only.
     """
     try:
+        bench.recover()  # replies of this cell too, if a process died with them
         outcome = _advance(cell, bench, now)
     except (HarnessError, RegistryError):
         raise

@@ -29,6 +29,7 @@ from harness.episode import Cell
 from harness.errors import HarnessError, WorkStopped
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.spool import StorePause
 from registry.canonical import digest_value
 from registry.provenance import utc_now
 
@@ -82,9 +83,10 @@ class LeaseClient:
         self._link.send(("report", outcomes))
         self._link.recv()
 
-    def hear(self, holding: frozenset[str]) -> Renewal:
-        """Report that this worker is alive and what it is working on; return what it may do."""
-        self._link.send(("hear", holding))
+    def hear(self, holding: frozenset[str], pause: StorePause | None) -> Renewal:
+        """Report that this worker is alive, what it is working on, and why it waits for the store
+        if it does; return what it may do."""
+        self._link.send(("hear", holding, pause))
         renewal: Renewal = self._link.recv()
         return renewal
 
@@ -98,6 +100,7 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
     """Run ``parallel`` cells at a time until the run is over; return how many were finished. When
     the connection is lost, stop buying, store what was bought, and raise."""
     finished, over, last_heartbeat = 0, False, 0.0
+    pause: StorePause | None = None
     pending: dict[Future[LeaseOutcome], str] = {}
 
     def work_on(cell: Cell) -> LeaseOutcome:
@@ -108,16 +111,18 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
         try:
             while pending or not over:
                 leases.attend()
+                before, pause = pause, bench.pause()
+                changed = (pause is None) != (before is None)
                 asked = time.monotonic()
-                if asked - last_heartbeat > _HEARTBEAT_SECONDS:
-                    renewal = leases.hear(frozenset(pending.values()))
+                if changed or asked - last_heartbeat > _HEARTBEAT_SECONDS:
+                    renewal = leases.hear(frozenset(pending.values()), pause)
                     if renewal is Renewal.RENEWED:
                         bench.purchases.renew(asked)
                     elif renewal is Renewal.STOP:
                         bench.purchases.stop()
                         over = True
                     last_heartbeat = time.monotonic()
-                if len(pending) < parallel and not over:
+                if len(pending) < parallel and not over and pause is None:
                     capacity, holding = parallel - len(pending), frozenset(pending.values())
                     cells, over = leases.lease(capacity, holding)
                     for cell in cells:

@@ -73,7 +73,8 @@ class RecordingStore:
     """A store that lists the digests of the run's objects put through it in receipts: one for every
     2,048 objects, and one for the rest when it is flushed. May be shared by threads.
 
-    A receipt that cannot be stored is left out, with a warning: no put fails because of it.
+    A receipt that cannot be stored is tried again with the next one; the last one is then left out.
+    No put fails because of it.
     """
 
     def __init__(self, store: Store, receipts: ReceiptFolder) -> None:
@@ -93,7 +94,7 @@ class RecordingStore:
             line = f"{digest_bytes(data).removeprefix('sha256:')}  {key}\n"
             with self._lock:
                 self._lines.append(line)
-                full = len(self._lines) >= _LINES
+                full = len(self._lines) % _LINES == 0
             if full:
                 self.flush()
         return written
@@ -125,6 +126,8 @@ class RecordingStore:
         try:
             self._store.put(f"{self._receipts.folder}{name}.txt", data)
         except StoreError as error:
+            with self._lock:
+                self._lines += lines
             logger.warning("a receipt of %d objects could not be stored: %s", len(lines), error)
 
 

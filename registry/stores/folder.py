@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from registry.errors import MissingKey, StoreError
+from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.stores.base import check_key, check_prefix
 
 _HELD = 1 << 16  # names of one folder that are sorted in memory
@@ -31,6 +31,13 @@ _REMEDIES = {
     errno.EISDIR: "a folder stands where a file is needed",
     errno.EOPNOTSUPP: "the file system has no hard links: put the store on one that has",
 }
+_PASSING = frozenset(  # errors that end without a change of the store's address
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ESTALE),
+        *(errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOTCONN),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    )
+)
 
 
 class FolderStore:
@@ -250,4 +257,6 @@ def _explained(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, error.strerror or "it cannot be used")
+        if error.errno in _PASSING:
+            raise StoreUnavailable(path, remedy) from error
         raise StoreError(f"{path}: {remedy}") from error

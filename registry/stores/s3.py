@@ -17,13 +17,14 @@ import boto3
 import botocore.exceptions as failures
 from botocore.config import Config
 
-from registry.errors import MissingKey, StoreError
+from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.stores.base import check_key, check_prefix
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _FORM = "s3://bucket/prefix[?endpoint=http://host:port&region=name]"
+_TRIES = 5  # of a request that fails, with growing pauses
 _CONFLICTS = 6  # times that a 409 is retried, after 50 ms at first
 _PAGE = 1000  # names, the most that S3 gives
 _LISTERS = 16  # pages of a long listing that are asked for at once
@@ -32,6 +33,7 @@ _READS = 3  # times that a body that breaks off is fetched
 _GONE = {"404", "NoSuchKey", "NotFound"}
 _EXISTS = {"412", "PreconditionFailed"}
 _CONFLICT = {"409", "ConditionalRequestConflict", "OperationAborted"}
+_PASSING = {"SlowDown", "RequestTimeout", "QuotaExceeded", "InsufficientStorage"}
 _REMEDIES = {
     "NoSuchBucket": "no such bucket: create it, or correct its name",
     "InvalidBucketName": "not a bucket's name: correct it",
@@ -101,7 +103,8 @@ class S3Store:
                 stored = self._metadata(key) if retried or conflict > 0 else None
                 return stored is not None and stored.get("writer") == token
             time.sleep(0.05 * 2**conflict * (1 + secrets.randbelow(1000) / 1000))
-        raise StoreError(f"{self._place}/{key}: writers keep colliding here (409); try again")
+        place = f"{self._place}/{key}"
+        raise StoreUnavailable(place, "writers keep colliding here (409); try again")
 
     def replace(self, key: str, data: bytes) -> None:
         """See ``Store.replace``."""
@@ -210,20 +213,29 @@ class S3Store:
             place = f"{self._place}/{key}".rstrip("/")
             if isinstance(error, failures.ClientError) and _code(error) in _GONE:
                 raise MissingKey(f"{place}: no such object") from error
+            if _is_passing(error):
+                raise StoreUnavailable(place, self._remedy(error)) from error
             raise StoreError(f"{place}: {self._remedy(error)}") from error
 
     def _remedy(self, error: Exception) -> str:
         """Explain an error for people, with the remedy; never a secret."""
         match error:
             case failures.ClientError():
+                if remedy := _REMEDIES.get(_code(error)):
+                    return remedy
+                if _is_passing(error):  # the server's text may name the object
+                    return f"{self._server} answers with an error ({_status(error)})"
                 message = str(error.response.get("Error", {}).get("Message", ""))[:200]
-                return _REMEDIES.get(_code(error)) or f"{_code(error)}: {message}"
+                return f"{_code(error)}: {message}"
             case failures.NoCredentialsError() | failures.PartialCredentialsError():
                 return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             case failures.ConnectionError() | failures.HTTPClientError():
-                where = self.endpoint or "the S3 service"
-                return f"{where} cannot be reached: start it, or correct endpoint"
+                return f"{self._server} cannot be reached: start it, or correct endpoint"
         return str(error)
+
+    @property
+    def _server(self) -> str:
+        return self.endpoint or "the S3 service"
 
 
 def _check_endpoint(endpoint: str, bucket: str) -> None:
@@ -237,7 +249,7 @@ def _connect(endpoint: str, region: str) -> S3Client:
     """A client of its own session: clients may be shared by threads, sessions may not."""
     options: Any = {"addressing_style": "path"} if endpoint else {}
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": 5},
+        retries={"mode": "standard", "total_max_attempts": _TRIES},
         connect_timeout=5,
         read_timeout=60,
         max_pool_connections=64,
@@ -250,6 +262,21 @@ def _connect(endpoint: str, region: str) -> S3Client:
         region_name=session.region_name or "us-east-1",
         config=config,
     )
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return True for an error that may end by itself: the server does not answer, fails, is full
+    or asks for fewer requests."""
+    if isinstance(error, failures.ClientError):
+        status = _status(error)
+        passing = status in (408, 429) or (status >= 500 and status != 501)
+        return passing or _code(error) in _PASSING
+    network = (failures.ConnectionError, failures.HTTPClientError, failures.IncompleteReadError)
+    return isinstance(error, network)
+
+
+def _status(error: failures.ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def _code(error: failures.ClientError) -> str:

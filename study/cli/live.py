@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -115,14 +115,24 @@ def sweep_facts(history: SweepHistory) -> list[str]:
 
 
 def sweep_notes(progress: Progress) -> list[str]:
-    """Return a line if the sweep is paused, and one for each model that waits or has failed
-    attempts."""
+    """Return a line if the sweep is paused, one for each host that waits for the store, and one for
+    each model that waits or has failed attempts."""
     paused = ["paused: `dosimeter wave resume` goes on"] if _is_paused(progress) else []
-    return [*paused, *(words for model in progress.models if (words := _note(model)))]
+    hosts = _pause_words(progress).values()
+    return [*paused, *hosts, *(words for model in progress.models if (words := _note(model)))]
 
 
 def _is_paused(progress: Progress) -> bool:
     return progress.asked.value == "pause"
+
+
+def _pause_words(progress: Progress) -> dict[str, str]:
+    """Return by host why it waits for the store, in words."""
+    words: dict[str, str] = {}
+    for pause in progress.pauses:
+        spooled = f"; {pause.objects} objects wait in its spool" if pause.objects else ""
+        words.setdefault(pause.host, f"paused: no store on {pause.host} ({pause.reason}){spooled}")
+    return words
 
 
 def _note(model: ModelProgress) -> str:
@@ -266,6 +276,7 @@ def sweep_json(history: SweepHistory) -> dict[str, Any]:
         "exhausted": latest.exhausted,
         "lost": latest.lost,
         "asked": latest.asked.value,
+        "no_store": [asdict(pause) for pause in latest.pauses],
         **_used_json(latest.used),
         "replies_per_minute": history.replies_per_minute(),
         "seconds_left": history.seconds_left(),
@@ -402,13 +413,18 @@ class _Lines:
         self._print(lambda: f"{what}{count}")
 
     def __call__(self, progress: Progress) -> None:
+        before = _pause_words(self.history.latest) if self.history.samples else {}
+        now = _pause_words(progress)
         self.history.add(progress, time.monotonic())
         self._print(
-            lambda: "; ".join([", ".join(sweep_facts(self.history)), *sweep_notes(progress)])
+            lambda: "; ".join([", ".join(sweep_facts(self.history)), *sweep_notes(progress)]),
+            at_once=bool(now.keys() - before.keys()),
         )
+        if ended := sorted(before.keys() - now.keys()):
+            self._print(lambda: f"goes on: {', '.join(ended)} has the store again", at_once=True)
 
-    def _print(self, words: Callable[[], str]) -> None:
-        if time.monotonic() - self._printed >= output.LOG_SECONDS:
+    def _print(self, words: Callable[[], str], at_once: bool = False) -> None:
+        if at_once or time.monotonic() - self._printed >= output.LOG_SECONDS:
             line = plain_text(f"{self.step}: {words()}")
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
             self._printed = time.monotonic()
@@ -432,9 +448,11 @@ class _JsonLines:
             self._print({"doing": what, "done": done, "of": of or None})
 
     def __call__(self, progress: Progress) -> None:
-        first, self._last_is_printed = not self.history.samples, False
+        before = self.history.latest if self.history.samples else None
+        self._last_is_printed = False
         self.history.add(progress, time.monotonic())
-        if first or self._is_due():
+        changed = before is None or bool(before.pauses) != bool(progress.pauses)
+        if changed or self._is_due():
             self.end()
 
     def end(self) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,13 +21,15 @@ from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
-from harness.sweep.worker_process import CellLocks, Renewal, open_worker_process
+from harness.sweep.spool import StorePause
+from harness.sweep.worker_process import CellLocks, ConnectionLost, Renewal, open_worker_process
 from registry.canonical import digest_bytes
 from registry.ledger.receipts import RECEIPTS, RUN_FOLDERS, read_receipts
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
+from tests.faults import remount, spooled
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.harness.paid_attempt import journal_of
@@ -118,7 +124,12 @@ def check_receipts(folder: Path) -> None:
         ]
 
 
-def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str, int]:
+def pull_all(
+    served: Served,
+    folder: Path,
+    cells: tuple[Cell, ...],
+    pauses: list[StorePause | None] | None = None,
+) -> tuple[str, int]:
     """As a coordinator answers: cells while there are any, then that it is over."""
     left, reported = list(cells), 0
     with open_worker_process(context_of(served.url, folder)) as link:
@@ -132,9 +143,61 @@ def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str
                 reported += len(told[0])
                 link.send(None)
             elif kind == "hear":
+                if pauses is not None:
+                    pauses.append(told[1])
                 link.send(Renewal.RENEWED)
             else:
                 return kind, told[0]
+
+
+def worker_processes(tmpdir: Path) -> list[int]:
+    """The worker processes of a test, by their folder for temporary files."""
+    pids = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TMPDIR={tmpdir}\0".encode() in (process / "environ").read_bytes():
+                pids.append(int(process.name))
+    return pids
+
+
+def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    """It goes read-only while two replies are on their way; a third cell is owed. The process that
+    has them is killed, and the next one goes on."""
+    away = threading.Event()
+
+    def late(request: Json) -> Answer:
+        assert away.wait(120)
+        return completion(ANSWER)
+
+    pauses: list[StorePause | None] = []
+    with serve(always=late) as served, ThreadPoolExecutor(2) as pool:
+        cells = cells_of(served.url, AT_ONCE + 1)
+        first = pool.submit(pull_all, served, small_disk / "store", cells, pauses)
+        until(lambda: len(served.requests) == AT_ONCE)
+        FolderStore(small_disk / "store").put("begun", b"")
+        remount(small_disk, "ro")
+        away.set()
+        until(lambda: any(pauses))
+        assert len(spooled(tmp_path)) == AT_ONCE
+        pause = next(filter(None, pauses))
+        assert (pause.objects, "read-only" in pause.reason) == (AT_ONCE, True)
+        for pid in worker_processes(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ConnectionLost):
+            first.result()
+        pauses.clear()
+        second = pool.submit(pull_all, served, small_disk / "store", cells, pauses)
+        until(lambda: any(pauses))
+        assert len(served.requests) == AT_ONCE, "nothing was bought meanwhile"
+        remount(small_disk, "rw")
+        assert second.result() == ("finished", AT_ONCE + 1)
+        assert pauses[-1] is None
+        assert len(served.requests) == AT_ONCE + 1
+    assert spooled(tmp_path) == []
+    assert len(kept(small_disk / "store")) == AT_ONCE + 1
+    check_receipts(small_disk / "store")
 
 
 def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from registry.errors import MissingKey, StoreError
 from registry.stores import folder as folder_module
 from registry.stores import open_store
 from registry.stores.folder import FolderStore
+from tests.faults import remount
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,6 +24,7 @@ WRITER = """
 import sys
 from itertools import count
 from registry.stores.folder import FolderStore
+from tests.faults import remount
 
 store = FolderStore(sys.argv[1], durable=False)
 print("ready", flush=True)
@@ -91,21 +92,6 @@ def _write_until_killed(folder: Path, name: str, seconds: float) -> None:
     writer.wait()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB of its own. Only root can mount one."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a small tmpfs")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    mounted = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small_disk: Path) -> None:
     store = FolderStore(small_disk)
     assert store.put("fits", b"x" * 100_000)
@@ -118,7 +104,7 @@ def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small_disk: Pat
 
 def test_a_read_only_disk_reads_and_refuses_to_write(small_disk: Path) -> None:
     FolderStore(small_disk).put("there", b"1")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    remount(small_disk, "ro")
     store = FolderStore(small_disk)
     assert store.get("there") == b"1"
     assert list(store.list()) == ["there"]

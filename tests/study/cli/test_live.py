@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import click
@@ -11,7 +12,14 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from harness.spending import Account
-from harness.sweep import Consumption, FailedAttempts, ModelProgress, Progress, WaitReason
+from harness.sweep import (
+    Consumption,
+    FailedAttempts,
+    ModelProgress,
+    Progress,
+    StorePause,
+    WaitReason,
+)
 from study.cli.live import SweepHistory, sweep_facts, sweep_json, sweep_screen, sweep_watch
 from tests.study.cli.program import on_terminal
 
@@ -192,3 +200,15 @@ def test_a_terminal_gets_a_bar_then_the_table_then_a_bar(monkeypatch: pytest.Mon
     begun, table, closed = (text.index(part) for part in ("starting", "a-model-with", "reading"))
     assert begun < table < closed
     assert "1,408 of 4,200 done" in text
+
+
+def test_a_log_says_at_once_that_the_store_is_away_and_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pauses = (StorePause("node-1", "the disk is full", 3), StorePause("node-1", "the disk is full"))
+    with sweep_watch("wave 0") as watch:
+        for now in ((), pauses, pauses, ()):
+            watch(replace(progress(0), pauses=now))
+    away, back = capsys.readouterr().err.splitlines()
+    assert "; paused: no store on node-1 (the disk is full); 3 objects wait in its spool;" in away
+    assert back == "wave 0: goes on: node-1 has the store again"

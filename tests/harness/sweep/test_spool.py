@@ -1,0 +1,253 @@
+"""A worker's store that goes away: objects wait, nothing is read meanwhile, and none is lost."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError, WorkStopped
+from harness.sweep import spool as spool_module
+from harness.sweep.spool import SpooledStore
+from registry.errors import MissingKey, StoreError
+from registry.stores import Store, open_store, s3
+from registry.stores.folder import FolderStore
+from tests.conftest import S3Server
+from tests.faults import Fault, FaultProxy, fault_proxy, remount, spooled
+
+_prefixes = (f"spool-{number}" for number in count())
+
+
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.02)
+
+
+STOP = threading.Event()  # of every store below
+
+
+def opened(below: Store, folder: Path) -> SpooledStore:
+    STOP.clear()
+    return SpooledStore(below, STOP.is_set, str(folder))
+
+
+@contextmanager
+def threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that end when the test fails."""
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            yield pool
+        except BaseException:
+            STOP.set()
+            raise
+
+
+def test_on_a_read_only_disk_objects_wait_and_new_reads_too(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    store = opened(FolderStore(small_disk), tmp_path)
+    assert store.put("a/there", b"1")
+    remount(small_disk, "ro")
+    with threads(9) as pool:
+        puts = [pool.submit(store.put, f"a/{number}", b"%d" % number) for number in range(8)]
+        until(lambda: len(spooled(tmp_path)) == 8)
+        read = pool.submit(store.exists, "a/there")
+        until(lambda: store.pause() is not None)
+        pause = store.pause()
+        assert pause is not None
+        assert (pause.objects, "read-only" in pause.reason) == (8, True)
+        assert not read.done(), "a reply is paid for only after a read: none while objects wait"
+        remount(small_disk, "rw")
+        assert [put.result() for put in puts] == [True] * 8
+        assert read.result()
+    assert [store.get(f"a/{number}") for number in range(8)] == [b"%d" % n for n in range(8)]
+    assert spooled(tmp_path) == []
+    assert store.pause() is None
+
+
+def test_an_object_that_fits_no_full_disk_is_stored_when_there_is_room(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    store = opened(FolderStore(small_disk), tmp_path)
+    (small_disk / "large").write_bytes(b"x" * 200_000)
+    with threads(1) as pool:
+        put = pool.submit(store.put, "a", b"x" * 100_000)
+        until(lambda: len(spooled(tmp_path)) == 1)
+        (small_disk / "large").unlink()
+        assert put.result()
+    assert (store.get("a"), spooled(tmp_path)) == (b"x" * 100_000, [])
+
+
+def test_what_cannot_be_spooled_waits_in_memory(
+    tmp_path: Path, small_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The spool lies on the full disk itself."""
+    store = opened(FolderStore(small_disk), small_disk)
+    (small_disk / "large").write_bytes(b"x" * 200_000)
+    with threads(1) as pool:
+        put = pool.submit(store.put, "a", b"x" * 100_000)
+        until(lambda: "objects wait in memory" in caplog.text)
+        assert spooled(small_disk) == []
+        (small_disk / "large").unlink()
+        assert put.result()
+    assert store.get("a") == b"x" * 100_000
+
+
+def _put_for_ever(disk: str, folder: str, link: Connection) -> None:
+    store = SpooledStore(FolderStore(disk), lambda: False, folder)
+    threading.Thread(target=store.put, args=("a/b", b"paid for")).start()
+    until(lambda: len(spooled(Path(folder))) == 1)
+    link.send("spooled")
+    time.sleep(1000)
+
+
+def test_the_next_process_stores_what_a_killed_one_had_spooled(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    (small_disk / "a").mkdir()
+    remount(small_disk, "ro")
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    holder = spawn.Process(target=_put_for_ever, args=(str(small_disk), str(tmp_path), theirs))
+    holder.start()
+    assert ours.recv() == "spooled"
+    store, other = (
+        opened(FolderStore(small_disk), tmp_path),
+        opened(FolderStore(tmp_path), tmp_path),
+    )
+    other.recover()  # the spool of another store
+    with threads(2) as pool:
+        recovered = [pool.submit(store.recover) for _ in range(2)]
+        time.sleep(0.5)
+        assert not any(each.done() for each in recovered), "its writer lives"
+        holder.kill()
+        holder.join()
+        remount(small_disk, "rw")
+        for each in recovered:
+            each.result()
+    assert store.get("a/b") == b"paid for"
+    assert spooled(tmp_path) == []
+
+
+def test_a_stopped_process_leaves_its_objects_in_the_spool(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    (small_disk / "a").mkdir()
+    remount(small_disk, "ro")
+    store = opened(FolderStore(small_disk), tmp_path)
+    with threads(1) as pool:
+        put = pool.submit(store.put, "a/b", b"1")
+        until(lambda: len(spooled(tmp_path)) == 1)
+        STOP.set()
+        with pytest.raises(WorkStopped):
+            put.result()
+    assert len(spooled(tmp_path)) == 1
+    assert spooled(tmp_path)[0].stat().st_mode & 0o077 == 0
+
+
+def test_an_error_that_waiting_does_not_end_is_raised(tmp_path: Path) -> None:
+    """With the object in the spool: it was paid for."""
+    store = opened(FolderStore(tmp_path / "store"), tmp_path)
+    store.put("a/b", b"1")
+    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+        store.put("a/b/c", b"paid for")
+    assert len(spooled(tmp_path)) == 1
+    with pytest.raises(MissingKey):
+        store.get("nothing")
+    with pytest.raises(StoreError, match="is not a store key"):
+        store.put("../a", b"")
+
+
+def test_a_damaged_or_foreign_spool_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    below = FolderStore(tmp_path / "store")
+    store = opened(below, tmp_path)
+    file = store._spool.save("a/b", b"paid for")
+    os.close(file.handle)
+    file.path.write_bytes(file.path.read_bytes()[:-1])
+    store.recover()
+    assert "written in part only" in caplog.text
+    assert (spooled(tmp_path), list(below.list())) == ([], [])
+    file.path.parent.chmod(0o755)
+    with pytest.raises(HarnessError, match="must be your own folder"):
+        opened(below, tmp_path)
+
+
+# --- S3 ---
+
+
+@pytest.fixture
+def proxied(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Store, FaultProxy]]:
+    """A store behind a proxy. Its client leaves trying again to the spool, but once."""
+    monkeypatch.setattr(s3, "_TRIES", 2)
+    with fault_proxy(moto.endpoint) as proxy:
+        uri = f"s3://{moto.bucket}/{next(_prefixes)}?endpoint={proxy.url}&region=us-east-1"
+        yield open_store(uri), proxy
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(Fault.ERROR, "answers with an error (503)"), (Fault.GONE, "cannot be reached")],
+)
+def test_objects_wait_until_s3_is_back(
+    tmp_path: Path, proxied: tuple[Store, FaultProxy], fault: Fault, reason: str
+) -> None:
+    below, proxy = proxied
+    store = opened(below, tmp_path)
+    assert store.put("a", b"1")
+    proxy.begin(fault, status=503)
+    with threads(2) as pool:
+        put, read = pool.submit(store.put, "b", b"2"), pool.submit(store.get, "a")
+        until(lambda: (pause := store.pause()) is not None and reason in pause.reason)
+        until(lambda: len(spooled(tmp_path)) == 1)
+        proxy.end()
+        assert put.result()
+        assert read.result() == b"1"
+    assert (store.get("b"), spooled(tmp_path)) == (b"2", [])
+
+
+@pytest.mark.s3
+def test_a_writer_knows_its_object_though_every_answer_was_lost(
+    tmp_path: Path, proxied: tuple[Store, FaultProxy]
+) -> None:
+    below, proxy = proxied
+    store = opened(below, tmp_path)
+    proxy.begin(Fault.CUT, count=5)
+    with threads(1) as pool:
+        put = pool.submit(store.put, "a", b"1")
+        until(lambda: len(spooled(tmp_path)) == 1)
+        proxy.end()
+        assert put.result(), "it arrived at the first try"
+    assert not store.put("a", b"2")
+    assert proxy.refused >= 2
+
+
+@pytest.mark.s3
+def test_an_object_is_spooled_while_s3_keeps_silent(
+    tmp_path: Path, proxied: tuple[Store, FaultProxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "_SPOOL_SECONDS", 0.1)
+    monkeypatch.setattr(spool_module, "_SILENT_SECONDS", 0.2)
+    below, proxy = proxied
+    store = opened(below, tmp_path)
+    proxy.begin(Fault.HANG)
+    with threads(1) as pool:
+        put = pool.submit(store.put, "a", b"1")
+        until(lambda: (pause := store.pause()) is not None and "no answer" in pause.reason)
+        assert len(spooled(tmp_path)) == 1
+        proxy.end()
+        assert put.result()
+    assert spooled(tmp_path) == []
