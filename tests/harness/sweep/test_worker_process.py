@@ -189,9 +189,11 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
             first.result()
         pauses.clear()
         second = pool.submit(pull_all, served, small_disk / "store", cells, pauses)
-        until(lambda: any(pauses))
-        assert len(served.requests) == AT_ONCE, "nothing was bought meanwhile"
-        remount(small_disk, "rw")
+        try:
+            until(lambda: any(pauses))
+            assert len(served.requests) == AT_ONCE, "nothing was bought meanwhile"
+        finally:
+            remount(small_disk, "rw")
         assert second.result() == ("finished", AT_ONCE + 1)
         assert pauses[-1] is None
         assert len(served.requests) == AT_ONCE + 1
