@@ -30,7 +30,8 @@ def main() -> None:
     try:
         endpoint = f"http://127.0.0.1:{port['s3.port']}"
         await_bucket(endpoint, server)
-        print(json.dumps({"endpoint": endpoint, "bucket": BUCKET}), flush=True)
+        metrics = f"http://127.0.0.1:{port['metricsPort']}/metrics"
+        print(json.dumps({"endpoint": endpoint, "bucket": BUCKET, "metrics": metrics}), flush=True)
         sys.stdin.read()
     finally:
         server.kill()

@@ -74,6 +74,13 @@ def median_ms(work: Callable[[], object], times: int = 300) -> float:
 @contextmanager
 def seaweedfs() -> Iterator[str]:
     """The URI of a store on a SeaweedFS server of its own."""
+    with counting_seaweedfs() as (uri, _):
+        yield uri
+
+
+@contextmanager
+def counting_seaweedfs() -> Iterator[tuple[str, str]]:
+    """The URI of a store on a SeaweedFS server of its own, and the address of what it counts."""
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "dosimeter")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "dosimeter-secret")
     script = Path(__file__).with_name("seaweedfs.py")
@@ -82,7 +89,8 @@ def seaweedfs() -> Iterator[str]:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             line = _first_line(server)
-            yield f"s3://{line['bucket']}/benchmark?endpoint={line['endpoint']}&region=us-east-1"
+            at = f"endpoint={line['endpoint']}&region=us-east-1"
+            yield f"s3://{line['bucket']}/benchmark?{at}", line["metrics"]
         finally:
             server.communicate()
 

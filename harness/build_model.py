@@ -221,13 +221,14 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
     if agent in JUDGES:  # it has read its release as soon as there is one
         settings.known(("agent", "release"))
         return CarelessJudge(name, load_criteria(folder / release) if release else ())
+    if agent == "trivial":
+        settings.known(("agent", "context"))
+        return TrivialAgent(name)
     settings.known(("agent", "error_rate", "release", "share"))
     rate = settings.share("error_rate", 0.0, "probability")
     agent = settings.choice("agent", "honest", AGENTS)
     if agent == "honest":
         return HonestAgent(name, rate)
-    if agent == "trivial":
-        return TrivialAgent(name)
     if not release:
         raise settings.wrong("release", "the spiked agent needs the folder of a release")
     share = settings.share("share", 1.0, "fraction")

@@ -30,6 +30,7 @@ OVERLOAD = f"{Boundary.PROVIDER}:overload"
 PROBE_SECONDS = 60.0
 _OPENS_AFTER = 3  # attempts in a row that got no reply
 _LONGEST_WAIT = 3600.0  # seconds; a provider that asks for more is asked again after an hour
+_LEAST_ROUND = 8  # successes that raise the limit, however low it is
 _REFUSED_SHARE = 0.05  # of an attempt's replies: with more refusals, the limit falls
 
 
@@ -212,7 +213,7 @@ class ProviderGate:
     def _adapt(self, outcome: LeaseOutcome, answered: bool) -> None:
         """Adapt the limit. Congestion halves the number of cells at work, refusals that retries got
         over lower it by a tenth, in both cases once for all cells leased before; as many clean
-        successes as the limit raise it by one."""
+        successes as the limit, at least eight, raise it by one."""
         overloaded = outcome.error_class == OVERLOAD and answered  # without a reply: an outage
         if outcome.error_class == RATE_LIMIT or overloaded:
             self._lower_to(0.5, outcome.episode)
@@ -220,7 +221,7 @@ class ProviderGate:
             self._lower_to(0.9, outcome.episode)
         elif outcome.finished and not outcome.refusals and self.limit is not None:
             self._successes += 1
-            if self._successes >= self.limit:
+            if self._successes >= max(self.limit, _LEAST_ROUND):
                 self.limit, self._successes = self.limit + 1, 0
 
     def _lower_to(self, share: float, episode: str) -> None:

@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 LOG_LEVEL = "DOSIMETER_LOG_LEVEL"  # environment of the processes of a sweep whose driver logs
 POLL_SECONDS = 0.25
+_GATHER_SECONDS = 0.02  # in which further episodes may end, to be reported together
 _HEARTBEAT_SECONDS = 5.0
 ConnectionLost = (EOFError, ConnectionError)
 
@@ -130,7 +131,9 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
                 if not pending:
                     time.sleep(POLL_SECONDS)
                     continue
-                done, _ = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                done, working = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                if done and working:
+                    done, _ = wait(pending, timeout=_GATHER_SECONDS)
                 outcomes = tuple(filter(None, map(_outcome, done)))
                 if outcomes:
                     finished += sum(outcome.finished for outcome in outcomes)

@@ -31,6 +31,7 @@ def test_scripted_agents_are_built_from_their_settings() -> None:
     assert build_model(pin("scripted", agent="honest", error_rate=0.25)) == HonestAgent("m", 0.25)
     assert build_model(pin("scripted")) == HonestAgent("m", 0.0)
     assert build_model(pin("scripted", agent="trivial")) == TrivialAgent("m")
+    assert build_model(pin("scripted", agent="trivial", context=8000)) == TrivialAgent("m")
 
 
 def test_a_spiked_agent_reads_its_release_relative_to_the_study(tmp_path: Path) -> None:

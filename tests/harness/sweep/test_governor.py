@@ -154,15 +154,24 @@ def test_a_slow_model_does_not_take_every_slot() -> None:
 
 def test_a_rate_limit_halves_what_is_at_work_once_and_a_round_of_successes_adds_one() -> None:
     kept = book("m")
-    first = kept.lease("w", 8, 0)
+    first = kept.lease("w", 16, 0)
     kept.report("w", [failed(cell, "rate_limit") for cell in first[:2]], 1)
-    assert kept.lease("v", 9, 1) == (), "four are allowed, six at work"
+    assert kept.lease("v", 9, 1) == (), "eight are allowed, fourteen at work"
     (state,) = kept.progress().models
-    assert (state.reason, state.running) == (WaitReason.LIMIT, 6)
-    kept.report("w", [done(cell) for cell in first[2:5]], 2)
-    assert len(kept.lease("v", 9, 2)) == 1, "still four"
-    kept.report("w", [done(first[5])], 3)
-    assert len(kept.lease("u", 9, 3)) == 2, "five, with three at work"
+    assert (state.reason, state.running) == (WaitReason.LIMIT, 14)
+    kept.report("w", [done(cell) for cell in first[2:9]], 2)
+    assert len(kept.lease("v", 9, 2)) == 1, "still eight"
+    kept.report("w", [done(first[9])], 3)
+    assert len(kept.lease("u", 9, 3)) == 2, "nine, with seven at work"
+
+
+def test_a_low_limit_rises_after_eight_successes() -> None:
+    kept = book("m")
+    kept.report("w", [failed(cell, "rate_limit") for cell in kept.lease("w", 2, 0)], 1)
+    for now in range(2, 10):
+        (cell,) = kept.lease("w", 9, now)
+        kept.report("w", [done(cell)], now)
+    assert len(kept.lease("w", 9, 10)) == 2
 
 
 @pytest.mark.parametrize(("refusals", "leased"), [(0, 9), (1, 9), (2, 3)])
