@@ -1,8 +1,9 @@
-"""A SeaweedFS server for tests and benchmarks: python benchmarks/seaweedfs.py FOLDER
+"""A SeaweedFS server for tests and benchmarks: python benchmarks/seaweedfs.py FOLDER [ADDRESS]
 
-Starts the ``weed`` of this environment on free loopback ports, with its data in FOLDER and the
-credentials of the environment; prints one JSON line when the bucket can be used; stops when its
-standard input ends, so that whoever started it cannot leave it behind.
+Starts the ``weed`` of this environment on free ports of the loopback address, or of another of this
+machine, with its data in FOLDER and the credentials of the environment; prints one JSON line when
+the bucket can be used; stops when its standard input ends, so that whoever started it cannot leave
+it behind.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ SECONDS = 60
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    address = sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1"
     port = free_ports()
     with (folder / "weed.log").open("wb") as log:
+        weed = command(folder, address, port)
         server = subprocess.Popen(
-            command(folder, port), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder
+            weed, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder
         )
     try:
-        endpoint = f"http://127.0.0.1:{port['s3.port']}"
+        endpoint = f"http://{address}:{port['s3.port']}"
         await_bucket(endpoint, server)
         metrics = f"http://127.0.0.1:{port['metricsPort']}/metrics"
         print(json.dumps({"endpoint": endpoint, "bucket": BUCKET, "metrics": metrics}), flush=True)
@@ -38,11 +41,11 @@ def main() -> None:
         server.wait()
 
 
-def command(folder: Path, ports: dict[str, int]) -> list[str]:
+def command(folder: Path, address: str, ports: dict[str, int]) -> list[str]:
     weed = Path(sys.executable).parent / "weed"
     flags = [f"-{name}={number}" for name, number in ports.items()]
     off = ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
-    where = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
+    where = [f"-dir={folder}", f"-ip={address}", f"-ip.bind={address}", f"-bucket={BUCKET}"]
     return [str(weed), "mini", *where, *flags, *off, "-master.telemetry=false"]
 
 

@@ -33,7 +33,13 @@ from harness.sweep.epochs import Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
 from harness.sweep.leases import LeaseBook, Progress, SweepOrder
 from harness.sweep.metrics import MetricRecorder
-from harness.sweep.run_cell import RunContext, check_host, count_spend, open_budget
+from harness.sweep.run_cell import (
+    RENEWED_SECONDS,
+    RunContext,
+    check_host,
+    count_spend,
+    open_budget,
+)
 from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import (
@@ -59,6 +65,8 @@ _SHOWN = 5  # hosts that an error lists
 _ENDING_SECONDS = 30.0
 _STORE_SECONDS = 5.0  # between two tries of the coordinator at a store that is away
 _MAX_LEASED = 64
+_HEAD_SECONDS = 30.0  # without the head; Ray ends this process after 60, in words of its own
+_HEAD_LOOK_SECONDS = 5.0
 _LOST = (
     "the coordinator of this sweep ended before it, as its node was lost: run the same command "
     "again to go on"
@@ -332,10 +340,11 @@ def run_sweep(
         coordination = _Coordination(context, options, epoch)
         try:
             watch(coordination.progress())
-            workers = _Workers(context, options, coordination)
+            workers, head = _Workers(context, options, coordination), _Head()
             try:
                 while workers.wait(POLL_SECONDS):
                     watch(coordination.progress())
+                    head.check()
             except BaseException:
                 workers.dismiss()
                 raise
@@ -486,6 +495,38 @@ def _first_line(error: BaseException) -> str:
     return " ".join(lines) if lines[0].startswith("Version mismatch") else lines[0]
 
 
+class _Head:
+    """The head of the cluster, without which Ray goes on for a minute only."""
+
+    def __init__(self) -> None:
+        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+        self._address = host.strip("[]"), int(port)
+        # A client of a cluster, which runs elsewhere, may not reach it at all.
+        self._looks = self._answers()
+        self._seen = self._looked = time.monotonic()
+
+    def check(self) -> None:
+        """Raise CoordinatorLost if the head has not answered for half a minute."""
+        if not self._looks or time.monotonic() - self._looked < _HEAD_LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        if self._answers():
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > _HEAD_SECONDS:
+            host, port = self._address
+            raise CoordinatorLost(
+                f"the head of the cluster at {host}:{port} is lost (Ray's GCS does not answer): "
+                "start it again, and run the same command again to go on"
+            )
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(self._address, timeout=_HEAD_LOOK_SECONDS).close()
+        except OSError:
+            return False
+        return True
+
+
 class _Coordination:
     """The driver's side of a run's coordinator, in an epoch of the driver's. The coordinator ends
     with its driver, however that ends, so that no cluster keeps seeds in memory."""
@@ -572,6 +613,7 @@ class _Workers:
         self._deaths = 0
         self._finished = 0  # number of finished cells when an actor last died
         self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
+        self._lost: dict[str, float] = {}  # workers that may still buy → when they no longer do
         self._clustered = options.address is not None
         for _ in range(options.workers):
             self._start()
@@ -579,6 +621,9 @@ class _Workers:
     def wait(self, seconds: float) -> bool:
         """Wait for ``seconds``, replace dead workers, and return whether any is still at work."""
         done, _ = ray.wait(list(self._at_work), timeout=seconds)
+        for name in [name for name, end in self._lost.items() if end < time.monotonic()]:
+            del self._lost[name]
+            self._coordination.release(name, killed=False)
         for call in done:
             name, _actor = self._at_work.pop(call)
             try:
@@ -612,7 +657,10 @@ class _Workers:
                 f"workers died {self._deaths} times and finished nothing; the last: "
                 f"{str(error).splitlines()[0]}"
             ) from error
-        self._coordination.release(name, killed)
+        if killed or not self._clustered:
+            self._coordination.release(name, killed)
+        else:  # its node may only be cut off from the head
+            self._lost[name] = time.monotonic() + RENEWED_SECONDS
         self._start()
 
     def _start(self) -> None:

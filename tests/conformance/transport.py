@@ -125,13 +125,13 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def listening(respond: Respond) -> Iterator[str]:
+def listening(respond: Respond, host: str = "127.0.0.1") -> Iterator[str]:
     """Serve on a free port of this machine; yields the address, without a slash at its end."""
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"respond": respond}))
+    server = _Server((host, 0), type("Handler", (_Handler,), {"respond": respond}))
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://{host}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -103,6 +103,7 @@ def serve(
     *script: Answer | Callable[[Json], Answer],
     always: Callable[[Json], Answer] | None = None,
     root: str = "/v1",
+    host: str = "127.0.0.1",
     **form: Any,
 ) -> Iterator[Served]:
     """A server at ``url``, which ends in ``root``; ``form`` tells of another protocol than
@@ -116,6 +117,6 @@ def serve(
         key = incoming.headers.get(served.key_header.lower(), "")
         return served.next(json.loads(incoming.body), key)
 
-    with listening(respond) as url:
+    with listening(respond, host) as url:
         served.url = url + root
         yield served
