@@ -102,7 +102,7 @@ def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Repo
             closed_wave(study.ledger, wave) is None for wave in range(len(study.protocol.waves))
         ):
             prepare_ray(None)
-            from harness.sweep.ray_actors import ray_session
+            from harness.sweep.ray_cluster import ray_session
 
             display.line("starting Ray on this machine")
             session.enter_context(ray_session(None))

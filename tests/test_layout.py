@@ -20,6 +20,7 @@ MOST_MODULES, MOST_ROOT_MODULES, MOST_FILES = 16, 10, 425
 EXTRAS = {
     "harness.sandboxes.docker",
     "harness.sweep.ray_actors",
+    "harness.sweep.ray_cluster",
     "publish.hub",
     "registry.stores.s3",
 }

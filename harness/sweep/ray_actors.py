@@ -1,7 +1,8 @@
 """Sweeps on Ray: one coordinator that leases cells, workers that pull them.
 
-The only module that imports Ray. The actors are thin: ``LeaseBook`` has the leases, ``run_cell``
-does the work in the process of each worker. Results go straight to the store; only ids travel back.
+Ray is imported here and in ``ray_cluster`` only. The actors are thin: ``LeaseBook`` has the leases,
+``run_cell`` does the work in the process of each worker. Results go straight to the store; only ids
+travel back.
 """
 
 from __future__ import annotations
@@ -9,20 +10,16 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 from ray.util.metrics import Counter, Gauge
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.build_model import provider_key
 from harness.episode import Cell
@@ -33,17 +30,23 @@ from harness.sweep.epochs import Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
 from harness.sweep.leases import LeaseBook, Progress, SweepOrder
 from harness.sweep.metrics import MetricRecorder
+from harness.sweep.ray_cluster import (
+    HEAD,
+    SANDBOX,
+    ClusterHead,
+    await_sandboxes,
+    check_nodes,
+    ray_session,
+)
 from harness.sweep.run_cell import (
     RENEWED_SECONDS,
     RunContext,
-    check_host,
     count_spend,
     open_budget,
 )
 from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import (
-    LOG_LEVEL,
     POLL_SECONDS,
     ConnectionLost,
     Renewal,
@@ -51,22 +54,13 @@ from harness.sweep.worker_process import (
     open_worker_process,
 )
 from registry.errors import RegistryError, StoreUnavailable
-from registry.ledger import ReceiptFolder
 from registry.stores import open_store
 
 logger = logging.getLogger(__name__)
 
-NAMESPACE = "dosimeter"
-SANDBOX = "sandbox"  # resource of nodes that run episodes: one for each worker
-HEAD = "head"  # resource of a node that works on none, if the cluster has one
-JOIN_SECONDS = 900.0  # in which a cluster without nodes for episodes must get the first
-_CHECK_SECONDS = 120.0
-_SHOWN = 5  # hosts that an error lists
 _ENDING_SECONDS = 30.0
 _STORE_SECONDS = 5.0  # between two tries of the coordinator at a store that is away
 _MAX_LEASED = 64
-_HEAD_SECONDS = 30.0  # without the head; Ray ends this process after 60, in words of its own
-_HEAD_LOOK_SECONDS = 5.0
 _LOST = (
     "the coordinator of this sweep ended before it, as its node was lost: run the same command "
     "again to go on"
@@ -262,63 +256,6 @@ class SweepOptions:
     give_up: bool = False  # count failures of providers as failures of cells
 
 
-@contextmanager
-def ray_session(address: str | None) -> Iterator[None]:
-    """Connect to Ray: the connection there is, an existing cluster, or a new one on this machine.
-    ``harness.sweep.worker_process`` must be used before this module is imported."""
-    if ray.is_initialized():
-        yield
-        return
-    if address is not None:
-        _check_reachable(address)
-    logger.info("connecting to Ray at %s", address or "a cluster started here")
-    logs = logger.isEnabledFor(logging.INFO)
-    if logs:  # the processes of a cluster that is started here inherit it
-        os.environ[LOG_LEVEL] = str(logger.getEffectiveLevel())
-    at_end = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(
-            address=address or "local",
-            namespace=NAMESPACE,
-            include_dashboard=None if address else False,
-            log_to_driver=logs,
-            logging_level="ERROR",
-        )
-    except Exception as error:  # also if a node does not start in time
-        reason = _first_line(error)
-        if address is None:
-            raise CoordinatorLost(
-                f"Ray does not start on this machine: {reason}; if it is very busy, wait, and run "
-                "the same command again: finished work is kept"
-            ) from error
-        raise HarnessError(
-            f"no Ray cluster answers at {address}: {reason} "
-            "(give --address HOST:6379, or none to start one here)"
-        ) from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, at_end)  # Ray has put handlers of its own in its place
-    # Ray reports dead nodes on standard output, which is for our results.
-    with redirect_stdout(sys.stderr):
-        try:
-            yield
-        finally:
-            ray.shutdown()
-
-
-def _check_reachable(address: str) -> None:
-    """Raise HarnessError at once where nothing listens: Ray would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return  # "auto"
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except OSError as error:
-        raise HarnessError(
-            f"no Ray cluster answers at {address} ({error.strerror or error}): give the head's "
-            "HOST:6379, or no --address to start one here"
-        ) from error
-
-
 def run_sweep(
     context: RunContext,
     options: SweepOptions,
@@ -334,13 +271,13 @@ def run_sweep(
     """
     with ray_session(options.address):
         if options.address is not None:
-            _await_sandboxes(options)
-            _check_nodes(context)
+            await_sandboxes(options.workers)
+            check_nodes(context)
         epoch = context.epochs.open(waiting)
         coordination = _Coordination(context, options, epoch)
         try:
             watch(coordination.progress())
-            workers, head = _Workers(context, options, coordination), _Head()
+            workers, head = _Workers(context, options, coordination), ClusterHead()
             try:
                 while workers.wait(POLL_SECONDS):
                     watch(coordination.progress())
@@ -402,129 +339,6 @@ def detach_sweep(context: RunContext, options: SweepOptions) -> None:
         except BaseException:
             ray.kill(driver)
             raise
-
-
-def _await_sandboxes(options: SweepOptions) -> None:
-    """Wait for a node that takes workers if the cluster starts such nodes on demand. Raises
-    HarnessError if it has nodes for other work only, or none comes."""
-    nodes = _nodes()
-    if any(SANDBOX in resources for _, _, resources in nodes):
-        return
-    advice = f"start nodes with `ray start --resources='{{\"{SANDBOX}\": 1}}'`"
-    if hosts := [host for host, _, resources in nodes if resources.get("CPU")]:
-        raise HarnessError(
-            f"{_listed(hosts)}: the resource {SANDBOX!r} is missing, so that no worker can be "
-            f"placed there, and no other node has it: {advice}"
-        )
-    logger.info("waiting for a node with the resource %r", SANDBOX)
-    # What is asked for and not there is what a cluster's autoscaler starts nodes for.
-    task = ray.remote(num_cpus=0, resources={SANDBOX: 1})(_join)
-    calls = [task.remote() for _ in range(options.workers)]
-    joined, waiting = ray.wait(calls, num_returns=1, timeout=JOIN_SECONDS)
-    for call in waiting:
-        ray.cancel(call)
-    if not joined:
-        hosts = [host for host, _, _ in nodes]
-        raise HarnessError(
-            f"no node with the resource {SANDBOX!r} has joined {_listed(hosts)} within "
-            f"{JOIN_SECONDS / 60:g} minutes: {advice}, or see why the cluster starts none "
-            "(`ray status`)"
-        )
-
-
-def _join() -> None:
-    """Do nothing, on a node that takes workers."""
-
-
-def _check_nodes(context: RunContext) -> None:
-    """Raise HarnessError, which names the hosts, if nodes that take workers cannot work on the
-    run. Nodes that join later are checked by the workers there."""
-    # Ray keeps arguments, on disk if they are large: these open nothing of the run.
-    public = replace(context, run_identity="", templates=(), receipts=ReceiptFolder("", b""))
-    check = ray.remote(num_cpus=0, max_retries=0, enable_task_events=False)(_refusal)
-    calls = {}
-    for host, node, resources in _nodes():
-        if SANDBOX in resources:
-            there = NodeAffinitySchedulingStrategy(node, soft=False)
-            calls[check.options(scheduling_strategy=there).remote(public)] = host
-    refusals: dict[str, list[str]] = {}
-    for call, host in calls.items():
-        try:
-            reason = ray.get(call, timeout=_CHECK_SECONDS)
-        except RayTaskError as error:
-            reason = f"dosimeter does not run there as it does here ({_first_line(error.cause)})"
-        except RayError as error:  # a node that is lost, or does not answer: it has no worker yet
-            logger.warning("%s was not checked: %s", host, type(error).__name__)
-            continue
-        if reason:
-            refusals.setdefault(reason.removeprefix(f"{host}: "), []).append(host)
-    if refusals:
-        texts = (f"{_listed(hosts)}: {reason}" for reason, hosts in refusals.items())
-        raise HarnessError("; ".join(texts))
-
-
-def _refusal(context: RunContext) -> str:
-    """Return why this host cannot work on a run; "" if it can."""
-    try:
-        check_host(context)
-    except HarnessError as error:
-        return str(error)
-    return ""
-
-
-def _nodes() -> list[tuple[str, str, dict[str, float]]]:
-    """Return host name, id and resources of each live node of the cluster."""
-    return [
-        (node["NodeManagerHostname"], node["NodeID"], node["Resources"])
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-
-
-def _listed(hosts: list[str]) -> str:
-    names = sorted(set(hosts))
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _first_line(error: BaseException) -> str:
-    """The first line of an error's text, with the next ones where they are what it is about."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    return " ".join(lines) if lines[0].startswith("Version mismatch") else lines[0]
-
-
-class _Head:
-    """The head of the cluster, without which Ray goes on for a minute only."""
-
-    def __init__(self) -> None:
-        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._address = host.strip("[]"), int(port)
-        # A client of a cluster, which runs elsewhere, may not reach it at all.
-        self._looks = self._answers()
-        self._seen = self._looked = time.monotonic()
-
-    def check(self) -> None:
-        """Raise CoordinatorLost if the head has not answered for half a minute."""
-        if not self._looks or time.monotonic() - self._looked < _HEAD_LOOK_SECONDS:
-            return
-        self._looked = time.monotonic()
-        if self._answers():
-            self._seen = time.monotonic()
-        elif time.monotonic() - self._seen > _HEAD_SECONDS:
-            host, port = self._address
-            raise CoordinatorLost(
-                f"the head of the cluster at {host}:{port} is lost (Ray's GCS does not answer): "
-                "start it again, and run the same command again to go on"
-            )
-
-    def _answers(self) -> bool:
-        try:
-            socket.create_connection(self._address, timeout=_HEAD_LOOK_SECONDS).close()
-        except OSError:
-            return False
-        return True
 
 
 class _Coordination:

@@ -1,9 +1,10 @@
 """The cells of a wave as a computed sequence: nothing of it is stored but the wave's instances.
 
 The cells of a model, its instances times its replicates, are permuted, so that arms, strata and
-replicates interleave. The permutation follows from the recorded seed of the schedule; the name of
-an episode follows from the run's key. So names reveal nothing without that key, not even with the
-instances and models at hand. The same seed and key always give the same sequence.
+replicates interleave. The permutation follows from the recorded seed of the schedule and from the
+run's key, the name of an episode from the key. So neither the names of objects nor the order in
+which they are stored reveal an arm without that key, not even with the instances and models at
+hand. The same seed and key always give the same sequence.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from registry.ledger import ModelPin, record_body
 from registry.sealing import derive_key
 
 _ROUNDS = 2  # pairs of them
-_NAMES = "dosimeter/episode-names/1"
+_NAMES, _ORDER = "dosimeter/episode-names/1", "dosimeter/episode-order/1"  # keys, by purpose
 _WORD = 4  # bytes
 
 
@@ -48,8 +49,7 @@ INSTANCES_CODEC: Codec[tuple[WaveInstance, ...]] = Codec(
 
 class Permutation:
     """A keyed permutation of 0 … size - 1: a Feistel network over the smallest rectangle of about
-    equal sides that holds them, with cycle walking (Black and Rogaway 2002). It mixes, and is no
-    secret: its key is public."""
+    equal sides that holds them, with cycle walking (Black and Rogaway 2002)."""
 
     __slots__ = ("_rounds", "_size", "_width")
 
@@ -236,8 +236,8 @@ def schedule_cells(
     tranches: Sequence[Collection[int]] = (),
     single_turn: Collection[str] = (),
 ) -> Schedule:
-    """Return the cells of a wave, in an order that follows from a recorded seed and with names that
-    follow from the run's key.
+    """Return the cells of a wave, in an order that follows from a recorded seed and the run's key,
+    and with names that follow from the key.
 
     ``replicates`` are the runs of each of the models on an instance, and ``tranches`` those that
     each runs; () is the panel, 0, for all of them. ``single_turn`` names the strata that are given
@@ -245,10 +245,11 @@ def schedule_cells(
     """
     pins, ordered = tuple(models), sorted(instances, key=lambda each: each.instance)
     key = derive_key(run_identity, _NAMES)
+    secret = hmac.digest(derive_key(run_identity, _ORDER), order.value, "sha256")
     chosen = tranches or ((0,),) * len(pins)
     schedules = []
     for pin, runs, pin_tranches in zip(pins, replicates, chosen, strict=True):
         own = [each for each in ordered if each.tranche in pin_tranches]
-        permutation = Permutation(order.child("schedule", wave, pin.name), runs * len(own))
+        permutation = Permutation(Seed(secret).child("schedule", wave, pin.name), runs * len(own))
         schedules.append(ModelSchedule(study, wave, pin, runs, own, single_turn, permutation, key))
     return Schedule(schedules)

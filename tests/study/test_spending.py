@@ -161,7 +161,7 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
 ) -> None:
     provider, seen = Provider(0.05), list[Progress]()
     prepare_ray(None)
-    from harness.sweep.ray_actors import ray_session
+    from harness.sweep.ray_cluster import ray_session
 
     with selling(provider) as served, ray_session(None):
         study = make_study(tmp_path / "study", served.url, 2.5)

@@ -214,9 +214,7 @@ def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
     prepare_ray(None)
     from ray.cluster_utils import Cluster
 
-    from harness.sweep import ray_actors as actors
-
-    monkeypatch.setattr(actors, "JOIN_SECONDS", 3.0)
+    monkeypatch.setattr("harness.sweep.ray_cluster.JOIN_SECONDS", 3.0)
     init_study(tmp_path / "study", PAID_STUDY.replace("SEEDS", "2"))
     study = pipeline.open_study(tmp_path / "study")
     draw_tiny(study)
@@ -526,13 +524,13 @@ def test_a_cluster_that_does_not_start_is_one_clear_error(
     monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     prepare_ray(None)
-    from harness.sweep import ray_actors as actors
+    from harness.sweep.ray_cluster import ray_session
 
     def fail(**_: object) -> None:
         raise Exception(said)  # as Ray does on a machine that is too busy
 
     monkeypatch.setattr("ray.init", fail)
     expected = r"this machine: (The current|Exception).* run the same command again"
-    with pytest.raises(HarnessError, match=expected) as told, actors.ray_session(None):
+    with pytest.raises(HarnessError, match=expected) as told, ray_session(None):
         raise AssertionError("there is no session")
     assert "More" not in str(told.value)
