@@ -185,7 +185,7 @@ def _host(folder: Path, name: str, address: str, environment: dict[str, str]) ->
     )
     _await_up(holder)
     (first,) = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
-    variables = {**environment, "TMPDIR": str(folder / "tmp"), "RAY_USAGE_STATS_ENABLED": "0"}
+    variables = {**environment, "TMPDIR": str(folder / "tmp"), "RAY_TMPDIR": "/tmp"}
     return Host(name, address, folder, holder, int(first), variables)
 
 

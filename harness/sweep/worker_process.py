@@ -242,4 +242,7 @@ def _work(leases: LeaseClient, context: RunContext) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    # As the module of its name: the classes of what the connection brings are that module's.
+    from harness.sweep import worker_process
+
+    worker_process.main()

@@ -114,7 +114,7 @@ def run_calibration(
     with ExitStack() as session:
         if any(closed_wave(scratch_study.ledger, wave) is None for wave in (0, 1)):
             prepare_ray(request.address)
-            from harness.sweep.ray_actors import ray_session
+            from harness.sweep.ray_cluster import ray_session
 
             session.enter_context(ray_session(request.address))
         _sweep(scratch_study, 0, request, watching)

@@ -4,21 +4,27 @@ something died, and nothing left behind."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.episode import StopReason
+from harness.sandboxes.image import ensure_image
+from harness.storage import RESULTS
 from harness.sweep.worker_process import prepare_ray
 from registry.sealing import decrypt
 from registry.verify import verify_study
@@ -27,6 +33,7 @@ from study.sweeps.operation import _at_work
 from study.workspace import manifest_of
 from study.workspace.setup import init_study
 from study.workspace.study import Study
+from tests.conftest import ROOT
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.hosts import BETWEEN, RAY_PORT, Network, network, why_not
 from tests.study.conftest import promise_unchecked
@@ -187,20 +194,26 @@ def on_hosts(
 ) -> Iterator[tuple[Network, Study, Gate, Served]]:
     """Hosts, a study, and the server of its model between them, by default with replies that
     wait."""
-    if reason := why_not():
-        pytest.skip(f"no hosts of their own here: {reason}")
     gate = Gate()
     with ExitStack() as stack:
-        made = stack.enter_context(network(folder / "hosts", *names))
+        made = hosts(stack, folder, *names)
         stack.callback(gate.open.set)
         with made.inside():
             served = stack.enter_context(serve(always=answer or gate.answer, host=BETWEEN))
         init_study(folder / "study", text.format(served.url))
         study = pipeline.open_study(folder / "study")
         promise_unchecked(study)
-        for host in made.hosts.values():
-            host.environment[TESTED] = str(study.folder)
         yield made, study, gate, served
+
+
+def hosts(stack: ExitStack, folder: Path, *names: str) -> Network:
+    """Hosts of the test in this folder, whose study is in its ``study``."""
+    if reason := why_not():
+        pytest.skip(f"no hosts of their own here: {reason}")
+    made = stack.enter_context(network(folder / "hosts", *names))
+    for host in made.hosts.values():
+        host.environment[TESTED] = str(folder / "study")
+    return made
 
 
 def join(made: Network, **sandboxes: int) -> tuple[str, ...]:
@@ -338,3 +351,157 @@ def test_a_driver_on_another_host_waits_and_takes_over_though_its_clock_is_an_ho
         verified = verify_study(study.store, study.identities())
         assert verified.holds, verified.problems
         check_clean(study, *folders_of(made))
+
+
+DEMO = """\
+import sys
+from harness.sweep import prepare_ray
+prepare_ray(sys.argv[1])
+from harness.sweep.ray_actors import ray_session
+from study.cli.main import main
+with ray_session(sys.argv[1]):
+    main(["demo", "--study", sys.argv[2], "--json"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.s3
+@pytest.mark.timeout(1200)
+def test_the_demo_runs_on_two_hosts_with_a_store_between_them(
+    tmp_path: Path, s3_credentials: None
+) -> None:
+    """As on one machine, but for the addresses of cluster and store in its study.yaml, and the
+    local sandbox, since all hosts here would have one engine."""
+    with ExitStack() as stack:
+        made = hosts(stack, tmp_path, "head", "w1", "w2")
+        (tmp_path / "weed").mkdir()
+        with made.inside():
+            script = [sys.executable, "benchmarks/seaweedfs.py", str(tmp_path / "weed"), BETWEEN]
+            server = stack.enter_context(
+                subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+            )
+        assert server.stdin is not None
+        assert server.stdout is not None
+        stack.callback(server.stdin.close)
+        ready = json.loads(server.stdout.readline())
+        _, address, *_ = join(made, w1=1, w2=1)
+        text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+        text = text.replace("{kind: docker}", "{kind: local}")
+        sweep = f"sweep: {{workers: 2, parallel: 6, address: '{address}'}}"
+        store = f"s3://{ready['bucket']}/demo?endpoint={ready['endpoint']}&region=us-east-1"
+        text = text.replace("sweep: {parallel: 6}", f'{sweep}\nstore: "{store}"')
+        assert address in text
+        folder = tmp_path / "study"
+        with made.inside():
+            init_study(folder, text)
+        demo = made.hosts["head"].start(sys.executable, "-c", DEMO, address, str(folder))
+        out, err = demo.communicate(timeout=1000)
+        assert demo.returncode == 0, err
+        verdicts = {row["model"]: row["verdict"] for row in json.loads(out)["models"]}
+        assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
+        assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
+        with made.inside():
+            study = pipeline.open_study(folder)
+            verified = verify_study(study.store, study.identities())
+            assert verified.holds, verified.problems
+            assert len(list(study.store.list(RESULTS))) == 3 * 4 * 2 * 2 * 12
+            logs = [(host, (host.folder / "ray").rglob("worker-*")) for host in made.hosts.values()]
+            assert all(any(found) for host, found in logs if host.name != "head"), "both had work"
+            check_clean(study, *folders_of(made))
+
+
+# --- The engine ---
+
+
+class Engine:
+    """A Docker engine of the test's own, with the sandbox image of the machine's."""
+
+    def __init__(self, folder: Path) -> None:
+        if os.getuid() or shutil.which("dockerd") is None:
+            pytest.skip("no dockerd that this user may start")
+        self.host = f"unix://{folder}/docker.sock"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        roots = [f"--{name}={self._folder}/{name}" for name in ("data-root", "exec-root")]
+        alone = ["--bridge=none", "--iptables=false", f"--pidfile={self._folder}/pid"]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["dockerd", "--host", self.host, *roots, *alone], stdout=log, stderr=log
+            )
+        until(lambda: (self._folder / "docker.sock").exists() and self._answers())
+
+    def kill(self) -> None:
+        """Kill the daemon, as the kernel does for its memory; its containers live on."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        (self._folder / "docker.sock").unlink()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait()
+
+    def load(self, tag: str) -> None:
+        """Take the image from the machine's engine."""
+        saved = subprocess.Popen(["docker", "save", tag], stdout=subprocess.PIPE)
+        subprocess.run(["docker", "-H", self.host, "load"], stdin=saved.stdout, check=True)
+        assert saved.wait() == 0
+
+    def containers(self) -> list[str]:
+        listed = ["docker", "-H", self.host, "ps", "-aq", "--filter", "label=dosimeter=1"]
+        return subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+
+    def _answers(self) -> bool:
+        asked = ["docker", "-H", self.host, "info"]
+        return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    tag = ensure_image().tag
+    with tempfile.TemporaryDirectory(prefix="engine-") as folder:  # a socket's path is short
+        made = Engine(Path(folder))
+        made.start()
+        try:
+            made.load(tag)
+            monkeypatch.setenv("DOCKER_HOST", made.host)
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_a_killed_engine_costs_attempts_and_no_reply(tmp_path: Path, engine: Engine) -> None:
+    gate = Gate()
+
+    def answer(request: Json) -> Answer:
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        gate.answer(request)
+        return completion(REPLY) if turn else completion(None, [READ])
+
+    text = STUDY.replace(", mode: single_turn", "").replace("kind: local", "kind: docker")
+    with serve(always=answer) as served:
+        init_study(tmp_path / "study", text.format(served.url))
+        study = pipeline.open_study(tmp_path / "study")
+        promise_unchecked(study)
+        sweep = begin(study)
+        until(lambda: len(served.requests) == PARALLEL)
+        engine.kill()
+        gate.open.set()
+        engine.start()
+        outcome = finish(sweep)
+    assert outcome["closed"]["finished"] == CELLS
+    assert outcome["failures"], "sandboxes were lost"
+    assert all(name.startswith("sandbox:") for name in outcome["failures"])
+    assert len(served.requests) == 2 * CELLS, "the next attempt has the replies of the first"
+    finished = [each for each in episodes_of(study) if each.stop is not StopReason.FAILED]
+    assert len(finished) == len({episode.id for episode in finished}) == CELLS
+    check_clean(study)
+    until(lambda: not engine.containers())
+
+
+READ = ("call-1", "read_file", {"path": "nothing"})
