@@ -211,6 +211,13 @@ def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path)
     assert "other code than the driver" in str(error)
 
 
+def test_the_process_understands_what_its_heartbeat_is_answered(tmp_path: Path) -> None:
+    with serve() as served, open_worker_process(context_of(served.url, tmp_path / "store")) as link:
+        assert link.recv()[0] == "hear"
+        link.send(Renewal.STOP)
+        assert link.recv() == ("finished", 0), "it asks for no lease"
+
+
 def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     journal = journal_of(store, "sha256:" + "a" * 64, RECIPIENT, STUDY)
