@@ -357,7 +357,7 @@ DEMO = """\
 import sys
 from harness.sweep import prepare_ray
 prepare_ray(sys.argv[1])
-from harness.sweep.ray_actors import ray_session
+from harness.sweep.ray_cluster import ray_session
 from study.cli.main import main
 with ray_session(sys.argv[1]):
     main(["demo", "--study", sys.argv[2], "--json"])
