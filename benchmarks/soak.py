@@ -97,7 +97,12 @@ class Soak:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, MARK: str(self.temporary), "TMPDIR": str(self.temporary)},
+            env={
+                **os.environ,
+                MARK: str(self.temporary),
+                "TMPDIR": str(self.temporary),
+                "RAY_TMPDIR": "/tmp",  # the paths of its sockets are short
+            },
         )
 
     def _kill(self, command: subprocess.Popen[str]) -> None:

@@ -57,7 +57,8 @@ def begin(study: Study, *options: str, **variables: str) -> subprocess.Popen[str
     """Start the command ``sweep``, with the temporary folder and the mark of its test."""
     temporary = study.folder.parent / "tmp"
     temporary.mkdir(exist_ok=True)
-    marks = {TESTED: str(study.folder), "TMPDIR": str(temporary)}
+    # The paths of Ray's sockets are short.
+    marks = {TESTED: str(study.folder), "TMPDIR": str(temporary), "RAY_TMPDIR": "/tmp"}
     return subprocess.Popen(
         command(study, *options),
         stdin=subprocess.DEVNULL,
