@@ -29,10 +29,11 @@ from benchmarks.episodes import NoSandboxes, owed_cells, resident_mb, workbench
 from benchmarks.openai_stub import Json, call, serve_chat, text, tool_results
 from harness.build_model import build_model
 from harness.episode import Cell
+from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import Workbench
 from harness.sweep.spool import StorePause
-from harness.sweep.worker_process import CellLocks, LeaseClient, Renewal, pull
+from harness.sweep.worker_process import LeaseClient, Renewal, pull
 from registry.ledger.records import ModelPin
 
 COUNT, TURNS, TARGET_MB = 1_000, 2, 400
@@ -63,10 +64,11 @@ def main() -> None:
 def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, Any]:
     pin = ModelPin("served", "openai", "mock", (("api_key_env", '""'), ("base_url", f'"{url}"')))
     cells = BatchedCells([replace(cell, model=pin.name) for cell in owed_cells(count)[:count]])
-    bench, locks = bench_of(pin, folder), CellLocks(folder, folder)
+    bench = bench_of(pin, folder)
+    claims = WorkerClaims(bench.context.epochs, "000000-1", bench.purchases.stopped)
     before, begun, waiting = resident_mb(), time.perf_counter(), []
     with ThreadPoolExecutor(1) as pool:
-        pulled = pool.submit(pull, cells, bench, count, locks)
+        pulled = pool.submit(pull, cells, bench, count, claims)
         for _ in range(TURNS):
             assert server.recv() == count  # all wait for a reply of this turn
             waiting.append(resident_mb())

@@ -1,4 +1,4 @@
-"""Epochs: which of several drivers may buy replies for a run, by objects in its store.
+"""Epochs and claims: who may buy replies for a run, by objects in its store.
 
 A driver opens an epoch, put if absent, ``epochs/<run>/000007.age``. Only the highest may buy. A
 driver with a lower one still stores what it has bought: buying is fenced, storing never is. While
@@ -15,6 +15,11 @@ its workers stop       half a lease (30 s) after the driver last answered them
 buying
 another driver begins  60 s after the heartbeat last changed
 =====================  =========================================================
+
+A worker claims its cells in the store before it buys replies to them, and buys none if a higher
+epoch is there by then; who opens an epoch reads the claims after that. So either the worker sees
+the epoch, or the driver sees the claim, and leaves those cells alone while replies to them may
+be on their way: until the worker has dropped the claim, is known to be dead, or was silent.
 """
 
 from __future__ import annotations
@@ -25,24 +30,25 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import SweptElsewhere
 from harness.storage import Codec, epoch_folder
 from harness.sweep.leases import Progress, SweepOrder
-from registry.errors import MissingKey, StoreError
+from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.sealing import encrypt
-from registry.stores import Store
+from registry.stores import Store, parallel_map
 
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS = 5.0
 FENCE_SECONDS = 20.0
 TAKEOVER_SECONDS = 60.0
-_LOOK_SECONDS = 1.0  # between two looks at the heartbeat of another driver
+LOOK_SECONDS = 1.0  # between two looks at the heartbeat or claim of another process
 _OPENED = re.compile(r"(\d{6})\.age")
+_CLAIMED = re.compile(r"(\d{6}-\d+)\.age")
 _ASKED = re.compile(rb'\{"asked":"(go|pause|stop)"\}\n?')
 
 
@@ -78,8 +84,18 @@ class Heartbeat:
     failure: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The cells to which a worker process may be buying replies. ``number`` counts its claims."""
+
+    process: Process
+    number: int
+    episodes: tuple[str, ...]
+
+
 _PROCESS_CODEC: Codec[Process] = Codec("epoch", 1, Process)
 _HEARTBEAT_CODEC: Codec[Heartbeat] = Codec("heartbeat", 1, Heartbeat)
+_CLAIM_CODEC: Codec[Claim] = Codec("claim", 1, Claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +109,7 @@ class Epochs:
 
     def latest(self) -> int:
         """The number of the highest epoch; 0 if there is none."""
-        names = (key.rpartition("/")[2] for key in self.store.list(self._folder))
-        return max((int(found[1]) for found in map(_OPENED.fullmatch, names) if found), default=0)
+        return max(map(int, self._names(_OPENED)), default=0)
 
     def open(self, waiting: Callable[[str], None] = lambda host: None) -> int:
         """Open the next epoch for this process and return its number. If the last one has not
@@ -137,6 +152,30 @@ class Epochs:
             return SweepOrder.GO
         return SweepOrder(found[1].decode()) if found else SweepOrder.GO
 
+    def put_claim(self, worker: str, claim: Claim) -> None:
+        """Replace the claim of a worker, whose name begins with the number of its epoch."""
+        data = encrypt(_CLAIM_CODEC.encode(claim), self.recipients)
+        self.store.replace(f"{self._folder}{worker}.age", data)
+
+    def drop_claim(self, worker: str) -> None:
+        """Let other workers buy replies to what a worker has claimed."""
+        self.put_claim(worker, Claim(Process.current(), 0, ()))
+
+    def claim(self, worker: str) -> Claim | None:
+        """The last claim of a worker; None if it has dropped it, or never made one."""
+        found = _CLAIM_CODEC.find(self.store, f"{self._folder}{worker}.age", self.identities)
+        return found if found is not None and found.episodes else None
+
+    def claims(self) -> dict[str, Claim]:
+        """The claims that stand, by worker."""
+        workers = tuple(self._names(_CLAIMED))
+        found = zip(workers, parallel_map(self.store, self.claim, workers), strict=True)
+        return {worker: claim for worker, claim in found if claim is not None}
+
+    def _names(self, pattern: re.Pattern[str]) -> Iterator[str]:
+        names = (key.rpartition("/")[2] for key in self.store.list(self._folder))
+        return (found[1] for found in map(pattern.fullmatch, names) if found)
+
     def _await_silence(self, number: int, waiting: Callable[[str], None]) -> None:
         driver = self.driver(number)
         seen, since = self.heartbeat(number), time.monotonic()
@@ -146,7 +185,7 @@ class Epochs:
                 logger.warning("the driver on %s is silent: going on without it", driver.host)
                 return
             waiting(driver.host)
-            time.sleep(min(left, _LOOK_SECONDS))
+            time.sleep(min(left, LOOK_SECONDS))
             now = self.heartbeat(number)
             if now is not None and now != seen and not now.ended:
                 raise SweptElsewhere(
@@ -195,8 +234,8 @@ class Pulse:
         return not self._fenced and time.monotonic() - self._last < FENCE_SECONDS
 
     def close(self, failure: str = "") -> None:
-        """Tell that the epoch has ended, and why if by an error. A store that does not take that
-        costs the next driver a minute."""
+        """Record that the epoch has ended, by a ``failure`` if that has words. If the store does
+        not take it, the next driver waits for a minute."""
         self._closed.set()
         self._thread.join(FENCE_SECONDS)
         try:
@@ -223,6 +262,42 @@ class Pulse:
     def _now(self, ended: bool, failure: str = "") -> Heartbeat:
         self._beats += 1
         return Heartbeat(self._beats, self._asked, ended, self._watch(), failure)
+
+
+class WorkerClaims:
+    """The claims of one worker, which it keeps alive. ``stopped`` is true once it buys no more."""
+
+    def __init__(self, epochs: Epochs, worker: str, stopped: Callable[[], bool]) -> None:
+        self._epochs, self._worker, self._stopped = epochs, worker, stopped
+        self._epoch = int(worker.partition("-")[0])
+        self._claim = Claim(Process.current(), 0, ())
+        self.unavailable = ""  # why the store did not take the last claim, if it did not
+
+    def take(self, episodes: Iterable[str]) -> bool:
+        """Claim these cells instead of those before. Return False if replies to them may not be
+        bought: another driver goes on with the run, or the worker was stopped. Waits while the
+        store is away. Raises RegistryError."""
+        self._claim = replace(self._claim, episodes=tuple(episodes))
+        while not self._stopped():
+            try:
+                self.renew()
+                latest, self.unavailable = self._epochs.latest(), ""
+                return latest == self._epoch
+            except StoreUnavailable as error:
+                self.unavailable = error.reason
+                time.sleep(LOOK_SECONDS)
+        return False
+
+    def renew(self) -> None:
+        """Show that replies to the claimed cells may still be on their way. Raises
+        RegistryError."""
+        self._claim = replace(self._claim, number=self._claim.number + 1)
+        self._epochs.put_claim(self._worker, self._claim)
+
+    def drop(self) -> None:
+        """Record that nothing is on its way any more. Raises RegistryError."""
+        if self._claim.number:
+            self._epochs.drop_claim(self._worker)
 
 
 def _boot() -> str:

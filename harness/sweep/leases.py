@@ -53,6 +53,14 @@ class SweepOrder(StrEnum):
     STOP = "stop"  # buy nothing more, and end
 
 
+class WorkerEnd(StrEnum):
+    """How a worker ended that has leases."""
+
+    LEFT = "left"  # what it bought is stored, and nothing is on its way
+    LOST = "lost"  # with its host, as far as is known
+    KILLED = "killed"  # its process alone, as for its memory
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Number of cells of a run in each state, and their cost."""
@@ -229,17 +237,27 @@ class LeaseBook:
         """Record a heartbeat of a worker."""
         self._heartbeats[worker] = self._clock = now
 
-    def release(self, worker: str, killed: bool = False) -> int:
-        """Take back the leases of a dead worker and return how many there were. To one whose
-        process was ``killed``, as for its memory, each of its cells may have been the reason: that
-        is a failure of theirs."""
+    def silent(self, now: float) -> tuple[str, ...]:
+        """Return, once, the workers that were heard before but not for ``silence_seconds``."""
+        late = now - self._silence_seconds
+        silent = tuple(worker for worker, last in self._heartbeats.items() if last < late)
+        for worker in silent:
+            del self._heartbeats[worker]
+        return silent
+
+    def release(self, worker: str, end: WorkerEnd = WorkerEnd.LOST) -> int:
+        """Take back the leases of a worker that has ended and return how many there were. If its
+        process was killed, each of its cells may have been the reason: that is a failure of
+        theirs."""
         held = [episode for episode, holder in self._leases.items() if holder == worker]
-        self._lost += self._requeue(held)
-        for episode in held if killed else ():
+        count = self._requeue(held)
+        self._lost += 0 if end is WorkerEnd.LEFT else count
+        self._heartbeats.pop(worker, None)
+        for episode in held if end is WorkerEnd.KILLED else ():
             cell = self._cells[episode]
             self._models[cell.model].ready.remove(episode)
             self._fail(cell, LeaseOutcome(episode, False, KILLED), self._clock)
-        return len(held)
+        return count
 
     def progress(self) -> Progress:
         """Count the cells by state, as of the last message."""
@@ -440,20 +458,11 @@ class LeaseBook:
             model.ready.append(cell.episode)
 
     def _recall(self, now: float) -> None:
-        """Queue again the failed cells after their pause, and the leases of silent workers."""
+        """Queue again the failed cells after their pause."""
         while self._later and self._later[0][0] <= now:
             episode = heapq.heappop(self._later)[1]
             if episode in self._cells:
                 self._models[self._cells[episode].model].ready.append(episode)
-        silent = [
-            worker
-            for worker, last in self._heartbeats.items()
-            if now - last > self._silence_seconds
-        ]
-        for worker in silent:
-            lost = self.release(worker)  # again later if the store, which it may read, is away
-            del self._heartbeats[worker]
-            logger.warning("worker %s is silent: %d leases lost", worker, lost)
 
 
 @dataclass(slots=True)

@@ -26,9 +26,9 @@ from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError, WorkerKilled, WorkersLost
 from harness.spending import Spend, uses_batches
 from harness.storage import finished_names, instances_key
-from harness.sweep.epochs import Pulse
+from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
-from harness.sweep.leases import LeaseBook, Progress, SweepOrder
+from harness.sweep.leases import LeaseBook, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
 from harness.sweep.ray_cluster import (
     HEAD,
@@ -38,12 +38,7 @@ from harness.sweep.ray_cluster import (
     check_nodes,
     ray_session,
 )
-from harness.sweep.run_cell import (
-    RENEWED_SECONDS,
-    RunContext,
-    count_spend,
-    open_budget,
-)
+from harness.sweep.run_cell import RunContext, count_spend, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import (
@@ -85,7 +80,9 @@ class Coordinator:
         self._metrics: MetricRecorder | None = None
         self._pauses: dict[str, StorePause] = {}  # by worker; "" is the coordinator itself
         self._next_try = 0.0  # at the store, in seconds, after a failure
-        self._unreleased: dict[str, bool] = {}  # dead workers, and whether they were killed
+        self._killed: set[str] = set()  # workers that have leases
+        self._unseen: dict[str, tuple[Claim | None, float]] = {}  # workers, and since when
+        self._next_look = 0.0  # at the claims of unseen workers, in seconds
 
     def open(
         self, context: RunContext, run_identity: str, epoch: int, workers: frozenset[str]
@@ -95,14 +92,21 @@ class Coordinator:
 
         The key is an argument of its own, since Ray puts a large argument, as the context may be,
         into its object store."""
-        if self._opened is None:
-            self._context = replace(context, run_identity=run_identity)
-            self._opened = self._book(self._context)
-            self._progress = self._opened.progress()
-            self._unheard, self._opened_at = set(workers), time.monotonic()
-            self._pulse = Pulse(self._context.epochs, epoch, lambda: self._progress)
-            # Ray exports them on each node that has ray[default]; elsewhere nothing comes of them.
-            self._metrics = MetricRecorder(context.run, Counter, Gauge)
+        if self._opened is not None:
+            return
+        self._context = replace(context, run_identity=run_identity)
+        epochs = self._context.epochs
+        if self._pulse is None:  # before the book, which may take minutes to read
+            self._pulse = Pulse(epochs, epoch, lambda: self._progress)
+        claims = epochs.claims()
+        book = self._book(self._context)
+        self._unheard, self._opened_at = set(workers), time.monotonic()
+        for worker in claims.keys() - workers:
+            book.adopt(worker, claims[worker].episodes)
+            self._unseen[worker] = (claims[worker], time.monotonic())
+        self._opened, self._progress = book, book.progress()
+        # Ray exports them on each node that has ray[default]; elsewhere nothing comes of them.
+        self._metrics = MetricRecorder(context.run, Counter, Gauge)
 
     def lease(
         self, worker: str, count: int, holding: frozenset[str]
@@ -120,7 +124,7 @@ class Coordinator:
         try:
             if time.monotonic() < self._next_try:
                 return (), False
-            self._release_dead(book)
+            self._release_ended(book, context)
             # Few at a time: a large answer would pass through Ray's object store, which may spill.
             cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
         except StoreUnavailable as error:  # before it leased any
@@ -131,11 +135,32 @@ class Coordinator:
         leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
         return leased, not cells and book.over()
 
-    def _release_dead(self, book: LeaseBook) -> None:
-        """Take back the leases of dead workers. Raises StoreUnavailable."""
-        for worker, killed in tuple(self._unreleased.items()):
-            book.release(worker, killed)
-            del self._unreleased[worker]
+    def _release_ended(self, book: LeaseBook, context: RunContext) -> None:
+        """Take back the leases of workers that were killed, and of those that are not heard of any
+        more once no reply to them can be on its way. Raises StoreUnavailable."""
+        now = time.monotonic()
+        for worker in book.silent(now):
+            logger.warning("worker %s is silent", worker)
+            self._unseen.setdefault(worker, (None, now))
+        ended = dict.fromkeys(self._killed, WorkerEnd.KILLED)
+        if now >= self._next_look:
+            for worker, (before, since) in tuple(self._unseen.items()):
+                claim = context.epochs.claim(worker)
+                if claim is None:
+                    ended[worker] = WorkerEnd.LEFT
+                elif claim.process.has_ended:
+                    ended[worker] = WorkerEnd.LOST
+                elif claim != before:
+                    self._unseen[worker] = (claim, now)
+                elif now - since > self._options.silence_seconds:
+                    ended[worker] = WorkerEnd.LOST
+            self._next_look = now + LOOK_SECONDS
+        for worker, end in ended.items():
+            book.release(worker, end)
+            if end is not WorkerEnd.LEFT:
+                context.epochs.drop_claim(worker)
+            self._killed.discard(worker)
+            self._unseen.pop(worker, None)
 
     def report(self, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Record how a worker's leases ended. What finished is in the store for a book that is not
@@ -161,11 +186,14 @@ class Coordinator:
         return Renewal.RENEWED if self._pulse.alive else Renewal.NONE
 
     def release(self, worker: str, killed: bool) -> None:
-        """Have the leases of a dead worker, whose process was ``killed`` or lost, taken back before
-        the next one is granted."""
+        """Have the leases of a worker taken back: at once if its process was ``killed``; else its
+        actor was lost, and the process may be at work."""
         self._pauses.pop(worker, None)
         self._unheard.discard(worker)
-        self._unreleased[worker] = killed
+        if killed:
+            self._killed.add(worker)
+        else:
+            self._unseen[worker] = (None, time.monotonic())
 
     def progress(self) -> Progress | None:
         """Count the cells by state; None if it is to be opened."""
@@ -188,6 +216,7 @@ class Coordinator:
     def _adopt(self, book: LeaseBook, worker: str, holding: frozenset[str]) -> None:
         """Take over the leases that a coordinator before gave, until each worker was heard or must
         have stopped."""
+        self._unseen.pop(worker, None)
         if self._unheard:
             book.adopt(worker, holding)
             self._unheard.discard(worker)
@@ -228,7 +257,7 @@ class Worker:
     def work(self, coordinator: Any, context: RunContext) -> int:
         """Serve the worker process until the run is over; return how many cells it finished. The
         context is without the run's key."""
-        with open_worker_process(context) as link:
+        with open_worker_process(context, self._name) as link:
             while True:
                 try:
                     kind, *arguments = link.recv()
@@ -288,7 +317,9 @@ def run_sweep(
             progress = coordination.progress()
         except BaseException as error:
             explained = isinstance(error, (HarnessError, RegistryError))
-            coordination.end(str(error) if explained else type(error).__name__)
+            interrupted = not isinstance(error, Exception)
+            other = "it was interrupted" if interrupted else type(error).__name__
+            coordination.end(str(error) if explained else other)
             raise
         coordination.end()
         watch(progress)
@@ -347,7 +378,7 @@ class _Coordination:
 
     def __init__(self, context: RunContext, options: SweepOptions, epoch: int) -> None:
         """Start the coordinator."""
-        self._context, self._epoch = context, epoch
+        self._context, self.epoch = context, epoch
         self._workers: set[str] = set()
         actor = ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False
@@ -364,7 +395,7 @@ class _Coordination:
             workers = frozenset(self._workers)
             context, key = _without_key(self._context), self._context.run_identity
             try:
-                _ask(self.actor.open.remote(context, key, self._epoch, workers))
+                _ask(self.actor.open.remote(context, key, self.epoch, workers))
             except StoreUnavailable as error:
                 logger.warning("the coordinator waits for the store: %s", error.reason)
                 time.sleep(_STORE_SECONDS)
@@ -422,12 +453,10 @@ class _Workers:
     ) -> None:
         self._context = context
         self._coordination = coordination
-        self._prefix = secrets.token_hex(4)
         self._started = 0
         self._deaths = 0
         self._finished = 0  # number of finished cells when an actor last died
         self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
-        self._lost: dict[str, float] = {}  # workers that may still buy → when they no longer do
         self._clustered = options.address is not None
         for _ in range(options.workers):
             self._start()
@@ -435,9 +464,6 @@ class _Workers:
     def wait(self, seconds: float) -> bool:
         """Wait for ``seconds``, replace dead workers, and return whether any is still at work."""
         done, _ = ray.wait(list(self._at_work), timeout=seconds)
-        for name in [name for name, end in self._lost.items() if end < time.monotonic()]:
-            del self._lost[name]
-            self._coordination.release(name, killed=False)
         for call in done:
             name, _actor = self._at_work.pop(call)
             try:
@@ -471,15 +497,12 @@ class _Workers:
                 f"workers died {self._deaths} times and finished nothing; the last: "
                 f"{str(error).splitlines()[0]}"
             ) from error
-        if killed or not self._clustered:
-            self._coordination.release(name, killed)
-        else:  # its node may only be cut off from the head
-            self._lost[name] = time.monotonic() + RENEWED_SECONDS
+        self._coordination.release(name, killed)
         self._start()
 
     def _start(self) -> None:
         self._started += 1
-        name = f"{self._prefix}-{self._started}"
+        name = f"{self._coordination.epoch:06d}-{self._started}"
         actor = ray.remote(max_restarts=0, enable_task_events=False)(Worker)
         worker = actor.options(
             num_cpus=0,

@@ -188,7 +188,7 @@ class Workbench:
     store: Store
     models: Mapping[str, ModelOrAgent]
     sandboxes: SandboxProvider
-    purchases: Purchases = field(default_factory=lambda: Purchases())
+    purchases: Purchases = field(default_factory=Purchases)
     catalog: Catalog = INSTALLED
 
     @classmethod
@@ -217,6 +217,10 @@ class Workbench:
     def pause(self) -> StorePause | None:
         """Return why this worker waits for its store, if it does."""
         return self.store.pause() if isinstance(self.store, SpooledStore) else None
+
+    def has_stored_all(self) -> bool:
+        """Return True if nothing waits in this machine's spool."""
+        return not isinstance(self.store, SpooledStore) or self.store.is_empty()
 
     def close(self) -> None:
         """Store the last receipt, and close the models and the sandboxes."""

@@ -102,16 +102,17 @@ class SpoolFolder:
     def left(self, stopped: Callable[[], bool]) -> Iterator[SpoolFile]:
         """Yield, locked, each object that a dead process has left. One that a live process has is
         waited for, until that has stored it or ``stopped``."""
-        while names := self._names():
+        while names := self.names():
             for name in names:
                 if (file := self._take(self.path / name)) is not None:
                     yield file
-            if self._names():
+            if self.names():
                 if stopped():
                     return
                 time.sleep(_POLL_SECONDS)
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """The names of the files of all spooled objects."""
         try:
             return sorted(n for n in os.listdir(self.path) if n.startswith(self._prefix))
         except FileNotFoundError:
@@ -221,6 +222,10 @@ class SpooledStore:
         with self._under_way(_Request()):  # it is reported if another process takes long
             for file in self._spool.left(self._stopped):
                 self._put(_Request(check_key(file.key), file.data, file), file.data)
+
+    def is_empty(self) -> bool:
+        """Return True if no process has an object of this store in this machine's spool."""
+        return not self._spool.names()
 
     def pause(self) -> StorePause | None:
         """Return why the process waits for its store, if it does. To be called often: objects that

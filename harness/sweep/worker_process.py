@@ -2,13 +2,12 @@
 
 When a driver dies, Ray ends its actors at once, and with them every reply that is under way and
 paid for. So the cells run in a process of their own, connected to the actor. When the connection
-breaks, the process buys nothing more, stores the replies that still come, and exits. Meanwhile it
-keeps its cells locked: the next sweep on this machine waits for each cell and finds it done.
+breaks, the process buys nothing more, stores the replies that still come, and exits. Meanwhile its
+claim stands: the next sweep waits for those cells and finds them done.
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import resource
@@ -16,21 +15,20 @@ import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from harness.episode import Cell
-from harness.errors import HarnessError, WorkStopped
+from harness.errors import WorkStopped
+from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from harness.sweep.spool import StorePause
-from registry.canonical import digest_value
+from registry.errors import RegistryError, StoreError
 from registry.provenance import utc_now
 
 logger = logging.getLogger(__name__)
@@ -39,6 +37,7 @@ LOG_LEVEL = "DOSIMETER_LOG_LEVEL"  # environment of the processes of a sweep who
 POLL_SECONDS = 0.25
 _GATHER_SECONDS = 0.02  # in which further episodes may end, to be reported together
 _HEARTBEAT_SECONDS = 5.0
+_CLAIM_SECONDS = 20.0  # after which a claim is renewed that no coordinator hears of any more
 ConnectionLost = (EOFError, ConnectionError)
 
 
@@ -97,22 +96,29 @@ class LeaseClient:
             raise EOFError
 
 
-def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks) -> int:
+def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerClaims) -> int:
     """Run ``parallel`` cells at a time until the run is over; return how many were finished. When
     the connection is lost, stop buying, store what was bought, and raise."""
     finished, over, last_heartbeat = 0, False, 0.0
     pause: StorePause | None = None
     pending: dict[Future[LeaseOutcome], str] = {}
 
-    def work_on(cell: Cell) -> LeaseOutcome:
-        with locks.hold(cell.episode, bench.purchases.stopped):
-            return run_cell(cell, bench, utc_now)
+    def work_on(cell: Cell, claimed: Future[bool]) -> LeaseOutcome:
+        if not claimed.result():
+            bench.purchases.stop()
+            raise WorkStopped("another driver goes on with the run, or it has ended")
+        return run_cell(cell, bench, utc_now)
 
-    with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="claims") as claiming,
+        ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool,
+    ):
         try:
             while pending or not over:
                 leases.attend()
                 before, pause = pause, bench.pause()
+                if pause is None and claims.unavailable:
+                    pause = StorePause(socket.gethostname(), claims.unavailable)
                 changed = (pause is None) != (before is None)
                 asked = time.monotonic()
                 if changed or asked - last_heartbeat > _HEARTBEAT_SECONDS:
@@ -121,13 +127,16 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
                         bench.purchases.renew(asked)
                     elif renewal is Renewal.STOP:
                         bench.purchases.stop()
-                        over = True
                     last_heartbeat = time.monotonic()
+                over = over or bench.purchases.stopped()
                 if len(pending) < parallel and not over and pause is None:
                     capacity, holding = parallel - len(pending), frozenset(pending.values())
                     cells, over = leases.lease(capacity, holding)
+                    if cells:
+                        ours = {*holding, *(cell.episode for cell in cells)}
+                        claimed = claiming.submit(claims.take, ours)
                     for cell in cells:
-                        pending[pool.submit(work_on, cell)] = cell.episode
+                        pending[pool.submit(work_on, cell, claimed)] = cell.episode
                 if not pending:
                     time.sleep(POLL_SECONDS)
                     continue
@@ -142,6 +151,9 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks)
                     del pending[future]
         except BaseException:
             bench.purchases.stop()
+            while wait(pending, timeout=_CLAIM_SECONDS).not_done:
+                with suppress(StoreError):
+                    claims.renew()
             raise
     return finished
 
@@ -154,43 +166,11 @@ def _outcome(done: Future[LeaseOutcome]) -> LeaseOutcome | None:
         return None
 
 
-class CellLocks:
-    """Locks on cells: one process of this user on this machine at a time works on a cell of a
-    store. The kernel releases the locks of a process that dies. A process has one instance."""
-
-    def __init__(self, store: str, folder: str | None = None) -> None:
-        path = Path(folder or tempfile.gettempdir(), f".dosimeter-{os.getuid()}.cells")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._store = store
-        try:
-            self._file = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise HarnessError(f"{path}: {error.strerror}: it must be your own file") from error
-
-    @contextmanager
-    def hold(self, episode: str, stopped: Callable[[], bool]) -> Iterator[None]:
-        """Wait for a cell and lock it. Raises WorkStopped if ``stopped`` meanwhile."""
-        name = digest_value([self._store, episode]).removeprefix("sha256:")
-        byte = int(name[:15], 16)  # of the file, which stays empty
-        while True:
-            try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-                break
-            except BlockingIOError:
-                if stopped():
-                    raise WorkStopped("the sweep has ended") from None
-                time.sleep(POLL_SECONDS)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
-
-
 @contextmanager
-def open_worker_process(context: RunContext) -> Iterator[Connection]:
-    """Start a worker process for a run and yield the connection to it. The process sends requests
-    as name and arguments, last ``finished`` or ``raised``, and receives the answers. It exits when
-    the connection is closed."""
+def open_worker_process(context: RunContext, name: str) -> Iterator[Connection]:
+    """Start the worker process of this name for a run and yield the connection to it. The process
+    sends requests as name and arguments, last ``finished`` or ``raised``, and receives the answers.
+    It exits when the connection is closed."""
     near, far = socket.socketpair()
     with far:
         subprocess.run(
@@ -203,7 +183,7 @@ def open_worker_process(context: RunContext) -> Iterator[Connection]:
         )
     link = Connection(near.detach())
     with link:
-        link.send(context)
+        link.send((context, name))
         logger.info("started a worker process for run %s", context.run)
         yield link
     logger.info("closed the connection to a worker process of run %s", context.run)
@@ -224,20 +204,26 @@ def main() -> None:
     begin_process()
     link = Connection(int(sys.argv[1]))
     with suppress(*ConnectionLost):
-        context: RunContext = link.recv()
+        context: RunContext
+        name: str
+        context, name = link.recv()
         try:
-            link.send(("finished", _work(LeaseClient(link), context)))
+            link.send(("finished", _work(LeaseClient(link), context, name)))
         except ConnectionLost:
             raise
         except Exception as error:
             link.send(("raised", error))
 
 
-def _work(leases: LeaseClient, context: RunContext) -> int:
+def _work(leases: LeaseClient, context: RunContext, name: str) -> int:
     bench = Workbench.open(context)
+    claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
     try:
-        return pull(leases, bench, context.parallel, CellLocks(context.store))
+        return pull(leases, bench, context.parallel, claims)
     finally:
+        with suppress(RegistryError):
+            if bench.has_stored_all():
+                claims.drop()
         bench.close()
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from harness.errors import SweptElsewhere
 from harness.sweep import epochs as module
-from harness.sweep.epochs import Epochs, Process, Pulse
+from harness.sweep.epochs import Epochs, Process, Pulse, WorkerClaims
 from harness.sweep.leases import Progress, SweepOrder
 from harness.sweep.run_cell import Purchases
-from registry.errors import StoreError
+from registry.errors import StoreUnavailable
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
 from registry.stores.folder import FolderStore
@@ -27,7 +27,7 @@ PROGRESS = Progress(owed=3, finished=1, leased=1, waiting=1, exhausted=0, failur
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(module, "TAKEOVER_SECONDS", 0.5)
 
 
@@ -38,7 +38,7 @@ class FlakyStore(MemoryStore):
 
     def replace(self, key: str, data: bytes) -> None:
         if self.away:
-            raise StoreError("the store is away")
+            raise StoreUnavailable("here", "the store is away")
         super().replace(key, data)
 
 
@@ -152,6 +152,34 @@ def test_an_operator_is_heard_with_the_next_heartbeat(epochs: Epochs, store: Fla
     store.replace(next(key for key in store.list() if "asked" in key), b'{"asked":"explode"}')
     assert epochs.asked(1) is SweepOrder.GO
     pulse.close()
+
+
+def test_either_the_worker_sees_the_next_epoch_or_its_driver_the_claim(epochs: Epochs) -> None:
+    epoch = epochs.open()
+    first, second = f"{epoch:06d}-1", f"{epoch:06d}-2"
+    worker = WorkerClaims(epochs, first, lambda: False)
+    assert worker.take(["e0", "e1"])
+    assert epochs.open() == 2
+    assert epochs.claims()[first].episodes == ("e0", "e1")
+    assert not worker.take(["e0", "e1", "e2"])
+    worker.drop()
+    assert (epochs.claims(), epochs.claim(first), epochs.claim(second)) == ({}, None, None)
+
+
+def test_a_claim_is_put_when_the_store_is_back_unless_the_worker_was_stopped(
+    epochs: Epochs, store: FlakyStore
+) -> None:
+    worker = f"{epochs.open():06d}-1"
+    stopped = threading.Event()
+    claims = WorkerClaims(epochs, worker, stopped.is_set)
+    store.away = True
+    threading.Timer(0.1, lambda: setattr(store, "away", False)).start()
+    assert claims.take(["e0"])
+    store.away = True
+    threading.Timer(0.1, stopped.set).start()
+    assert not claims.take(["e0", "e1"])
+    store.away = False
+    assert epochs.claims()[worker].episodes == ("e0",)
 
 
 def test_nothing_is_bought_half_a_lease_after_the_last_renewal() -> None:

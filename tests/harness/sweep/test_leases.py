@@ -14,7 +14,7 @@ from harness.episode import Cell
 from harness.model import Usage
 from harness.spending import Price, PricedModel
 from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, WorkerEnd
 from tests.harness.listed_cells import ListedCells
 
 SPEC = TaskSpec("count_circles", "1", "easy", ())
@@ -62,7 +62,7 @@ def test_a_cell_whose_worker_is_killed_three_times_is_given_up() -> None:
         assert names(kept.lease("b", 1, time)) == ["e0"]
         assert kept.release("b") == 1, "a lost node is no failure"
         assert names(kept.lease("a", 1, time)) == ["e0"]
-        assert kept.release("a", killed=True) == 1
+        assert kept.release("a", WorkerEnd.KILLED) == 1
         assert kept.lease("c", 1, time) == ()
     progress = kept.progress()
     assert progress.failures == (("worker:killed", 3),)
@@ -79,10 +79,22 @@ def test_a_book_goes_on_with_leases_of_the_one_before_it() -> None:
     assert (kept.progress().finished, kept.progress().leased) == (2, 1)
 
 
-def test_a_silent_worker_loses_its_leases_and_its_late_result_still_counts_once() -> None:
+def test_what_a_worker_left_in_order_is_not_lost() -> None:
+    kept = book(2)
+    kept.lease("a", 2, 0.0)
+    assert kept.release("a", WorkerEnd.LEFT) == 2
+    assert kept.progress().lost == 0
+    assert names(kept.lease("b", 2, 0.0)) == ["e0", "e1"]
+
+
+def test_a_silent_worker_is_named_once_and_its_late_result_still_counts_once() -> None:
     kept = book(1)
     kept.lease("a", 1, 0.0)
     assert kept.lease("b", 1, 59.0) == ()
+    assert kept.silent(60.0) == ()
+    assert (kept.silent(61.0), kept.silent(61.0)) == (("a",), ())
+    assert kept.lease("b", 1, 61.0) == (), "a reply may be on its way"
+    kept.release("a")
     assert names(kept.lease("b", 1, 61.0)) == ["e0"]
     kept.report("a", [LeaseOutcome("e0", finished=True)], 62.0)
     kept.report("b", [LeaseOutcome("e0", finished=True)], 63.0)
@@ -94,7 +106,7 @@ def test_a_worker_that_is_heard_of_keeps_its_leases() -> None:
     kept = book(1)
     kept.lease("a", 1, 0.0)
     kept.hear("a", 50.0)
-    assert kept.lease("b", 1, 100.0) == ()
+    assert kept.silent(100.0) == ()
 
 
 def test_a_lease_whose_answer_went_lost_is_handed_out_again() -> None:
@@ -171,6 +183,8 @@ def test_whatever_happens_every_cell_ends_up_finished_or_exhausted(
         elif held[worker]:
             done = held[worker].pop()
             kept.report(worker, [LeaseOutcome(done, event == "finish", "provider:timeout")], now)
+    for worker in held:
+        kept.release(worker)
     for _ in range(40):
         now += 100.0
         for each in kept.lease("last", 10, now, frozenset()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -22,7 +21,7 @@ from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
 from harness.sweep.spool import StorePause
-from harness.sweep.worker_process import CellLocks, ConnectionLost, Renewal, open_worker_process
+from harness.sweep.worker_process import ConnectionLost, Renewal, open_worker_process
 from registry.canonical import digest_bytes
 from registry.ledger.receipts import RECEIPTS, RUN_FOLDERS, read_receipts
 from registry.ledger.records import ModelPin
@@ -37,6 +36,7 @@ from tests.harness.paid_attempt import journal_of
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
 AT_ONCE = 2
+NAME = "000000-1"
 ANSWER = 'So it is.\n<answer>\n{"average": 1.0}\n</answer>'
 
 
@@ -90,17 +90,20 @@ def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> N
 
     with serve(always=when_nobody_is_there) as served:
         cells = cells_of(served.url, AT_ONCE)
-        with open_worker_process(context_of(served.url, tmp_path / "store")) as link:
+        epochs = replace(context_of(served.url, tmp_path / "store").epochs, identities=(STUDY,))
+        with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
             answer_lease(link, cells, over=False)
             until(lambda: len(served.requests) == AT_ONCE)
             assert kept(tmp_path / "store") == []
+            claim = epochs.claim(NAME)
+            assert claim is not None
+            assert set(claim.episodes) == {cell.episode for cell in cells}
         hung_up.set()
         until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
-        held = CellLocks(str(tmp_path / "store"), str(tmp_path))
-        # Who goes on waits for each cell until the hand is done with it, and finds its result.
+        # Who goes on waits until the claim is dropped, and finds the results.
+        until(lambda: epochs.claim(NAME) is None)
         for cell in cells:
-            with held.hold(cell.episode, lambda: False):
-                assert FolderStore(tmp_path / "store").exists(result_key(cell.episode))
+            assert FolderStore(tmp_path / "store").exists(result_key(cell.episode))
         assert len(served.requests) == AT_ONCE
         until(lambda: any(FolderStore(tmp_path / "store").list(RECEIPTS)))
     check_receipts(tmp_path / "store")
@@ -132,7 +135,7 @@ def pull_all(
 ) -> tuple[str, int]:
     """As a coordinator answers: cells while there are any, then that it is over."""
     left, reported = list(cells), 0
-    with open_worker_process(context_of(served.url, folder)) as link:
+    with open_worker_process(context_of(served.url, folder), NAME) as link:
         while True:
             kind, *told = link.recv()
             if kind == "lease":
@@ -205,14 +208,17 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
 def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path) -> None:
     with serve() as served:
         other = replace(context_of(served.url, tmp_path / "store"), code="another")
-        with open_worker_process(other) as link:
+        with open_worker_process(other, NAME) as link:
             kind, error = link.recv()
     assert kind == "raised"
     assert "other code than the driver" in str(error)
 
 
 def test_the_process_understands_what_its_heartbeat_is_answered(tmp_path: Path) -> None:
-    with serve() as served, open_worker_process(context_of(served.url, tmp_path / "store")) as link:
+    with (
+        serve() as served,
+        open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link,
+    ):
         assert link.recv()[0] == "hear"
         link.send(Renewal.STOP)
         assert link.recv() == ("finished", 0), "it asks for no lease"
@@ -228,28 +234,3 @@ def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
     assert journal.load(1) is None
     with pytest.raises(WorkStopped):
         stopped.load(1)
-
-
-def _hold_for_ever(folder: str, episode: str, link: Connection) -> None:
-    with CellLocks("here", folder).hold(episode, lambda: False):
-        link.send("held")
-        time.sleep(1000)
-
-
-def test_a_cell_is_held_by_one_process_until_it_dies(tmp_path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    episode, other = "sha256:" + "c" * 64, "sha256:" + "d" * 64
-    holder = spawn.Process(target=_hold_for_ever, args=(str(tmp_path), episode, theirs))
-    holder.start()
-    assert ours.recv() == "held"
-    held = CellLocks("here", str(tmp_path))
-    with held.hold(other, lambda: False):
-        pass  # another cell is free
-    with CellLocks("there", str(tmp_path)).hold(episode, lambda: False):
-        pass  # as is that of another store
-    with pytest.raises(WorkStopped), held.hold(episode, lambda: True):
-        pass
-    holder.kill()
-    with held.hold(episode, lambda: False):
-        holder.join()

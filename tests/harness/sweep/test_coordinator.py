@@ -1,0 +1,138 @@
+"""The coordinator of a sweep that follows another: it leaves alone what may still be bought."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from generators.catalog import INSTALLED
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.storage import instances_key
+from harness.sweep import epochs, ray_actors
+from harness.sweep.epochs import Claim, Process
+from harness.sweep.ray_actors import Coordinator, SweepOptions
+from harness.sweep.run_cell import RunContext
+from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
+from registry.sealing import new_identity
+from registry.stores.folder import FolderStore
+from tests.harness import paid_cells
+
+_, STUDY = new_identity()
+RUN, _ = new_identity()
+COUNT, BEFORE, NEXT = 4, "000001-1", "000002-1"
+ELSEWHERE = replace(Process.current(), boot="another")
+DEAD = replace(Process.current(), start=1)  # its number was given to another since
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> RunContext:
+    """Of a run of which a driver has opened an epoch, whose worker has claimed two cells."""
+    made = paid_cells.bench("http://127.0.0.1:9", str(tmp_path), STUDY, RUN).context
+    root = Seed(bytes(32))
+    made = replace(made, schedule_seed=root.hex, replicates=(1,))
+    spec = TaskSpec("compute_average", "3", "easy", ())
+    family = INSTALLED.family(spec.family)
+    seeds = [root.child("cell", number) for number in range(COUNT)]
+    subjects = tuple(WaveInstance(spec, family.generate("easy", seed).id, seed) for seed in seeds)
+    store = FolderStore(tmp_path)
+    INSTANCES_CODEC.write(store, instances_key(made.run_recipient), subjects, made.readers)
+    return made
+
+
+@pytest.fixture
+def claimed(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Two cells of the run, claimed by a worker on another host, whose driver is silent. The next
+    coordinator looks at claims often."""
+    monkeypatch.setattr(epochs, "TAKEOVER_SECONDS", 0.0)
+    monkeypatch.setattr(ray_actors, "LOOK_SECONDS", 0.01)
+    subjects = INSTANCES_CODEC.read(
+        FolderStore(Path(context.store)), instances_key(context.run_recipient), (RUN,)
+    )
+    assert context.epochs.open() == 1
+    episodes = tuple(cell.episode for cell in context.schedule(subjects)[:2])
+    context.epochs.put_claim(BEFORE, Claim(ELSEWHERE, 1, episodes))
+    return set(episodes)
+
+
+@contextmanager
+def next_coordinator(context: RunContext, silence_seconds: float = 60.0) -> Iterator[Coordinator]:
+    made = Coordinator(SweepOptions(silence_seconds=silence_seconds))
+    made.open(context, context.run_identity, context.epochs.open(), frozenset())
+    yield made
+    made.close()
+
+
+def lease(coordinator: Coordinator, held: set[str]) -> set[str]:
+    """Lease what there is to a worker that holds these cells already."""
+    cells, over = coordinator.lease(NEXT, COUNT, frozenset(held))
+    assert not over
+    return {cell.episode for cell in cells}
+
+
+def lease_soon(coordinator: Coordinator, held: set[str]) -> set[str]:
+    deadline = time.monotonic() + 60
+    while not (cells := lease(coordinator, held)):
+        assert time.monotonic() < deadline, "they were never leased"
+        time.sleep(0.01)
+    return cells
+
+
+def lost(coordinator: Coordinator) -> int:
+    progress = coordinator.progress()
+    assert progress is not None
+    return progress.lost
+
+
+def test_claimed_cells_are_leased_when_their_worker_has_left(
+    context: RunContext, claimed: set[str]
+) -> None:
+    with next_coordinator(context) as coordinator:
+        others = lease(coordinator, set())
+        assert len(others) == COUNT - len(claimed)
+        assert not others & claimed
+        time.sleep(0.02)  # the next lease looks at the claim again
+        assert lease(coordinator, others) == set()
+        context.epochs.drop_claim(BEFORE)
+        assert lease_soon(coordinator, others) == claimed
+        assert lost(coordinator) == 0
+
+
+def test_cells_of_a_worker_whose_claim_is_not_renewed_are_lost(
+    context: RunContext, claimed: set[str]
+) -> None:
+    with next_coordinator(context, silence_seconds=0.5) as coordinator:
+        others = lease(coordinator, set())
+        assert lease_soon(coordinator, others) == claimed
+        assert lost(coordinator) == len(claimed)
+    assert context.epochs.claims() == {}, "another driver need not wait for it again"
+
+
+def test_cells_of_a_worker_that_died_on_this_machine_are_lost_at_once(
+    context: RunContext, claimed: set[str]
+) -> None:
+    context.epochs.put_claim(BEFORE, Claim(DEAD, 2, tuple(claimed)))
+    with next_coordinator(context) as coordinator:
+        assert len(lease(coordinator, set())) == COUNT
+        assert lost(coordinator) == len(claimed)
+
+
+def test_a_worker_that_its_driver_lost_keeps_its_cells_until_it_has_left(
+    context: RunContext, claimed: set[str]
+) -> None:
+    context.epochs.drop_claim(BEFORE)
+    with next_coordinator(context) as coordinator:
+        cells = lease(coordinator, set())
+        context.epochs.put_claim(NEXT, Claim(ELSEWHERE, 1, tuple(cells)))
+        coordinator.release(NEXT, killed=False)
+        assert coordinator.lease("000002-2", COUNT, frozenset()) == ((), False)
+        context.epochs.drop_claim(NEXT)
+        time.sleep(0.02)
+        again, _ = coordinator.lease("000002-2", COUNT, frozenset())
+        assert {cell.episode for cell in again} == cells
+        assert lost(coordinator) == 0
