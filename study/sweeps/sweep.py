@@ -45,7 +45,7 @@ from registry.stores import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
-from study.sweeps.batches import buy_single_turns
+from study.sweeps.batches import buy_single_turns, waiting_words
 from study.sweeps.spending import (
     NO_PRICING,
     Pricing,
@@ -398,7 +398,7 @@ def _run_owed(
         context,
         options,
         watch,
-        lambda host: begin(f"waiting whether the sweep on {host} is still at work"),
+        lambda host: begin(waiting_words(host)),
     )
 
 
