@@ -42,6 +42,7 @@ from harness.sweep.run_cell import (
     RENEWED_SECONDS,
     RunContext,
     count_spend,
+    keep_killed,
     open_budget,
 )
 from harness.sweep.schedule import INSTANCES_CODEC
@@ -54,6 +55,7 @@ from harness.sweep.worker_process import (
     open_worker_process,
 )
 from registry.errors import RegistryError, StoreUnavailable
+from registry.provenance import utc_now
 from registry.stores import open_store
 
 logger = logging.getLogger(__name__)
@@ -215,6 +217,7 @@ class Coordinator:
             {pin.name: provider_key(pin) for pin in context.models},
             self._options.probe_seconds,
             self._options.give_up,
+            lambda cell: keep_killed(cell, store, context, utc_now),
         )
 
 
