@@ -14,7 +14,7 @@ from generators.seed import Seed
 from harness.episode import Cell, Episode
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.errors import HarnessError
-from harness.model import Message, ModelRequest, Reply, Usage
+from harness.model import Message, ModelRequest, Reply, Role, Usage
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key
@@ -107,7 +107,7 @@ def test_a_cell_that_was_given_up_for_killed_workers_is_missing(
     keys = context.readers_of(CELL), context.identities_of(CELL)
     journal = ReplyStore(store, charge, *keys).attempt(1)
     for turn in range(2):
-        journal.save(turn, Reply(Message("assistant", "So."), Usage(), "1"))
+        journal.save(turn, Reply(Message(Role.ASSISTANT, "So."), Usage(), "1"))
     for _ in range(2):
         keep_killed(CELL, store, context, noon)
     assert sorted(store.list("attempts/")) == [attempt_key(EPISODE, 1)]
