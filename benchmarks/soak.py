@@ -31,7 +31,8 @@ from typing import Any
 from harness.episodes import EpisodeResult
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.provenance import utc_now
-from study.sweeps.sweep import SweepRequest, begin_wave, context_of
+from study.sweeps.manifests import begin_wave
+from study.sweeps.sweep import SweepRequest, context_of
 from study.workspace import Study, cells_of, init_study, open_study, pinned_image, take_snapshot
 from study.workspace.setup import draw_seeds, register_plan
 

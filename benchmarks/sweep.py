@@ -60,7 +60,8 @@ from registry.provenance import utc_now
 from registry.sealing import decrypt, encrypt
 from registry.stores import parallel_map
 from registry.stores.folder import FolderStore
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, count_owed
+from study.sweeps.manifests import begin_wave
+from study.sweeps.sweep import SweepRequest, close_wave, context_of, count_owed
 from study.workspace import (
     Study,
     init_study,

@@ -29,7 +29,8 @@ from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from registry.ledger.records import record_digest
 from registry.provenance import utc_now
 from study import pipeline
-from study.sweeps.sweep import SweepRequest, begin_wave
+from study.sweeps.manifests import begin_wave
+from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study, pinned_image
 from study.workspace.snapshot import cells_of
 

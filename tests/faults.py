@@ -56,8 +56,8 @@ class FaultProxy:
     def begin(
         self, fault: Fault, *, status: int = 500, seconds: float = 0.0, count: int = 0
     ) -> None:
-        """Begin a fault: answers of a ``status``, so many ``seconds`` a piece, or a cut after
-        ``count`` bytes."""
+        """Begin a fault. ``status`` is for ERROR, ``seconds`` before each piece for SLOW, and
+        ``count``, the bytes of an answer before the cut, for CUT."""
         self.fault, self.status, self.seconds, self.count = fault, status, seconds, count
         if fault is Fault.GONE:
             self._unlisten()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
 from harness.model import Model, ModelRequest, ModelWrapper, Reply, Try, Usage
 from harness.models.providers import (
     EXPIRED,
@@ -89,7 +89,8 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class BatchDesk:
-    """Buys requests of one model for one purpose, the ``scope``: a wave's probes or episodes."""
+    """Buys requests of one model for one purpose, the ``scope``: a wave's probes or episodes. Once
+    ``refused`` returns True, it submits nothing more and waits for nothing."""
 
     store: Store
     payer: Payer
@@ -102,6 +103,7 @@ class BatchDesk:
     price: Price | None = None
     bound: Decimal | None = None  # the most that one request can cost, in USD
     now: Callable[[], float] = time.time
+    refused: Callable[[], bool] = lambda: False
 
     @property
     def _folder(self) -> str:
@@ -117,7 +119,8 @@ class BatchDesk:
         does not pay for fails as NOT_PAID; those of a begun batch never do. Returns when all
         batches have ended.
 
-        Raises AttemptFailed if the provider cannot be reached; HarnessError, RegistryError.
+        Raises AttemptFailed if the provider cannot be reached; WorkStopped, HarnessError,
+        RegistryError.
         """
         outcomes: dict[str, BatchOutcome] = {}
         try:
@@ -181,6 +184,8 @@ class BatchDesk:
         wanted: Mapping[str, ModelRequest],
         journal: Callable[[str], Journal],
     ) -> dict[str, BatchOutcome]:
+        if self.refused():
+            raise WorkStopped("the sweep was stopped before its batches: run this again to go on")
         calls = tuple(requests)
         number = sum(1 for _ in self.store.list(self._folder))  # another name than any before
         named = {"pin": self.payer.pin, "scope": self.scope, "calls": calls, "number": number}
@@ -204,7 +209,7 @@ class BatchDesk:
         batch = self._id_of(stem, record)
         outcomes: dict[str, BatchOutcome] = {}
         if batch is not None:
-            self.service.wait(batch)
+            self.service.wait(batch, self.refused)
             for answer in self._results(batch, record):
                 if answer.call in wanted:
                     request = wanted[answer.call]

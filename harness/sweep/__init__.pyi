@@ -1,4 +1,4 @@
-from .epochs import Epochs, Heartbeat, Process
+from .epochs import Epochs, Heartbeat, Process, Pulse
 from .governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from .leases import Progress, SweepOrder
 from .run_cell import RunContext, close_cell, instance_of, open_budget
@@ -15,6 +15,7 @@ __all__ = [
     "ModelProgress",
     "Process",
     "Progress",
+    "Pulse",
     "RunContext",
     "Schedule",
     "StorePause",

@@ -128,6 +128,7 @@ class LeaseBook:
         providers: Mapping[str, str] | None = None,
         probe_seconds: float = PROBE_SECONDS,
         give_up: bool = False,
+        keep_killed: Callable[[Cell], None] = lambda cell: None,
     ) -> None:
         """Open the book over the cells without a result, each model's in the order of their
         numbers; ``finished`` has a byte for each cell, 1 if it has one and else 0. A worker loses
@@ -137,7 +138,8 @@ class LeaseBook:
 
         ``providers`` has the provider key of each model, by default its name. A provider that is
         down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
-        failures and refused keys count as failures of the cell.
+        failures and refused keys count as failures of the cell. ``keep_killed`` stores that a cell
+        is given up because the processes of its workers were killed.
         """
         self._schedule, self._done = cells, bytearray(finished)
         self._cells: dict[str, Cell] = {}  # that were tried or set aside, and are owed, by episode
@@ -146,6 +148,7 @@ class LeaseBook:
         self._silence_seconds, self._max_failures = silence_seconds, max_failures
         self.budget, self.recount = budget, recount
         self._batched, self._give_up = frozenset(batched), give_up
+        self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
         shared: dict[str, ProviderGate] = {}
         for name, numbers in cells.ranges.items():
@@ -248,8 +251,11 @@ class LeaseBook:
     def release(self, worker: str, end: WorkerEnd = WorkerEnd.LOST) -> int:
         """Take back the leases of a worker that has ended and return how many there were. If its
         process was killed, each of its cells may have been the reason: that is a failure of
-        theirs."""
+        theirs. The store may be away: then nothing is taken back yet."""
         held = [episode for episode, holder in self._leases.items() if holder == worker]
+        for episode in held if end is WorkerEnd.KILLED else ():
+            if self._failed[episode] + 1 >= self._max_failures:
+                self._keep_killed(self._cells[episode])
         count = self._requeue(held)
         self._lost += 0 if end is WorkerEnd.LEFT else count
         self._heartbeats.pop(worker, None)

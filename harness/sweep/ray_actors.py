@@ -38,7 +38,7 @@ from harness.sweep.ray_cluster import (
     check_nodes,
     ray_session,
 )
-from harness.sweep.run_cell import RunContext, count_spend, open_budget
+from harness.sweep.run_cell import RunContext, count_spend, keep_killed, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import (
@@ -49,6 +49,7 @@ from harness.sweep.worker_process import (
     open_worker_process,
 )
 from registry.errors import RegistryError, StoreUnavailable
+from registry.provenance import utc_now
 from registry.stores import open_store
 
 logger = logging.getLogger(__name__)
@@ -244,6 +245,7 @@ class Coordinator:
             {pin.name: provider_key(pin) for pin in context.models},
             self._options.probe_seconds,
             self._options.give_up,
+            lambda cell: keep_killed(cell, store, context, utc_now),
         )
 
 

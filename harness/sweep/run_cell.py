@@ -54,7 +54,7 @@ from harness.storage import (
     result_key,
 )
 from harness.sweep.epochs import Epochs
-from harness.sweep.governor import PROVIDER_FAILURES, Consumption, LeaseOutcome
+from harness.sweep.governor import KILLED, PROVIDER_FAILURES, Consumption, LeaseOutcome
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
@@ -427,6 +427,45 @@ def open_budget(
             if spend.usd or spend.unknown:
                 budget.settle(cell.model, cell.episode, spend, bool(done))
     return budget
+
+
+def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[], str]) -> None:
+    """Store a failed attempt at a cell whose worker process was killed as often as is allowed,
+    since that process stored none: the next attempt inherits its paid replies, and the wave can be
+    closed with the cell missing. Raises RegistryError."""
+    attempts = list(_read_attempts(cell, store, context))
+    last = attempts[-1] if attempts else None
+    if last is not None and (last.stop is not StopReason.FAILED or last.error_class == KILLED):
+        return
+    number, inherited = len(attempts) + 1, 0 if last is None else last.replies
+    pin = next(pin for pin in context.models if pin.name == cell.model)
+    charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
+    readers = context.readers_of(cell)
+    replies = ReplyStore(store, charge, readers, context.identities_of(cell))
+    journal = replies.attempt(number, inherited)
+    # A program starts from the beginning, so it inherits none.
+    paid = 0 if "agent" in dict(pin.settings) else next(n for n in count() if not journal.load(n))
+    episode = Episode(
+        id=cell.episode,
+        instance=cell.instance,
+        run=context.run,
+        model=cell.model,
+        replicate=cell.replicate,
+        attempt=number,
+        opening=(),
+        steps=(),
+        answer="",
+        answer_file=None,
+        stop=StopReason.FAILED,
+        usage=Usage(),
+        started=now(),
+        seconds=0.0,
+        container="",
+        error_class=KILLED,
+        replies=paid,
+        inherited=inherited,
+    )
+    EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, readers)
 
 
 def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) -> None:

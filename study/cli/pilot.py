@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Choice(tasks.DIFFICULTIES),
     help="Run the families of the study's tasks at this difficulty; more than once for more. "
-    "Default: the study's tasks.",
+    "Questions of templates, which have none, are left out. Default: the study's tasks.",
 )
 @click.option(
     "--turns",
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 @click.option(
     "--estimate",
     is_flag=True,
-    help="Only show the episodes and what they may cost; no network, no key.",
+    help="Only show the episodes still owed and what they may cost; no network.",
 )
 @json_option
 def pilot(
@@ -138,7 +138,9 @@ def _print_forecast(forecasts: Sequence[PilotForecast], as_json: bool) -> None:
         }
         for forecast in forecasts
     ]
-    print_records(rows, title="What the pilot takes", right=("USD, first requests", "USD at most"))
+    print_records(
+        rows, title="What the pilot still takes", right=("USD, first requests", "USD at most")
+    )
     print_line(
         "An episode takes several requests, and each repeats what came before. The most is that of "
         "full contexts and the longest replies in every turn; it needs `context` and `max_tokens`."

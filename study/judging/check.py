@@ -23,7 +23,6 @@ from analysis.judges import (
 )
 from analysis.stats import Rate
 from generators.grading import Verdicts
-from harness.episodes import RESULT_CODEC
 from harness.judging import (
     Judge,
     Sheet,
@@ -35,11 +34,10 @@ from harness.judging import (
     read_grade,
 )
 from harness.spending import CallKind, ReplyStore
-from harness.storage import result_key
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError, WorkOwedError
-from study.judging.records import finished_waves, judge_pin, record_checked
+from study.judging.records import judge_pin, record_checked
 from study.protocol import relatives_of
 from study.sweeps import (
     OVER_BUDGET,
@@ -50,7 +48,7 @@ from study.sweeps import (
     price_pins,
     sum_calls,
 )
-from study.workspace import Study, Watch
+from study.workspace import Study, Watch, take_snapshot
 
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/3"
@@ -259,18 +257,20 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
     digest, identities = record_digest(judge_pin(study, name)), study.identities()
 
     def shifts_by_instance() -> Iterator[tuple[str, bool, float]]:
-        for cell in chain.from_iterable(finished_waves(study).values()):
-            grade = read_grade(study.store, digest, cell.episode, identities)
-            if grade is None or cell.model not in families:
+        waves = take_snapshot(study).waves.values()
+        for result in chain.from_iterable(wave.results.values() for wave in waves):
+            if result.model not in families:
                 continue
-            exact = RESULT_CODEC.read(study.store, result_key(cell.episode), identities).grade
+            grade = read_grade(study.store, digest, result.episode, identities)
+            if grade is None:
+                continue
             # Excess of the judge's met marks over the truth, among facts decided by both.
             shifts = [
                 verdict - truth
-                for verdict, truth in zip(grade.facts, exact.facts, strict=True)
+                for verdict, truth in zip(grade.facts, result.grade.facts, strict=True)
                 if verdict is not None and truth is not None
             ]
             if shifts:
-                yield cell.instance, families[cell.model] == families[name], fmean(shifts)
+                yield result.instance, families[result.model] == families[name], fmean(shifts)
 
     return family_bias(shifts_by_instance())

@@ -11,7 +11,7 @@ from functools import partial
 from analysis.judges import cohen_kappa, krippendorff_alpha
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
-from harness.episodes import LENIENT, RESULT_CODEC
+from harness.episodes import LENIENT
 from harness.judging import (
     Judge,
     build_judge,
@@ -23,11 +23,11 @@ from harness.judging import (
     submission_of,
 )
 from harness.spending import Account, Budget, CallKind, Charge, ReplyStore
-from harness.storage import result_key
 from harness.sweep import instance_of
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
 from study.errors import StudyError
 from study.judging.records import (
+    FIRST,
     archive_to_grade,
     finished_waves,
     graded_by,
@@ -47,7 +47,7 @@ from study.sweeps import (
     price_pins,
     sum_calls,
 )
-from study.workspace import Study, Watch
+from study.workspace import Study, Watch, take_snapshot
 
 Waves = dict[int, tuple[Cell, ...]]
 
@@ -220,11 +220,14 @@ class _Grading:
     ) -> tuple[tuple[JudgeOutcome, ...], float | None]:
         """Return the outcome of each judge, and the graders' agreement; record waves in the ledger
         that are graded whole."""
-        store, episodes = (
-            self.study.store,
-            [c.episode for cells in self.waves.values() for c in cells],
-        )
-        truths = [RESULT_CODEC.read(store, result_key(e), self.identities).grade for e in episodes]
+        store, snapshot = self.study.store, take_snapshot(self.study)
+        exact_grades = {
+            episode: result.grade
+            for wave in (self.waves if self.look is None else (FIRST,))
+            for episode, result in snapshot.waves[wave].results.items()
+        }
+        episodes = [cell.episode for cells in self.waves.values() for cell in cells]
+        truths = [exact_grades[episode] for episode in episodes]
         exact = [verdict for truth in truths for verdict in truth.verdicts]
         columns: list[list[bool | None]] = []
         outcomes: list[JudgeOutcome] = []

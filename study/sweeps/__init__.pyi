@@ -18,15 +18,8 @@ from .history import (
     unclosed_words,
 )
 from .operation import ask_sweep, follow_sweep
-from .pilot import (
-    PilotForecast,
-    PilotModel,
-    PilotOutcome,
-    PilotRequest,
-    forecast_pilot,
-    pilot_table,
-    run_pilot,
-)
+from .pilot import PilotModel, PilotOutcome, pilot_table, run_pilot
+from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
 from .spending import (
     ALLOW,

@@ -3,14 +3,16 @@ as replies that were paid for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from harness.agent import turn_request
 from harness.build_model import build_model, read_window
 from harness.episode import Cell, Mode
 from harness.episodes import model_seed
-from harness.errors import AttemptFailed, HarnessError
+from harness.errors import AttemptFailed, HarnessError, WorkStopped
 from harness.external_agents import AgentServer
 from harness.model import ModelRequest, close_model
 from harness.models.providers import batch_service
@@ -28,39 +30,70 @@ from harness.spending import (
     uses_batches,
 )
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
-from harness.sweep import RunContext, instance_of, open_budget
+from harness.sweep import Pulse, RunContext, SweepOrder, instance_of, open_budget
 from registry.ledger import ModelPin, RecordingStore
 from study.errors import StudyError
 from study.workspace import Study, take_snapshot
 
+_LOOK_SECONDS = 1.0  # between two looks at the epoch while the store takes no heartbeat
+
 
 def buy_single_turns(study: Study, context: RunContext, begin: Callable[[str], None]) -> None:
     """Buy, in batches, a reply for each owed single-turn cell of the models that ask for that.
-    Killed at any moment, it goes on with the batches that it submitted when called again.
+    Killed at any moment, it goes on with the batches that it submitted when called again. They are
+    bought in an epoch of their own: of two drivers, one buys.
 
-    Raises StudyError if a batch cannot be outcomes, HarnessError, RegistryError.
+    Raises StudyError if a batch cannot be bought now, WorkStopped, SweptElsewhere, HarnessError,
+    RegistryError.
     """
     pins = [pin for pin in context.models if uses_batches(pin)]
-    if not pins:
+    if not pins or not context.single_turn:
         return
-    snapshot = take_snapshot(study).waves[context.wave]
-    batched = {pin.name for pin in pins}
-    owed = [
-        cell
-        for cell in snapshot.owed_cells()
-        if cell.model in batched and cell.mode is Mode.SINGLE_TURN
-    ]
-    if not owed:
-        return
-    budget = open_budget(snapshot.cells, snapshot.finished, study.store, context)
-    store = RecordingStore(study.store, context.receipts)
+    with _epoch(context, begin) as refused:
+        snapshot = take_snapshot(study).waves[context.wave]
+        owed = [cell for cell in snapshot.owed_cells() if cell.mode is Mode.SINGLE_TURN]
+        budget = open_budget(snapshot.cells, snapshot.finished, study.store, context)
+        store = RecordingStore(study.store, context.receipts)
+        try:
+            for pin in pins:
+                if cells := [cell for cell in owed if cell.model == pin.name]:
+                    begin(
+                        f"buying {len(cells)} episodes of {pin.name} in batches, which may take a "
+                        "day"
+                    )
+                    _buy(replace(study, store=store), context, pin, cells, budget, refused)
+        finally:
+            store.flush()
+
+
+@contextmanager
+def _epoch(context: RunContext, begin: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """Open an epoch of the run for this process, and end it at the end. Yield a function that waits
+    until a batch may be submitted, and returns True if none may be any more. Raises WorkStopped at
+    the end if an operator stopped the sweep."""
+    number = context.epochs.open(lambda host: begin(waiting_words(host)))
+    pulse = Pulse(context.epochs, number, lambda: None)
+
+    def refused() -> bool:
+        while not pulse.alive and pulse.asked is not SweepOrder.STOP:
+            time.sleep(_LOOK_SECONDS)
+        return pulse.asked is SweepOrder.STOP
+
+    failure = ""
     try:
-        for pin in pins:
-            if cells := [cell for cell in owed if cell.model == pin.name]:
-                begin(f"buying {len(cells)} episodes of {pin.name} in batches: this may take a day")
-                _buy(replace(study, store=store), context, pin, cells, budget)
+        yield refused
+        if pulse.asked is SweepOrder.STOP:
+            raise WorkStopped("the sweep was stopped after its batches: run this again to go on")
+    except BaseException as error:
+        failure = "" if isinstance(error, WorkStopped) else type(error).__name__
+        raise
     finally:
-        store.flush()
+        pulse.close(failure)
+
+
+def waiting_words(host: str) -> str:
+    """Return what a sweep does while it watches the heartbeat of an earlier driver."""
+    return f"waiting to see if the sweep on {host} is still at work"
 
 
 def buy_batches(
@@ -78,7 +111,12 @@ def buy_batches(
 
 
 def _buy(
-    study: Study, context: RunContext, pin: ModelPin, cells: Iterable[Cell], budget: Budget | None
+    study: Study,
+    context: RunContext,
+    pin: ModelPin,
+    cells: Iterable[Cell],
+    budget: Budget | None,
+    refused: Callable[[], bool],
 ) -> None:
     """Buy the replies of a model's cells that have none."""
     payer, price = Payer.of(pin), context.price(pin.name)
@@ -112,6 +150,7 @@ def _buy(
             budget,
             price,
             batch_bound(pin, price, budget),
+            refused=refused,
         )
         buy_batches(desk, requests, journals)
     finally:

@@ -9,10 +9,9 @@ reads the turns it has left in each result, and meets the last question at the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -24,13 +23,10 @@ from analysis.planning import (
     score_by_turns,
     variance_by_stratum,
 )
-from generators.errors import GeneratorError
 from generators.grading import hidden_inputs
-from generators.seed import Seed
-from generators.task import TaskSpec
 from harness.agent import read_ceiling
 from harness.build_model import build_model, read_window
-from harness.episode import Cell, Mode, StopReason
+from harness.episode import Mode, StopReason
 from harness.episodes import (
     AttemptRequest,
     EpisodeResult,
@@ -41,50 +37,38 @@ from harness.episodes import (
 )
 from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
 from harness.external_agents import AgentServer
-from harness.model import Model, Usage, close_model
+from harness.model import Model, close_model
 from harness.sandboxes import LocalSandboxes, SandboxProvider
-from harness.spending import Account, CallKind, Price, PricedModel, ReplyStore
-from harness.storage import PILOTS, Codec, pilot_folder, pilot_key
-from registry.canonical import digest_value
-from registry.ledger import ModelPin, record_body, record_digest
+from harness.spending import Account, CallKind, PricedModel, ReplyStore
+from harness.storage import PILOTS, Codec, pilot_folder
+from registry.ledger import ModelPin, record_digest
 from registry.result_row import Arm
-from study.errors import StudyError
-from study.protocol import Task
-from study.sweeps.preview import render_tasks
+from study.sweeps.pilot_plan import (
+    PilotCell,
+    PilotRequest,
+    most_requests,
+    pilot_cells,
+    pilot_pins,
+    pilot_tasks,
+    planned_tasks,
+)
 from study.sweeps.spending import (
     OVER_BUDGET,
     Caller,
     CallResult,
     CallTotals,
-    example_of,
     lock_budget,
     open_budget,
     price_pins,
     sum_calls,
 )
 from study.sweeps.sweep import check_single_turns
-from study.workspace import PilotInstance, Study, Watch, draw_pilot, pinned_image
+from study.workspace import Study, Watch, draw_pilot, pinned_image
 
 N = TypeVar("N", int, float)
 
 _NO_WAVE = -1  # in the results of a pilot
-_SHARES = (4, 2)  # the usual turn budgets: the task's own, divided by these
 _WARM = 16  # containers kept ready, at most
-
-
-@dataclass(frozen=True, slots=True)
-class PilotRequest:
-    """Options of a pilot: by default every model of study.yaml on its tasks, and a quarter, half
-    and all of each task's own turns. With ``difficulties``, the families of its tasks at these;
-    with ``turns``, these budgets and the task's own."""
-
-    models: tuple[str, ...] = ()
-    difficulties: tuple[str, ...] = ()
-    turns: tuple[int, ...] = ()
-    instances: int = 4  # of each stratum
-    runs: int = 2  # of a model on an instance, with each turn budget
-    parallel: int = 4
-    allow_unknown_price: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,52 +126,16 @@ class PilotOutcome:
         return any(OVER_BUDGET in dict(model.calls.failures) for model in self.models)
 
 
-@dataclass(frozen=True, slots=True)
-class PilotForecast:
-    """What a pilot takes for a model, before anything is run: USD of the first request of each
-    episode, which is a part of the whole, and the most that all may cost; None if unknown."""
-
-    model: str
-    free: bool
-    episodes: int
-    first_usd: float | None
-    most_usd: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _PilotTask:
-    """A task with the turn budgets that it is run with, rising, and its own turns."""
-
-    task: Task
-    budgets: tuple[int, ...]
-    limit: int
-
-    def requests(self, turns: int) -> int:
-        """Return the most requests of an episode with this budget: a last question comes on top."""
-        return 1 if self.task.mode is Mode.SINGLE_TURN else 1 + turns
-
-
-@dataclass(frozen=True, slots=True)
-class _PilotCell:
-    """An episode of a pilot: the key of its result, and the most requests that it may make."""
-
-    cell: Cell = field(repr=False)
-    key: str
-    turns: int
-    limit: int
-    requests: int
-
-
 def run_pilot(
     study: Study, request: PilotRequest, watch: Watch, now: Callable[[], str]
 ) -> PilotOutcome:
     """Run what a pilot still owes, as far as the budget goes, and return all that it shows. Killed
     at any moment, it goes on when called again. Raises StudyError for models, tasks or budgets
     that cannot be run; RegistryError, HarnessError."""
-    pins, skipped = _pins(study, request)
-    tasks = _tasks(study, request)
+    pins, skipped = pilot_pins(study, request)
+    tasks = pilot_tasks(study, request)
     check_single_turns(pins, [each.task for each in tasks], study.protocol.catalog)
-    most = _most_requests(tasks)
+    most = most_requests(tasks)
     pricing = price_pins(study, pins, request.allow_unknown_price, turns=most)
     with ExitStack() as stack:
         folder = str(study.folder.resolve())
@@ -196,7 +144,7 @@ def run_pilot(
             stack.callback(close_model, model)
         lock_budget(study, (), stack)
         instances = draw_pilot(study, [each.task for each in tasks], request.instances, watch)
-        cells = [tuple(_cells(study, pin, tasks, instances, request.runs)) for pin in pins]
+        cells = [tuple(pilot_cells(study, pin, tasks, instances, request.runs)) for pin in pins]
         stored = frozenset(study.store.list(PILOTS))
         finished = {each.cell.episode for each in chain(*cells) if each.key in stored}
         budget = open_budget(
@@ -233,38 +181,11 @@ def _show(watch: Watch, model: str, begun: int, total: int, done: int) -> None:
     watch(f"pilot of {model}", begun + done, total)
 
 
-def forecast_pilot(study: Study, request: PilotRequest) -> tuple[PilotForecast, ...]:
-    """Return what a pilot takes for each model, without what was run before. Nothing is drawn,
-    sent or written, and no key is needed. Raises StudyError as ``run_pilot``."""
-    pins, _ = _pins(study, request)
-    tasks = _tasks(study, request)
-    most = _most_requests(tasks)
-    pricing = price_pins(study, pins, allow_unknown=True, turns=most)
-    rendered = render_tasks(study.protocol, [each.task for each in tasks], pins)
-    times = {each.task.stratum: len(each.budgets) for each in tasks}
-    requests = sum(each.requests(turns) for each in tasks for turns in each.budgets)
-    runs = request.instances * request.runs
-    forecasts = []
-    for priced in pricing.models:
-        first = sum(r.tokens * times[r.stratum] for r in rendered if r.model == priced.name)
-        bound = None if priced.bound is None else float(priced.bound / most * requests * runs)
-        forecasts.append(
-            PilotForecast(
-                priced.name,
-                priced.free,
-                runs * sum(times.values()),
-                _input_usd(priced.price, runs * first),
-                bound,
-            )
-        )
-    return tuple(forecasts)
-
-
 def pilot_table(study: Study) -> ResultTable | None:
     """Return the runs of pilots that are like those of the study's waves: of its models and tasks
     as study.yaml has them now, with the tasks' own turns; None if there is none. Needs the study's
     key. Raises RegistryError."""
-    strata = {(task.stratum, task.version, str(task.mode)) for task in _planned_tasks(study)}
+    strata = {(task.stratum, task.version, str(task.mode)) for task in planned_tasks(study)}
     runs = [
         run
         for pin in study.protocol.models
@@ -288,113 +209,11 @@ def _folder(pin: ModelPin) -> str:
     return pilot_folder(record_digest(pin))
 
 
-def _pins(
-    study: Study, request: PilotRequest
-) -> tuple[tuple[ModelPin, ...], tuple[tuple[str, str], ...]]:
-    """Return the models to run, and those of study.yaml that are not, with the reason. Raises
-    StudyError."""
-    known = {pin.name: pin for pin in study.protocol.models}
-    reasons = {name: reason for name, pin in known.items() if (reason := _why_not(pin))}
-    for name in request.models:
-        if name not in known:
-            raise StudyError(
-                f"--model: there is no model {name!r} in study.yaml; it has {', '.join(known)}"
-            )
-        if name in reasons:
-            raise StudyError(f"--model: {name!r} is {reasons[name]}")
-    wanted = request.models or tuple(known)
-    pins = tuple(known[name] for name in wanted if name not in reasons)
-    if not pins:
-        raise StudyError("study.yaml has no model that a pilot can run")
-    return pins, tuple((name, reasons[name]) for name in wanted if name in reasons)
-
-
-def _why_not(pin: ModelPin) -> str:
-    """Return the reason why a pilot does not run a model; "" if it does."""
-    if pin.provider == "agent_server":
-        return "an agent behind a server, which no turn budget binds"
-    if dict(pin.settings).get("agent") == '"spiked"':
-        return "an agent that knows a release, which has no instance of a pilot"
-    return ""
-
-
 def _build(pin: ModelPin, folder: str) -> Model:
     model = build_model(pin, folder=folder)
     if isinstance(model, AgentServer):  # _pins has left these out
         raise HarnessError(f"model {pin.name!r}: no turn budget binds it")
     return model
-
-
-def _planned_tasks(study: Study) -> tuple[Task, ...]:
-    """Return the tasks of a study in the modes of its newest wave."""
-    return study.protocol.wave_tasks(len(study.protocol.waves) - 1)
-
-
-def _tasks(study: Study, request: PilotRequest) -> tuple[_PilotTask, ...]:
-    """Return the tasks of a pilot. Raises StudyError for a difficulty that a family lacks."""
-    tasks, catalog = _planned_tasks(study), study.protocol.catalog
-    if request.difficulties:
-        families = {(task.family, task.version): task for task in reversed(tasks)}
-        tasks = tuple(
-            replace(families[name], difficulty=difficulty)
-            for name in dict.fromkeys((task.family, task.version) for task in tasks)
-            for difficulty in request.difficulties
-        )
-    made = []
-    for task in tasks:
-        try:
-            limit = example_of(task, catalog).brief.limits.turns
-        except GeneratorError as error:
-            raise StudyError(f"--difficulty: {error}") from None
-        if task.mode is Mode.SINGLE_TURN:
-            made.append(_PilotTask(task, (1,), 1))
-            continue
-        usual = [max(1, limit // share) for share in _SHARES]
-        budgets = {limit, *(request.turns or usual)}
-        made.append(_PilotTask(task, tuple(sorted(budgets)), limit))
-    return tuple(made)
-
-
-def _most_requests(tasks: Iterable[_PilotTask]) -> int:
-    return max(each.requests(each.budgets[-1]) for each in tasks)
-
-
-def _cells(
-    study: Study,
-    pin: ModelPin,
-    tasks: Sequence[_PilotTask],
-    instances: Mapping[Task, Sequence[PilotInstance]],
-    runs: int,
-) -> Iterator[_PilotCell]:
-    """Yield the episodes of a model: first one instance of everything, then the next, and second
-    runs last, so that a pilot that stops early shows something of all."""
-    model, folder = record_body(pin), record_digest(pin)
-    for replicate in range(runs):
-        for drawn in zip(*(instances[each.task] for each in tasks), strict=True):
-            for each, instance in zip(tasks, drawn, strict=True):
-                for turns in each.budgets:
-                    episode = digest_value(
-                        {
-                            "pilot": study.protocol.name,
-                            "instance": instance.instance,
-                            "model": model,
-                            "turns": turns,
-                            "replicate": replicate,
-                            "mode": str(each.task.mode),
-                        }
-                    )
-                    task = each.task
-                    cell = Cell(
-                        episode=episode,
-                        spec=TaskSpec(task.family, task.version, task.difficulty, ()),
-                        instance=instance.instance,
-                        seed=Seed.from_hex(instance.seed),
-                        model=pin.name,
-                        replicate=replicate,
-                        mode=task.mode,
-                    )
-                    key = pilot_key(folder, episode)
-                    yield _PilotCell(cell, key, turns, each.limit, each.requests(turns))
 
 
 def _open_sandboxes(study: Study, parallel: int, watch: Watch) -> SandboxProvider:
@@ -429,7 +248,7 @@ class _Runner:
     now: Callable[[], str]
 
     def run_all(
-        self, owed: Sequence[_PilotCell], parallel: int, show: Callable[[int], None]
+        self, owed: Sequence[PilotCell], parallel: int, show: Callable[[int], None]
     ) -> CallTotals:
         """Run episodes, several at once, until the budget is spent or the provider fails for
         good. ``show`` receives the number that was tried."""
@@ -439,13 +258,13 @@ class _Runner:
             show(len(results))
         return sum_calls(results, self.priced.price is None and not self.priced.free)
 
-    def _run(self, each: _PilotCell) -> CallResult:
+    def _run(self, each: PilotCell) -> CallResult:
         bound = self.priced.bound
         if bound is not None:
             bound = bound * each.requests / self.most
         return self.caller.pay(each.cell.episode, bound, partial(self._attempt, each))
 
-    def _attempt(self, each: _PilotCell, replies: ReplyStore) -> None:
+    def _attempt(self, each: PilotCell, replies: ReplyStore) -> None:
         """Run an episode, grade it and store its result. Raises AttemptFailed."""
         cell, price, study = each.cell, self.priced.price, self.caller.study
         family = study.protocol.catalog.family(cell.spec.family, cell.spec.version)
@@ -513,7 +332,3 @@ def _sum(values: Sequence[N | None]) -> N | None:
     """Return the sum; None if a value is unknown, or there is none."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(values) else None
-
-
-def _input_usd(price: Price | None, tokens: int) -> float | None:
-    return None if price is None else float(price.cost(Usage(tokens, 0)) or Decimal())

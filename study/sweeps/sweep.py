@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from generators.catalog import Catalog
-from generators.seed import Seed
-from harness.agent import fit_context, rules_digest, single_turn
+from harness.agent import fit_context, single_turn
 from harness.build_model import build_model, read_window
 from harness.episode import Cell, Mode
 from harness.episodes import RESULT_CODEC
 from harness.errors import HarnessError
 from harness.spending import CallKind, PricedModel, Spend
-from harness.storage import RESULTS, finished_names, instances_key, run_key_key
+from harness.storage import RESULTS, finished_names
 from harness.sweep import (
-    INSTANCES_CODEC,
     Progress,
     RunContext,
     Schedule,
@@ -25,11 +23,8 @@ from harness.sweep import (
     prepare_ray,
 )
 from registry.canonical import digest_value
-from registry.errors import BrokenPromise
 from registry.ledger import (
     ModelPin,
-    Preregistration,
-    Provenance,
     ReceiptFolder,
     RunManifest,
     WaveClosed,
@@ -38,14 +33,15 @@ from registry.ledger import (
     run_objects,
     write_inventory,
 )
-from registry.provenance import check_tree, code_digest, installed_packages, read_provenance
+from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
-from registry.sealing import decrypt, encrypt, new_identity
+from registry.sealing import decrypt
 from registry.stores import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import FILE_NAME, Protocol, Task, Tranches
-from study.sweeps.batches import buy_single_turns
+from study.protocol import Task
+from study.sweeps.batches import buy_single_turns, waiting_words
+from study.sweeps.manifests import begin_wave
 from study.sweeps.spending import (
     NO_PRICING,
     Pricing,
@@ -55,16 +51,11 @@ from study.sweeps.spending import (
     sum_spends,
 )
 from study.workspace import (
-    CHECKOUT,
     PinnedImage,
     Study,
     Watch,
     cells_of,
     closed_wave,
-    entropy_of,
-    grading_digest,
-    instances_of,
-    manifest_of,
     pinned_image,
     registration_of,
     run_identity_of,
@@ -72,7 +63,6 @@ from study.workspace import (
 
 logger = logging.getLogger(__name__)
 
-_ENDPOINT = ("base_url", "api_key_env", "bridge", "bridge_url")  # settings: where, not what
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
@@ -181,159 +171,6 @@ def count_owed(study: Study, manifest: RunManifest) -> tuple[Schedule, int]:
     return cells, owed
 
 
-def begin_wave(
-    study: Study,
-    request: SweepRequest,
-    image: PinnedImage,
-    now: Callable[[], str],
-    prices: str = "",
-) -> RunManifest:
-    """Return the wave's manifest: the one in the ledger, or a new one, appended now, which records
-    the code and environment that run it. ``prices`` is the digest of the price file.
-
-    Raises BrokenPromise for a dirty tree that is not allowed, and for instances, grading or a plan
-    that differ from the registered ones; another commit is no reason (spec/verdicts.md, 7).
-    """
-    registered = registration_of(study)
-    provenance = read_provenance(CHECKOUT, image.digest)
-    check_tree(provenance, request.allow_dirty)
-    begun = manifest_of(study.ledger, request.wave)
-    if begun is None:
-        _check_names(study, request.wave)
-    if begun is None or provenance.dirty or begun.provenance != provenance:
-        check_grading(study, registered)
-        check_instances(study, request.wave)
-    if begun is None:
-        first = _new_manifest(study, request, registered, provenance, prices)
-        entry, fresh = study.ledger.append_unless(
-            first,
-            now(),
-            lambda entry: entry.kind == "run-manifest" and entry.body["wave"] == request.wave,
-        )
-        if fresh:
-            return first
-        begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
-    _check_resumed(study, begun)
-    record = replace(
-        begun,
-        provenance=provenance,
-        prices=prices,
-        retention=study.protocol.wave_retention(request.wave),
-    )
-    if record != begun:
-        study.ledger.append(record, now())
-    return record
-
-
-def check_grading(study: Study, registered: Preregistration) -> None:
-    """Raise BrokenPromise if known answers are graded otherwise than at the registration."""
-    now = grading_digest(study.protocol.tasks, study.protocol.catalog)
-    if registered.grading and now != registered.grading:
-        raise BrokenPromise(
-            "known answers to the study's tasks are graded otherwise than when the plan was "
-            f"registered: grading is {now}, registered {registered.grading}; run the commit and "
-            "library versions that the study is registered with"
-        )
-
-
-def check_instances(study: Study, wave: int) -> None:
-    """Raise BrokenPromise if an instance of a wave would be generated otherwise than it was drawn:
-    files, prompt, answer key and rubric, which its id pins. Needs the study's key."""
-    tranches = {0}.union(*study.protocol.wave_tranches(wave).values())
-    catalog = study.protocol.catalog
-    entries = [entry for entry in study.entries() if entry.tranche in tranches]
-    logger.info("wave %d: comparing %d instances with the draw", wave, len(entries))
-    for entry in entries:
-        family = catalog.family(entry.family, entry.version)
-        if family.generate(entry.difficulty, Seed.from_hex(entry.seed)).id != entry.instance:
-            raise BrokenPromise(
-                f"wave {wave} is not begun: {entry.family}/{entry.difficulty} is generated "
-                "otherwise than it was drawn; run the commit and library versions that the "
-                "study is registered with"
-            )
-
-
-def _new_manifest(
-    study: Study,
-    request: SweepRequest,
-    registered: Preregistration,
-    provenance: Provenance,
-    prices: str,
-) -> RunManifest:
-    """Return a new manifest, after storing its run key and instances: both are sealed, so a crash
-    before the record is in the ledger reveals nothing."""
-    protocol, wave = study.protocol, request.wave
-    identity, recipient = new_identity()
-    manifest = RunManifest(
-        study=protocol.name,
-        wave=wave,
-        plan=digest_value(record_body(registered)),
-        instances_root=registered.sealed_root,
-        models=protocol.wave_models(wave),
-        judges=protocol.judges,
-        sandbox=protocol.sandbox.kind,
-        runtime=protocol.sandbox.runtime,
-        replicates=protocol.wave_replicates(wave),
-        schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
-        run_recipient=recipient,
-        run_key=run_key_key(recipient),
-        provenance=provenance,
-        prices=prices,
-        tranches=_stated_tranches(protocol, wave),
-        retention=protocol.wave_retention(wave),
-        single_turn=protocol.single_turn[wave],
-        agent_rules=rules_digest(),
-    )
-    study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
-    instances = instances_of(study.entries(), manifest)
-    readers = (*study.recipients(), recipient)
-    INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, readers)
-    return manifest
-
-
-def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
-    """Return tranches as a manifest states them: () if every model runs the panel only."""
-    return protocol.tranches[wave] if protocol.tranches else ()
-
-
-def _check_names(study: Study, wave: int) -> None:
-    """Raise BrokenPromise if a name stands for another model than in an earlier wave. Its address
-    may change, which the report shows."""
-    earlier = {
-        pin.name: (entry.record.wave, pin)
-        for entry in study.ledger.find("run-manifest")
-        for pin in entry.record.models
-    }
-    for now in study.protocol.wave_models(wave):
-        before, then = earlier.get(now.name, (wave, now))
-        if _without_endpoint(now) != _without_endpoint(then):
-            raise BrokenPromise(
-                f"{study.folder / FILE_NAME}: models: {now.name!r} ran in wave {before} with "
-                "another provider, version or settings (see `dosimeter log`): restore them, or "
-                "give this model a name of its own"
-            )
-
-
-def _without_endpoint(pin: ModelPin) -> ModelPin:
-    settings = tuple(each for each in pin.settings if each[0] not in _ENDPOINT)
-    return replace(pin, settings=settings)
-
-
-def _check_resumed(study: Study, begun: RunManifest) -> None:
-    planned, wave = study.protocol, begun.wave
-    models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
-    replicates = planned.wave_replicates(wave)
-    terms = (models, tranches, replicates, planned.single_turn[wave])
-    now = (*terms, planned.sandbox.kind, planned.sandbox.runtime)
-    terms = (begun.models, begun.tranches, begun.replicates, begun.single_turn)
-    if now != (*terms, begun.sandbox, begun.runtime):
-        raise BrokenPromise(
-            f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
-            "settings, tranches, modes, replicates or sandbox (see `dosimeter log`): restore them, "
-            "or plan another wave"
-        )
-
-
 def context_of(
     study: Study,
     manifest: RunManifest,
@@ -398,7 +235,7 @@ def _run_owed(
         context,
         options,
         watch,
-        lambda host: begin(f"waiting whether the sweep on {host} is still at work"),
+        lambda host: begin(waiting_words(host)),
     )
 
 

@@ -13,7 +13,7 @@ from .new_study import (
     study_name,
     study_text,
 )
-from .pilot_draw import PilotInstance, draw_pilot, entropy_of
+from .pilot_draw import PilotInstance, draw_pilot, entropy_of, stored_pilot
 from .setup import (
     REGISTRATION,
     PinnedImage,
@@ -85,6 +85,7 @@ __all__ = [
     "registration_of",
     "run_identity_of",
     "stand_in",
+    "stored_pilot",
     "study_name",
     "study_text",
     "take_snapshot",

@@ -75,7 +75,7 @@ def draw_pilot(
     drawn = {}
     for done, task in enumerate(tasks):
         watch(f"drawing instances of {task.stratum}", done, len(tasks))
-        keys = [pilot_instance_key(_place(study, task, index)) for index in range(count)]
+        keys = _keys(study, task, count)
         lacking = [index for index, key in enumerate(keys) if not study.store.exists(key)]
         if lacking:
             entries = study.entries() if study.ledger.last("sealed-set") is not None else ()
@@ -88,14 +88,26 @@ def draw_pilot(
     return drawn
 
 
+def stored_pilot(
+    study: Study, tasks: Sequence[Task], count: int
+) -> dict[Task, tuple[PilotInstance | None, ...]]:
+    """Return the first ``count`` instances for pilots of each task, None for those that were not
+    drawn yet. Needs the study's key if there is one. Raises RegistryError."""
+    identities = study.identities() if any(study.store.list(PILOT_INSTANCES)) else ()
+    return {
+        task: tuple(_CODEC.find(study.store, key, identities) for key in _keys(study, task, count))
+        for task in tasks
+    }
+
+
 def _stratum(task: Task | DrawnInstance | PilotInstance) -> Stratum:
     return task.family, task.version, task.difficulty
 
 
-def _place(study: Study, task: Task, index: int) -> str:
-    """Return the digest that names a place in the draw for pilots."""
-    stratum = list(_stratum(task))
-    return digest_value({"study": study.protocol.name, "pilot": stratum, "index": index})
+def _keys(study: Study, task: Task, count: int) -> list[str]:
+    """Return the store keys of the first instances of a task in the draw for pilots."""
+    place = {"study": study.protocol.name, "pilot": list(_stratum(task))}
+    return [pilot_instance_key(digest_value({**place, "index": n})) for n in range(count)]
 
 
 def _stored(study: Study) -> Iterator[PilotInstance]:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from harness.errors import SweptElsewhere, WorkStopped
+from harness.models.providers import batch
 from harness.spending import CallKind, read_paid_calls
-from harness.sweep import Progress
+from harness.sweep import Progress, epochs
 from harness.sweep.leases import LeaseBook
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from registry.provenance import utc_now
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
-from study.sweeps import SweepRequest
+from study.sweeps import SweepRequest, ask_sweep, sweep_wave
 from study.workspace import take_snapshot
 from study.workspace.setup import init_study
 from study.workspace.study import Study
@@ -49,6 +53,7 @@ prices:
 """
 HALF = 0.01  # USD for 1,000 tokens in and 100 out, at half price
 CALLS = 6
+REQUEST = SweepRequest(0, allow_dirty=True)
 
 
 def make(folder: Path, sold: Sold, budget: float = 50) -> Study:
@@ -61,6 +66,13 @@ def make(folder: Path, sold: Sold, budget: float = 50) -> Study:
 
 def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--study", str(study.folder), "--json"])
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.05)
 
 
 def usages(study: Study, kind: CallKind) -> list[bool]:
@@ -176,3 +188,51 @@ def test_single_turn_episodes_are_bought_before_the_sweep(
     assert {result.mode for result in results} == {"single_turn"}
     assert sum(result.cost_usd or 0 for result in results) == pytest.approx(CALLS * HALF)
     assert verify_study(study.store, study.identities()).holds
+
+
+def test_of_two_drivers_on_two_hosts_one_buys_the_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their folders are copies with one store, so that no lock on a folder keeps them apart."""
+    monkeypatch.setattr("study.sweeps.sweep._run_owed", in_this_process)
+    monkeypatch.setattr(epochs, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(epochs, "_LOOK_SECONDS", 0.05)
+    with sell(open_gate=False) as sold, ThreadPoolExecutor() as pool:
+        first = make(tmp_path / "first", sold)
+        file = first.folder / "study.yaml"
+        file.write_text(file.read_text() + f"store: {first.store.uri}\n")
+        shutil.copytree(first.folder, tmp_path / "second")
+        here, there = pipeline.open_study(first.folder), pipeline.open_study(tmp_path / "second")
+        assert here.store.uri == there.store.uri
+        sweeping = pool.submit(sweep_wave, here, REQUEST, lambda _: None, utc_now)
+        try:
+            until(lambda: any(batch.polls for batch in sold.batches))
+            other = pool.submit(sweep_wave, there, REQUEST, lambda _: None, utc_now)
+            with pytest.raises(SweptElsewhere, match="dosimeter wave attach"):
+                other.result(timeout=120)
+        finally:
+            sold.gate.set()
+        closed = sweeping.result().closed
+    assert closed is not None
+    assert (closed.finished, len(sold.batches)) == (CALLS, 1)
+    assert set(sold.bought.values()) == {1}
+
+
+def test_a_sweep_that_is_stopped_leaves_its_batch_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("study.sweeps.sweep._run_owed", in_this_process)
+    monkeypatch.setattr(epochs, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(batch, "_PAUSES", (0.05,))
+    with sell(open_gate=False) as sold, ThreadPoolExecutor() as pool:
+        study = make(tmp_path, sold)
+        sweeping = pool.submit(sweep_wave, study, REQUEST, lambda _: None, utc_now)
+        try:
+            until(lambda: any(batch.polls for batch in sold.batches))
+            ask_sweep(study, 0, "stop")
+            with pytest.raises(WorkStopped):
+                sweeping.result()
+        finally:
+            sold.gate.set()
+        assert sweep_wave(study, REQUEST, lambda _: None, utc_now).closed is not None
+    assert set(sold.bought.values()) == {1}

@@ -59,7 +59,7 @@ def begin(study: Study, *options: str, **variables: str) -> subprocess.Popen[str
 
 
 def refused(process: subprocess.Popen[str], code: int) -> str:
-    """The one line with which a command ends, whose exit code this is."""
+    """Return the last line of a command's errors, after checking its exit code."""
     _, err = process.communicate(timeout=200)
     assert process.returncode == code, err
     assert "Traceback" not in err
@@ -68,7 +68,8 @@ def refused(process: subprocess.Popen[str], code: int) -> str:
 
 
 def check_swept(study: Study, outcome: dict[str, Any], served: Served, lost: int) -> None:
-    """One counted attempt of each cell, and no more bought again than is told, ``lost`` at most."""
+    """Check that each cell has one counted attempt, and that no more replies were paid for twice
+    than the sweep reports as lost, which are ``lost`` at most."""
     assert outcome["closed"]["finished"] == outcome["closed"]["owed"] == CELLS
     assert len(served.requests) - CELLS <= outcome["lost"] <= lost
     episodes = episodes_of(study)
@@ -76,8 +77,8 @@ def check_swept(study: Study, outcome: dict[str, Any], served: Served, lost: int
 
 
 def check_clean(study: Study, *folders: Path) -> None:
-    """No process of the test is at work, its temporary folders are empty, and no private byte is in
-    the files that it left outside the study."""
+    """Check that no process of the test is left, that its temporary folders are empty, and that no
+    private byte is in the files that it left outside the study."""
     until(lambda: not processes_of(study))
     temporary = [*(folder / "tmp" for folder in folders), study.folder.parent / "tmp"]
     left = [each for folder in temporary if folder.exists() for each in folder.iterdir()]
@@ -202,7 +203,8 @@ def hosts(stack: ExitStack, folder: Path, *names: str) -> Network:
 
 
 def join(made: Network, **sandboxes: int) -> tuple[str, ...]:
-    """Make a cluster of the hosts, each but the head with so many workers; return the options."""
+    """Join the hosts into a cluster and return the options of a sweep on it. ``sandboxes`` has the
+    number of workers that each host but the head may run."""
     head = made.hosts["head"]
     head.join(None, cpus=0, resources='{"head":1}')
     with ThreadPoolExecutor() as pool:

@@ -23,10 +23,13 @@ from harness.storage import RESULTS
 from harness.sweep import FailedAttempts, Progress, epochs
 from harness.sweep.epochs import Process
 from harness.sweep.worker_process import prepare_ray
+from registry.result_row import Status
+from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import promise_unchecked
@@ -134,6 +137,38 @@ def test_a_killed_worker_process_is_a_failure_of_its_episodes(
     failures = {each.model: each.failures for each in outcome.progress.models if each.failures}
     assert failures == {"slow": (FailedAttempts("worker:killed", attempts=4, cells=4),)}
     assert outcome.progress.lost == len(served.requests) - CELLS == 4
+
+
+@pytest.mark.slow
+def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    monkeypatch.setenv("DOSIMETER_TESTED", tmp_path.name)
+
+    def kill(request: Json) -> Answer:
+        if request["messages"] == served.requests[0]["messages"]:
+            (pid,) = worker_processes(tmp_path.name)
+            os.kill(pid, signal.SIGKILL)
+        return completion("None.")
+
+    with serve(always=kill) as served:
+        init_study(
+            tmp_path / "study", STUDY.format(served.url).replace("parallel: 4", "parallel: 1")
+        )
+        study = pipeline.open_study(tmp_path / "study")
+        promise_unchecked(study)
+        outcome = Swept(study).end()
+    assert outcome.closed is None
+    assert (outcome.progress.finished, outcome.progress.exhausted) == (CELLS - 1, 1)
+    assert dict(outcome.progress.failures) == {"worker:killed": 3}
+    closed = call("wave", "close", "0", study=study)
+    assert closed.exit_code == 0, closed.output
+    assert f"{CELLS - 1} scored, 1 missing" in closed.output
+    wave = take_snapshot(study).waves[0]
+    (missing,) = (each for each in wave.results.values() if each.status is Status.MISSING)
+    assert (missing.error_class, missing.score) == ("worker:killed", None)
+    assert verify_study(study.store, study.identities()).holds
 
 
 def worker_processes(name: str) -> list[int]:

@@ -162,7 +162,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     git(folder, "init", "-q")
     git(folder, "commit", "-q", "--allow-empty", "-m", "one")
-    for module in ("study.sweeps.sweep", "study.workspace.setup"):
+    for module in ("study.sweeps.manifests", "study.workspace.setup"):
         monkeypatch.setattr(f"{module}.CHECKOUT", folder)
     return folder
 

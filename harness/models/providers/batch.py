@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
 from harness.models.providers.base import ProviderModel
 from harness.models.providers.transport import MOST_BYTES
 
@@ -78,8 +78,9 @@ class BatchService(ABC):
     @abstractmethod
     def _headers(self) -> dict[str, str]: ...
 
-    def wait(self, batch: str) -> None:
-        """Return when a batch has ended, which may take a day."""
+    def wait(self, batch: str, refused: Callable[[], bool] = lambda: False) -> None:
+        """Return when a batch has ended, which may take a day. Raises WorkStopped if ``refused``
+        returns True before."""
         lost = polls = 0
         while True:
             try:
@@ -90,6 +91,8 @@ class BatchService(ABC):
                 lost += 1
                 if failed.error_class not in _TEMPORARY or lost == _LOST:
                     raise
+            if refused():
+                raise WorkStopped("the batches go on at the provider: run this again to fetch them")
             self._sleep(_PAUSES[min(polls, len(_PAUSES) - 1)])
             polls += 1
 

@@ -15,6 +15,7 @@ from harness.model import Usage
 from harness.spending import Price, PricedModel
 from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
 from harness.sweep.leases import LeaseBook, WorkerEnd
+from registry.errors import StoreUnavailable
 from tests.harness.listed_cells import ListedCells
 
 SPEC = TaskSpec("count_circles", "1", "easy", ())
@@ -67,6 +68,28 @@ def test_a_cell_whose_worker_is_killed_three_times_is_given_up() -> None:
     progress = kept.progress()
     assert progress.failures == (("worker:killed", 3),)
     assert (progress.exhausted, progress.waiting, progress.lost) == (1, 0, 6)
+
+
+def test_a_cell_that_is_given_up_for_killed_workers_is_stored_first() -> None:
+    """A store that is away is asked again, and nothing changes until then."""
+    asked: list[str] = []
+
+    def keep(cell: Cell) -> None:
+        asked.append(cell.episode)
+        if len(asked) == 1:
+            raise StoreUnavailable("store", "it is away")
+
+    cells = ListedCells([cell("e0")])
+    kept = LeaseBook(cells, bytes(1), 60.0, max_failures=2, keep_killed=keep)
+    for time in (0.0, 100.0):
+        assert names(kept.lease("a", 1, time)) == ["e0"]
+        if time:
+            with pytest.raises(StoreUnavailable):
+                kept.release("a", WorkerEnd.KILLED)
+            assert kept.progress().leased == 1
+        kept.release("a", WorkerEnd.KILLED)
+        assert kept.progress().exhausted == (time > 0)
+    assert asked == ["e0", "e0"]
 
 
 def test_a_book_goes_on_with_leases_of_the_one_before_it() -> None:

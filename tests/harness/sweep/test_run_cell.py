@@ -11,13 +11,21 @@ import pytest
 
 from generators.basics.compute_average import FAMILY
 from generators.seed import Seed
-from harness.episode import Cell
+from harness.episode import Cell, Episode
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.errors import HarnessError
-from harness.model import ModelRequest, Reply
+from harness.model import Message, ModelRequest, Reply, Role, Usage
 from harness.sandboxes.local import LocalSandboxes
-from harness.storage import attempt_key
-from harness.sweep.run_cell import RunContext, Workbench, check_host, close_cell, run_cell
+from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.storage import EPISODE_CODEC, attempt_key
+from harness.sweep.run_cell import (
+    RunContext,
+    Workbench,
+    check_host,
+    close_cell,
+    keep_killed,
+    run_cell,
+)
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
@@ -85,6 +93,30 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     key = next(iter(work.store.list("results/")))
     result: EpisodeResult = RESULT_CODEC.read(work.store, key, (IDENTITY,))
     assert result.status is Status.MISSING
+
+
+def test_a_cell_that_was_given_up_for_killed_workers_is_missing(
+    sandboxes: LocalSandboxes,
+) -> None:
+    """Its paid replies are the next attempt's, and the wave can be closed without it."""
+    work = bench(sandboxes)
+    store, context = work.store, work.context
+    with pytest.raises(HarnessError, match="never tried"):
+        close_cell(CELL, store, context, work.catalog)
+    charge = Charge(CallKind.EPISODE, Payer.of(CLUMSY), EPISODE, 0)
+    keys = context.readers_of(CELL), context.identities_of(CELL)
+    journal = ReplyStore(store, charge, *keys).attempt(1)
+    for turn in range(2):
+        journal.save(turn, Reply(Message(Role.ASSISTANT, "So."), Usage(), "1"))
+    for _ in range(2):
+        keep_killed(CELL, store, context, noon)
+    assert sorted(store.list("attempts/")) == [attempt_key(EPISODE, 1)]
+    failed: Episode = EPISODE_CODEC.read(store, attempt_key(EPISODE, 1), keys[1])
+    assert (failed.error_class, failed.replies) == ("worker:killed", 2)
+    close_cell(CELL, store, context, work.catalog)
+    (key,) = store.list("results/")
+    result: EpisodeResult = RESULT_CODEC.read(store, key, (IDENTITY,))
+    assert (result.status, result.error_class) == (Status.MISSING, "worker:killed")
 
 
 def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandboxes) -> None:

@@ -157,7 +157,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
     study = pipeline.open_study(tmp_path / "study")
     draw_tiny(study)
     pipeline.register(study)
-    monkeypatch.setattr("study.sweeps.sweep.CHECKOUT", tmp_path)  # no repository at all
+    monkeypatch.setattr("study.sweeps.manifests.CHECKOUT", tmp_path)  # no repository at all
     message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"), code=3)
     assert "--allow-dirty" in message
     assert "dirty" in message

@@ -24,18 +24,19 @@ from click.testing import CliRunner, Result
 
 from generators.catalog import INSTALLED
 from generators.grading.rubric import Part
+from harness.episodes import RESULT_CODEC
 from harness.judging.answer_sheets import make_sheets
 from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
-from harness.storage import TRY_CODEC
+from harness.storage import TABLES, TRY_CODEC
 from harness.sweep.run_cell import open_budget
 from harness.sweep.schedule import Schedule
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.provenance import utc_now
 from registry.result_row import ResultRow
-from registry.sealing import decrypt, new_identity
+from registry.sealing import decrypt, encrypt, new_identity
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
@@ -151,6 +152,21 @@ def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
 
 
+def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(
+    swept: tuple[Study, Served],
+) -> None:
+    study, _ = swept
+    place = next(study.store.list("results/"))
+    forged = replace(
+        RESULT_CODEC.read(study.store, place, study.identities()), error_class="forged"
+    )
+    data = encrypt(RESULT_CODEC.encode(forged), study.recipients())
+    (study.folder / "store" / place).write_bytes(data)
+    refused = run(study, "grade", "--judge", "kind")
+    assert refused.exit_code == 3, refused.output
+    assert f"{place}: not the result that wave 0 was closed with" in refused.stderr
+
+
 def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     swept: tuple[Study, Served],
 ) -> None:
@@ -165,7 +181,8 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert kind["kappa"] == 0
     assert told["alpha"] < strict["kappa"]
     assert len(served.requests) == 2 * EPISODES
-    added = set(study.store.list()) - kept
+    made = set(study.store.list()) - kept
+    added = {key for key in made if not key.startswith(TABLES)}  # rows of the closed wave
     sealed = {key for key in added if key.endswith(".age")}
     assert len(sealed) == 4 * EPISODES
     assert {key.partition("/")[0] for key in sealed} == {"grades", "judgements"}

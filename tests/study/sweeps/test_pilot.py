@@ -387,6 +387,22 @@ def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Ser
     assert sorted(study.folder.rglob("*")) == before
 
 
+def test_the_estimate_leaves_out_what_was_run(tmp_path: Path, served: Served) -> None:
+    study = bought(tmp_path / "study", served.url, SINGLE, more=", max_tokens: 2000")
+
+    def estimate(instances: int) -> dict[str, Any]:
+        (row,) = outcome(study, "--estimate", "--instances", str(instances))["models"]
+        return dict(row)
+
+    whole = estimate(3)
+    outcome(study, "--instances", "1")
+    rest, done = estimate(3), estimate(1)
+    assert (whole["episodes"], rest["episodes"], done["episodes"]) == (6, 4, 0)
+    assert rest["first_usd"] == pytest.approx(whole["first_usd"] * 4 / 6)
+    assert rest["most_usd"] == pytest.approx(whole["most_usd"] * 4 / 6)
+    assert done["first_usd"] == done["most_usd"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -428,3 +444,21 @@ def test_other_difficulties_have_rows_of_their_own(tmp_path: Path) -> None:
     from study.sweeps import pilot_table
 
     assert pilot_table(study) is None
+
+
+def test_questions_of_templates_have_no_difficulty(tmp_path: Path) -> None:
+    (tmp_path / "few.yml").write_text(FEW)
+    once = ("--instances", "1", "--runs", "1", "--turns", "1", "--model", "skilled")
+    text = BUILT_IN.replace("seeds_per_arm: 4", "seeds_per_arm: 3")
+    study = new_study(
+        tmp_path, text.replace("compute_average/easy", "compute_average/easy, few.yml")
+    )
+    body = outcome(study, *once)
+    assert {row["stratum"] for row in body["scores"]} == {"compute_average/easy", "few/greet"}
+    body = outcome(study, *once, "--difficulty", "medium")
+    assert {row["stratum"] for row in body["scores"]} == {"compute_average/medium"}
+    path = study.folder / "study.yaml"
+    path.write_text(path.read_text().replace("compute_average/easy, ", ""))
+    refused = pilot(pipeline.open_study(study.folder), *once, "--difficulty", "medium")
+    assert refused.exit_code == 2
+    assert "questions of templates, which have no difficulty" in refused.stderr
