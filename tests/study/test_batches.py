@@ -196,7 +196,7 @@ def test_of_two_drivers_on_two_hosts_one_buys_the_batches(
     """Their folders are copies with one store, so that no lock on a folder keeps them apart."""
     monkeypatch.setattr("study.sweeps.sweep._run_owed", in_this_process)
     monkeypatch.setattr(epochs, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(epochs, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(epochs, "LOOK_SECONDS", 0.05)
     with sell(open_gate=False) as sold, ThreadPoolExecutor() as pool:
         first = make(tmp_path / "first", sold)
         file = first.folder / "study.yaml"
