@@ -61,7 +61,7 @@ from registry.sealing import decrypt, encrypt
 from registry.stores import parallel_map
 from registry.stores.folder import FolderStore
 from study.sweeps.manifests import begin_wave
-from study.sweeps.sweep import SweepRequest, close_wave, context_of, count_owed
+from study.sweeps.sweep import SweepRequest, close_wave, context_of, find_finished
 from study.workspace import (
     Study,
     init_study,
@@ -213,7 +213,7 @@ def _measured(work: Work[T], folder: Path) -> tuple[T, float, int]:
 def count(study: Study) -> Callable[[], int]:
     """Count the owed cells, as the driver does first."""
     manifest, _ = run_of(study)
-    return lambda: count_owed(study, manifest)[1]
+    return lambda: find_finished(study, manifest)[1].count(0)
 
 
 def first_lease(study: Study) -> Callable[[], None]:
@@ -240,9 +240,9 @@ def close_all(study: Study) -> Callable[[], tuple[WaveClosed, float]]:
 
     def close() -> tuple[WaveClosed, float]:
         before = time.process_time()
-        cells, owed = count_owed(study, manifest)
-        assert not owed
-        closed = close_wave(study, context, manifest, cells, utc_now)
+        cells, finished = find_finished(study, manifest)
+        assert all(finished)
+        closed = close_wave(study, context, manifest, cells, finished, utc_now)
         return closed, round(time.process_time() - before, 2)
 
     return close

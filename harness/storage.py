@@ -23,7 +23,7 @@ from harness.episode import Episode, Grade, Turn
 from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import CALIBRATIONS, CHECKS, grades_folder
+from registry.ledger import CALIBRATIONS, CHECKS, episode_stem, grades_folder
 from registry.sealing import decrypt, decrypt_lines, encrypt
 from registry.stores import Store
 
@@ -46,34 +46,33 @@ def hex_of(digest: str) -> str:
 
 def result_key(episode: str) -> str:
     """Key of the grade of the attempt that counts."""
-    return f"{RESULTS}{hex_of(episode)}.age"
+    return f"{episode_stem(RESULTS, hex_of(episode))}.age"
 
 
 def attempt_key(episode: str, attempt: int) -> str:
     """Key of a whole attempt, counted from 1."""
-    return f"{ATTEMPTS}{hex_of(episode)}-{attempt:04d}.age"
+    return f"{episode_stem(ATTEMPTS, hex_of(episode))}-{attempt:04d}.age"
 
 
-def attempted_episode(key: str) -> str:
-    """The 64 digits of the episode that an attempt's key names."""
-    return key.removeprefix(ATTEMPTS).partition("-")[0]
+def _episode_of(key: str) -> str:
+    """The 64 digits of the episode that a key names."""
+    return key.rpartition("/")[2][:64]
 
 
 def finished_names(store: Store) -> Iterator[str]:
     """Yield the 64 digits of each episode that has a result, in order. Raises StoreError."""
-    for key in store.list(RESULTS):
-        yield key.removeprefix(RESULTS).removesuffix(".age")
+    return map(_episode_of, store.list(RESULTS))
 
 
-def attempted_names(store: Store) -> Iterator[str]:
-    """Yield the 64 digits of the episode of each attempt, in order. Raises StoreError."""
-    return map(attempted_episode, store.list(ATTEMPTS))
+def attempted_names(store: Store, digits: str = "") -> Iterator[str]:
+    """Yield the 64 digits of the episode of each attempt, in order, of the episodes whose names
+    begin with some ``digits``. Raises StoreError."""
+    return map(_episode_of, store.list(episode_stem(ATTEMPTS, digits)))
 
 
 def replied_names(store: Store) -> Iterator[str]:
     """Yield the 64 digits of the episode of each paid reply, in order. Raises StoreError."""
-    for key in store.list(RESPONSES):
-        yield key.removeprefix(RESPONSES).partition("/")[0]
+    return map(_episode_of, store.list(RESPONSES))
 
 
 def stored_attempts(store: Store, episode: str) -> Iterator[int]:
@@ -83,7 +82,12 @@ def stored_attempts(store: Store, episode: str) -> Iterator[int]:
 
 def attempt_replies(episode: str, attempt: int) -> str:
     """Common stem of the keys of an attempt's paid replies."""
-    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}"
+    return f"{episode_replies(episode)}{attempt:04d}"
+
+
+def episode_replies(episode: str) -> str:
+    """Common stem of the keys of an episode's paid replies."""
+    return f"{episode_stem(RESPONSES, hex_of(episode))}."
 
 
 def judge_replies(judge: str, call: str) -> str:

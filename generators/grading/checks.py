@@ -17,6 +17,8 @@ from generators.grading.answer import Answer
 
 KeyPath = tuple[str, ...]
 
+_LISTED = ("values", "ids", "texts", "schema")  # fields that a source of the check repeats
+
 
 class Check(Protocol):
     """A yes-or-no question about an answer: a frozen dataclass of plain fields and checks, since
@@ -268,21 +270,24 @@ def _matches(listed: Sequence[float], values: Sequence[float], tolerance: float)
     return matched
 
 
-def check_as_json(check: Check) -> dict[str, Any]:
-    """The check as plain JSON, its kind named, for releases and digests."""
-
-    def hides(value: Any, name: str) -> bool:
-        # Hundreds of parts share one list of values: they refer to the column that has it.
-        source = getattr(value, "source", None)
-        hidden = ("values", "ids", "texts", "schema") if source else ("source",)
-        return source is not None and name in hidden
+def check_as_json(check: Check, shared: dict[int, dict[str, Any]] | None = None) -> dict[str, Any]:
+    """The check as plain JSON, its kind named, for releases and digests. ``shared`` gets what was
+    made of each check, by the ids of checks that live on: hundreds of parts share their gates."""
+    made = {} if shared is None else shared
 
     def plain(value: Any) -> Any:
-        if hasattr(value, "__dataclass_fields__"):
-            names = [name for name in value.__dataclass_fields__ if not hides(value, name)]
+        if isinstance(value, tuple):
+            return [plain(item) for item in value]
+        if not hasattr(value, "__dataclass_fields__"):
+            return value
+        if id(value) not in made:
+            # Hundreds of parts share one list of values: they refer to the column that has it.
+            source = getattr(value, "source", None)
+            hidden = () if source is None else _LISTED if source else ("source",)
+            names = [name for name in value.__dataclass_fields__ if name not in hidden]
             fields = {name: plain(getattr(value, name)) for name in names}
-            return {"kind": type(value).__name__, **fields}
-        return [plain(item) for item in value] if isinstance(value, tuple) else value
+            made[id(value)] = {"kind": type(value).__name__, **fields}
+        return made[id(value)]
 
     result: dict[str, Any] = plain(check)
     return result

@@ -8,7 +8,7 @@ They put what was printed beside the answer, and the comparison is made with tha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from generators.grading.answer import Answer
@@ -16,6 +16,7 @@ from generators.grading.rubric import Rubric
 
 PROGRAM = "program"  # key of the block: the source; ``program_file`` names a file that holds it
 MAX_PROGRAM_BYTES = 200_000
+_FIELDS = "__dataclass_fields__"  # of a check
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,14 @@ def _prints(check: Any, seen: set[int]) -> Iterator[Prints]:
     seen.add(id(check))
     if isinstance(check, Prints):
         yield check
-    elif isinstance(check, tuple):
-        if check and is_dataclass(check[0]):  # not the thousands of values of a list
-            for each in check:
+        return
+    for name in getattr(check, _FIELDS, ()):
+        value = getattr(check, name)
+        if isinstance(value, tuple) and value and hasattr(value[0], _FIELDS):
+            for each in value:  # and not the thousands of values of a list
                 yield from _prints(each, seen)
-    elif is_dataclass(check):
-        for field in fields(check):
-            yield from _prints(getattr(check, field.name), seen)
+        elif hasattr(value, _FIELDS):
+            yield from _prints(value, seen)
 
 
 def program_of(answer: Answer) -> bytes | None:

@@ -66,9 +66,10 @@ class Rubric:
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the parts as plain JSON."""
+        shared = dict[int, dict[str, Any]]()
         return [
             {name: getattr(part, name) for name in Part.__slots__}
-            | {"check": None if part.check is None else check_as_json(part.check)}
+            | {"check": None if part.check is None else check_as_json(part.check, shared)}
             for part in self.parts
         ]
 

@@ -26,8 +26,8 @@ from harness.storage import (
     Codec,
     attempt_key,
     attempt_replies,
+    episode_replies,
     failed_key,
-    hex_of,
     is_reply,
     judge_replies,
     pilot_replies,
@@ -256,11 +256,11 @@ class StoreJournal:
 
 
 def read_paid_calls(
-    store: Store, identities: tuple[str, ...], kind: CallKind, subfolder: str = ""
+    store: Store, identities: tuple[str, ...], kind: CallKind, stem: str = ""
 ) -> Iterator[PaidCall]:
-    """Yield every paid call of a kind in a study, in key order, or of one of its subfolders.
-    Raises RegistryError."""
-    for key in store.list(_FOLDERS[kind] + subfolder):
+    """Yield every paid call of a kind in a study, in key order, or those whose keys begin with a
+    ``stem``. Raises RegistryError."""
+    for key in store.list(stem or _FOLDERS[kind]):
         if is_reply(key):
             yield PAID_CALL_CODEC.read(store, key, identities)
 
@@ -270,11 +270,11 @@ def read_episode_usages(
 ) -> list[Usage]:
     """Return the usage of every reply that was paid for in all attempts at an episode, in key
     order. Raises RegistryError."""
-    folder = f"{hex_of(episode)}/"
-    calls = read_paid_calls(store, identities, CallKind.EPISODE, folder)
+    stem = episode_replies(episode)
+    calls = read_paid_calls(store, identities, CallKind.EPISODE, stem)
     usages = [call.reply.usage for call in calls]
     if provider == _EXTERNAL:
-        stored = {_attempt_of(key) for key in store.list(RESPONSES + folder) if is_reply(key)}
+        stored = {_attempt_of(key) for key in store.list(stem) if is_reply(key)}
         for number in stored_attempts(store, episode):
             if number not in stored:  # it failed, so no reply was kept
                 attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), identities)
@@ -284,7 +284,7 @@ def read_episode_usages(
 
 def _attempt_of(key: str) -> int:
     """The attempt that a reply's key states."""
-    return int(key.rpartition("/")[2].partition("-")[0])
+    return int(key.rpartition("/")[2].split(".")[1].partition("-")[0])
 
 
 def read_episode_spends(

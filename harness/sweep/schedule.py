@@ -188,8 +188,12 @@ class Schedule(Sequence[Cell]):
         digits = hex_of(name)
         if digits[:2] != self._page:
             self._page = digits[:2]
-            numbers = self._pages.get(self._page, ())
-            self._numbers = {self._name(number).hex(): number for number in numbers}
+            numbers, names = self._pages.get(self._page, ((), b""))
+            text = bytes(names).hex()
+            starts = range(0, len(text), 64)
+            self._numbers = {
+                text[at : at + 64]: number for at, number in zip(starts, numbers, strict=True)
+            }
         return self._numbers.get(digits)
 
     def marks(self, names: Iterable[str]) -> bytearray:
@@ -205,17 +209,17 @@ class Schedule(Sequence[Cell]):
         return (self[number] for number in range(self._size) if not marks[number])
 
     @cached_property
-    def _pages(self) -> Mapping[str, Sequence[int]]:
-        """The numbers of the cells, by the first two digits of their names: computing the names of
-        a page again costs less than the memory for all of them."""
-        pages = [array("I") for _ in range(256)]
-        for number in range(self._size):
-            pages[self._name(number)[0]].append(number)
+    def _pages(self) -> Mapping[str, tuple[Sequence[int], bytes | bytearray]]:
+        """The numbers and names of the cells, by the first two digits of the names: 36 bytes a
+        cell."""
+        pages = [(array("I"), bytearray()) for _ in range(256)]
+        for start, model in zip(self._starts, self._models, strict=True):
+            for place in range(model.size):
+                name = model.name(place)
+                numbers, names = pages[name[0]]
+                numbers.append(start + place)
+                names += name
         return {f"{byte:02x}": page for byte, page in enumerate(pages)}
-
-    def _name(self, number: int) -> bytes:
-        model, place = self._locate(number)
-        return model.name(place)
 
     def _locate(self, number: int) -> tuple[ModelSchedule, int]:
         if not 0 <= number < self._size:

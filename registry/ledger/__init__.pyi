@@ -14,7 +14,7 @@ from .inventory import (
     write_inventory,
 )
 from .merkle import merkle_root
-from .receipts import RECEIPTS, ReceiptFolder, RecordingStore, read_receipts
+from .receipts import RECEIPTS, ReceiptFolder, RecordingStore, episode_stem, read_receipts
 from .records import (
     CalibrationMade,
     Graded,
@@ -70,6 +70,7 @@ __all__ = [
     "StandardRules",
     "Underpowered",
     "WaveClosed",
+    "episode_stem",
     "grades_folder",
     "head_digest",
     "head_key",

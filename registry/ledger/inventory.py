@@ -21,7 +21,7 @@ from typing import Any
 from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.merkle import MerkleTree
-from registry.ledger.receipts import RUN_FOLDERS
+from registry.ledger.receipts import RUN_FOLDERS, episode_stem
 from registry.ledger.records import RunManifest, WaveClosed
 from registry.stores import Store, parallel_map
 
@@ -38,7 +38,7 @@ _PAID_CALLS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
-_SEPARATORS = ("/", ".", "-")  # after the episode in a key
+_SEPARATORS = (".", "-")  # after the episode in a key
 _PROBE = re.compile(r"[0-9a-f]{64}\.age")  # result of a probe; beside it lie its replies
 
 
@@ -68,9 +68,10 @@ class InventoryTrees:
 
     def add(self, key: str, digest: str) -> None:
         """Add an object by its key and digest."""
-        self.objects.add(_object_leaf(key, digest))
+        leaf = _digest_leaf(digest)
+        self.objects.add(key.encode() + leaf)
         if key.startswith(_RESULTS):
-            self.results.add(_digest_leaf(digest))
+            self.results.add(leaf)
         if self._counts(key):
             self.graded += 1
             self._episodes.update(key.rpartition("/")[2].encode())
@@ -100,9 +101,11 @@ def run_objects(
     responses and results, and what lies beside its key. ``is_owed`` reports if the 64 digits of a
     name are those of an episode of the run; it is asked in key order."""
     for folder in RUN_FOLDERS:
-        start, end = len(folder), len(folder) + 64
+        end = len(episode_stem(folder, "0" * 64))
         for key in store.list(folder):
-            if key[end : end + 1] in _SEPARATORS and is_owed(key[start:end]):
+            episode = key[end - 64 : end]
+            placed = key[end : end + 1] in _SEPARATORS and key.startswith(folder + episode[:2])
+            if placed and is_owed(episode):
                 yield key
     yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
 
@@ -285,7 +288,3 @@ def _lines(data: bytes, key: str) -> list[str]:
 
 def _digest_leaf(digest: str) -> bytes:
     return bytes.fromhex(digest.removeprefix("sha256:"))
-
-
-def _object_leaf(key: str, digest: str) -> bytes:
-    return key.encode() + _digest_leaf(digest)

@@ -19,11 +19,11 @@ class MerkleTree:
 
     def add(self, leaf: bytes) -> None:
         """Append a leaf."""
-        height, node = 0, _leaf(leaf)
-        while self._full and self._full[-1][0] == height:
-            node = _node(self._full.pop()[1], node)
+        height, node, full = 0, _leaf(leaf), self._full
+        while full and full[-1][0] == height:
+            node = _node(full.pop()[1], node)
             height += 1
-        self._full.append((height, node))
+        full.append((height, node))
         self.size += 1
 
     def root(self) -> bytes:

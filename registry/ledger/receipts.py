@@ -32,12 +32,26 @@ logger = logging.getLogger(__name__)
 
 RECEIPTS = "receipts/"
 RUN_FOLDERS = ("attempts/", "responses/", "results/")
+_SPREAD = {"responses/": 2}  # levels of folders below a folder of a run; of any other 1
 _LINES = 2048  # a receipt
 _IN_MEMORY = 1 << 16  # lines held in memory when receipts are read, about 13 MB
 _DIGEST = 64 + 2  # characters before the key in a line
-_BODY = re.compile(r"(?:[0-9a-f]{64}  (?:attempts|responses|results)/[0-9a-f]{64}[!-~]*\n)*")
+_BODY = re.compile(
+    r"(?:[0-9a-f]{64}  (?:attempts|responses|results)/(?:[0-9a-f]{2}/){1,2}[0-9a-f]{64}[!-~]*\n)*"
+)
 _MAC = "hmac-sha256 "
 _PURPOSE = b"dosimeter/receipts/1"
+
+
+def episode_stem(folder: str, digits: str) -> str:
+    """Return the common stem of the keys, in a folder of runs, of all episodes whose names begin
+    with some ``digits``. Episodes lie in subfolders by their first two digits, so that one listing
+    need not hold all names; replies, of which an episode has many, by the next two as well, so that
+    those of one episode are listed quickly from a folder."""
+    depth = min(_SPREAD.get(folder, 1), len(digits) // 2)
+    subfolders = "".join(f"{digits[2 * level : 2 * level + 2]}/" for level in range(depth))
+    whole = depth == _SPREAD.get(folder, 1)
+    return f"{folder}{subfolders}{digits if whole else digits[2 * depth :]}"
 
 
 @dataclass(frozen=True, slots=True)

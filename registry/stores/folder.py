@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from heapq import merge
 from itertools import islice
@@ -186,23 +186,21 @@ class FolderStore:
             os.close(handle)
 
     def _walk(self, folder: str, prefix: str) -> Iterator[str]:
-        """The keys below a folder, which is "" or ends in a slash."""
-        for name in self._names(folder):
-            key = folder + name
-            if not name.endswith("/"):
-                if key.startswith(prefix):
-                    yield key
-            elif key.startswith(prefix) or prefix.startswith(key):
+        """The keys below a folder, which is "" or ends in a slash, that start with a prefix."""
+        for key in self._keys(folder, prefix):
+            if key.endswith("/"):
                 yield from self._walk(key, prefix)
+            else:
+                yield key
 
-    def _names(self, folder: str) -> Iterator[str]:
-        """Return the names in a folder, in key order: a folder sorts as its name and a slash."""
-        place = os.path.join(self.path, folder)
+    def _keys(self, folder: str, prefix: str) -> Iterator[str]:
+        """Return what lies in a folder and can start with a prefix, in key order: a key, or a
+        folder with a slash."""
+        place, start = os.path.join(self.path, folder), prefix[len(folder) :]
         with _explained(place):
             try:
                 with os.scandir(place) as entries:
-                    names = (_name(entry) for entry in entries if not entry.name.startswith("."))
-                    return _in_order(names)
+                    return _in_order(folder + name for name in _names(entries, start))
             except (FileNotFoundError, NotADirectoryError):
                 return iter(())
 
@@ -233,10 +231,15 @@ def _lines(file: IO[str]) -> Iterator[str]:
             yield line[:-1]
 
 
-def _name(entry: os.DirEntry[str]) -> str:
-    if entry.is_symlink():
-        raise _linked(Path(entry.path))
-    return entry.name + "/" if entry.is_dir() else entry.name
+def _names(entries: Iterable[os.DirEntry[str]], start: str) -> Iterator[str]:
+    """Yield the names that start with ``start``; a folder's with a slash."""
+    for entry in entries:
+        name = entry.name
+        if not name.startswith(start) or name.startswith("."):
+            continue
+        if entry.is_symlink():
+            raise _linked(Path(entry.path))
+        yield name + "/" if entry.is_dir(follow_symlinks=False) else name
 
 
 def _sweep(path: str) -> None:

@@ -144,9 +144,9 @@ def sweep_wave(
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
         context = context_of(study, manifest, image, request.parallel, pricing, spent)
-        cells, owed = count_owed(study, manifest)
+        cells, finished = find_finished(study, manifest)
         progress = None
-        if owed:
+        if not all(finished):
             buy_single_turns(study, context, begin)
             begin("starting Ray, workers and sandboxes")
             progress = _run_owed(study, request, context, watch, begin)
@@ -158,17 +158,19 @@ def sweep_wave(
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
-        closed = close_wave(study, context, manifest, cells, now, closing)
+            finished = cells.marks(finished_names(study.store))
+        closed = close_wave(study, context, manifest, cells, finished, now, closing)
         return SweepOutcome(closed, progress)
 
 
-def count_owed(study: Study, manifest: RunManifest) -> tuple[Schedule, int]:
-    """Return the cells of a wave that was begun, and how many are owed. Needs the study's key.
-    Raises RegistryError."""
+def find_finished(study: Study, manifest: RunManifest) -> tuple[Schedule, bytearray]:
+    """Return the cells of a wave that was begun, and a byte for each, 1 if it has a result. Needs
+    the study's key. Raises RegistryError."""
     cells = cells_of(study, manifest)
-    owed = cells.marks(finished_names(study.store)).count(0)
+    finished = cells.marks(finished_names(study.store))
+    owed = finished.count(0)
     logger.info("wave %d: %d of %d episodes owed", manifest.wave, owed, len(cells))
-    return cells, owed
+    return cells, finished
 
 
 def context_of(
@@ -244,16 +246,18 @@ def close_wave(
     context: RunContext,
     manifest: RunManifest,
     cells: Schedule,
+    finished: bytes | bytearray,
     now: Callable[[], str],
     watch: Watch = lambda what, done, of: None,
 ) -> WaveClosed:
     """Close a wave: record as missing each of its cells that failed on every attempt, and put the
-    digest of all stored objects into the ledger. ``cells`` are all that it owes.
+    digest of all stored objects into the ledger. ``cells`` are all of the wave, and ``finished``
+    has a byte for each, 1 if it has a result.
 
     Objects are read by several threads if the store is remote, and only if no receipt of the run
     lists them. Killed at any moment, the next call gives the same record.
     """
-    _close_owed(study, context, cells, watch)
+    _close_owed(study, context, cells, finished, watch)
     store, identities = study.store, study.identities()
     missing: list[str] = []
 
@@ -295,9 +299,10 @@ def close_wave(
     return closed
 
 
-def _close_owed(study: Study, context: RunContext, cells: Schedule, watch: Watch) -> None:
+def _close_owed(
+    study: Study, context: RunContext, cells: Schedule, finished: bytes | bytearray, watch: Watch
+) -> None:
     """Record as missing each cell without a result. Raises HarnessError if one was never tried."""
-    finished = cells.marks(finished_names(study.store))
     owed = finished.count(0)
 
     def close(cell: Cell) -> None:

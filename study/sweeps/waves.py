@@ -145,15 +145,16 @@ def close_wave_now(
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
     with exclusive(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
         begun = take_snapshot(study).waves[wave]
-        tried = begun.cells.marks(attempted_names(study.store))
-        untried = sum(not any(marks) for marks in zip(begun.finished, tried, strict=True))
+        cells, finished = begun.cells, begun.finished
+        tried = cells.marks(attempted_names(study.store))
+        untried = sum(not any(marks) for marks in zip(finished, tried, strict=True))
         if untried:
             raise StudyError(
-                f"wave {wave}: {untried} of {len(begun.cells)} episodes were never tried, "
+                f"wave {wave}: {untried} of {len(cells)} episodes were never tried, "
                 f"and what was never tried is not missing; run `dosimeter sweep --wave {wave}`"
             )
         context = context_of(study, manifest, pinned_image(study.protocol), None, NO_PRICING)
-        return close_wave(study, context, manifest, begun.cells, now, watch), True
+        return close_wave(study, context, manifest, cells, finished, now, watch), True
 
 
 def _looks(protocol: Protocol, plan: Plan, entries: Sequence[Entry]) -> dict[int, int]:

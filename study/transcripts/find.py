@@ -16,10 +16,9 @@ from harness.episode import Cell, Episode, Turn
 from harness.episodes import RESULT_CODEC, EpisodeResult
 from harness.model import ToolUse
 from harness.storage import (
-    ATTEMPTS,
     EPISODE_CODEC,
     attempt_key,
-    attempted_episode,
+    attempted_names,
     hex_of,
     result_key,
     stored_attempts,
@@ -127,7 +126,7 @@ def find_episode(study: Study, prefix: str) -> str:
             f"{prefix[:80]!r} is not the beginning of an episode's digest, which has 64 digits "
             "of 0-9 and a-f: see `dosimeter show --list`"
         )
-    episodes = sorted(set(map(attempted_episode, study.store.list(f"{ATTEMPTS}{digits}"))))
+    episodes = sorted(set(attempted_names(study.store, digits)))
     if not episodes:
         raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show --list`")
     if len(episodes) > 1:

@@ -25,7 +25,7 @@ from registry.ledger.inventory import (
     write_inventory,
 )
 from registry.ledger.merkle import merkle_root
-from registry.ledger.receipts import ReceiptFolder, RecordingStore
+from registry.ledger.receipts import ReceiptFolder, RecordingStore, episode_stem
 from registry.ledger.records import (
     CalibrationMade,
     Graded,
@@ -100,9 +100,9 @@ def close_wave(
 ) -> WaveClosed:
     for episode in episodes:
         for key in (
-            f"responses/{episode}/0000-0000.age",
-            f"attempts/{episode}-0000.age",
-            f"results/{episode}.age",
+            f"{episode_stem('responses/', episode)}.0000-0000.age",
+            f"{episode_stem('attempts/', episode)}-0000.age",
+            f"{episode_stem('results/', episode)}.age",
         ):
             store.put(key, encrypt(key.encode(), [RECIPIENT]))
     made = write_inventory(store, run_objects(store, manifest, frozenset(episodes).__contains__))
@@ -306,9 +306,9 @@ OBJECTS = [
     "sealed/*.age",
     "runs/*/key.age",
     "runs/*/instances.age",
-    "responses/*/0000-0000.age",
-    "attempts/*-0000.age",
-    "results/*.age",
+    "responses/*/*/*.0000-0000.age",
+    "attempts/*/*-0000.age",
+    "results/*/*.age",
     "inventory/parts/*.txt",
     "inventory/*.txt",
     "ledger/00000002.json",
@@ -349,12 +349,14 @@ def test_every_kind_of_object_is_found_when_altered(
 
 
 def test_two_results_that_change_places_are_both_found(folder: Path) -> None:
-    first, second = sorted(folder.glob("results/*.age"))[:2]
+    first, second = sorted(folder.glob("results/*/*.age"))[:2]
     one, two = first.read_bytes(), second.read_bytes()
     first.write_bytes(two)
     second.write_bytes(one)
     problems = _verify(folder, key=False).problems
-    assert {place for place, _ in problems} == {f"results/{first.name}", f"results/{second.name}"}
+    assert {place for place, _ in problems} == {
+        path.relative_to(folder).as_posix() for path in (first, second)
+    }
     assert all("expected" in problem and "found" in problem for _, problem in problems)
 
 
@@ -416,11 +418,11 @@ def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) ->
 
 def test_objects_of_no_closed_wave_are_counted_as_open(folder: Path) -> None:
     store = FolderStore(folder)
-    store.put(f"attempts/{'ab' * 32}-0000.age", encrypt(b"", [RECIPIENT]))
+    store.put(f"attempts/ab/{'ab' * 32}-0000.age", encrypt(b"", [RECIPIENT]))
     found = _verify(folder)
     assert found.holds
     assert dict(found.counts)["open objects (no record names them yet)"] == 1
-    store.put(f"attempts/{'ab' * 32}-0001.age", b"not age at all")
+    store.put(f"attempts/ab/{'ab' * 32}-0001.age", b"not age at all")
     assert "0001.age" in str(_verify(folder).problems)
 
 
@@ -607,6 +609,19 @@ def test_an_inventory_written_again_is_the_same() -> None:
     )
     assert list(store.list()) == before
     assert again.objects_root == Ledger(store).find("wave-closed")[0].record.objects_root
+
+
+def test_what_lies_in_a_place_of_no_episode_is_no_object_of_a_run() -> None:
+    store = MemoryStore()
+    make_study(store, waves=1)
+    manifest = Ledger(store).find("run-manifest")[0].record
+    owed = frozenset(EPISODES[:3]).__contains__
+    before = list(run_objects(store, manifest, owed))
+    episode = EPISODES[0]
+    for key in (f"results/{episode}.age", f"results/zz/{episode}.age", f"responses/{episode}/a"):
+        store.put(key, b"")
+    store.put(episode_stem("results/", episode), b"")
+    assert list(run_objects(store, manifest, owed)) == before
 
 
 def test_verification_of_many_objects_holds_few_in_memory(tmp_path: Path) -> None:

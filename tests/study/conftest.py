@@ -87,7 +87,7 @@ def run_wave(
     with ThreadPoolExecutor(parallel) as pool:
         assert all(pool.map(lambda cell: run_cell(cell, bench, now).finished, cells))
     bench.close()
-    return close_wave(study, context, manifest, cells, now)
+    return close_wave(study, context, manifest, cells, bytes([1]) * len(cells), now)
 
 
 def sweep(study: Study, wave: int, **choices: object) -> object:

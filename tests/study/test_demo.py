@@ -43,7 +43,7 @@ def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*.age")}
+    return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*/*.age")}
 
 
 def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> None:

@@ -137,7 +137,7 @@ def test_arms_are_disjoint_and_balanced(finished: Study) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["results/*.age", "attempts/*.age", "sealed/*.age", "ledger/00000003.json"]
+    "pattern", ["results/*/*.age", "attempts/*/*.age", "sealed/*.age", "ledger/00000003.json"]
 )
 def test_an_altered_object_is_named_and_exits_3(copied: Path, pattern: str) -> None:
     victim = sorted((copied / "store").glob(pattern))[0]
@@ -152,16 +152,16 @@ def test_an_altered_object_is_named_and_exits_3(copied: Path, pattern: str) -> N
 
 
 def test_a_removed_result_is_named(copied: Path) -> None:
-    victim = sorted((copied / "store" / "results").glob("*.age"))[3]
+    victim = sorted((copied / "store" / "results").glob("*/*.age"))[3]
     victim.unlink()
     result = run("verify", "--study", str(copied))
     assert result.exit_code == 3
-    assert f"results/{victim.name}" in result.stdout
+    assert f"results/{victim.parent.name}/{victim.name}" in result.stdout
 
 
 def test_swapped_sealed_files_are_refused(copied: Path) -> None:
     sealed = next((copied / "store" / "sealed").glob("*.age"))
-    other = sorted((copied / "store" / "results").glob("*.age"))[0]
+    other = sorted((copied / "store" / "results").glob("*/*.age"))[0]
     sealed.chmod(0o644)
     sealed.write_bytes(other.read_bytes())
     result = run("report", "--study", str(copied))

@@ -33,7 +33,14 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.reporting.look import drift_of, report_study
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, sweep_wave
+from study.sweeps.sweep import (
+    SweepRequest,
+    begin_wave,
+    close_wave,
+    context_of,
+    find_finished,
+    sweep_wave,
+)
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
 from study.workspace.snapshot import (
     WaveSnapshot,
@@ -87,7 +94,7 @@ def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> 
 
 def close(study: Study, manifest: RunManifest, now: Callable[[], str] = lambda: NOW) -> object:
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1)
-    return close_wave(study, context, manifest, cells_of(study, manifest), now)
+    return close_wave(study, context, manifest, *find_finished(study, manifest), now)
 
 
 def kinds(study: Study) -> list[str]:

@@ -195,7 +195,7 @@ def test_the_key_stands_nowhere(run: Run) -> None:
     assert len(stored) > 4 * EPISODES
     held |= stored
     for key, data in stored.items():
-        if re.fullmatch(r"responses/\w+/\d+-\d+-\d+\.age", key):
+        if re.fullmatch(r"responses/.+\.\d+-\d+-\d+\.age", key):
             held[f"{key}: raw"] = TRY_CODEC.decode(data, key).raw
         elif key.startswith("responses/"):
             held[f"{key}: raw"] = PAID_CALL_CODEC.decode(data, key).reply.raw

@@ -20,6 +20,7 @@ from registry.ledger.receipts import (
     RUN_FOLDERS,
     ReceiptFolder,
     RecordingStore,
+    episode_stem,
     read_receipts,
 )
 from registry.stores.base import MemoryStore
@@ -32,10 +33,10 @@ OBJECTS = {
     key: key.encode() * 3
     for episode in EPISODES
     for key in (
-        f"attempts/{episode}-0001.age",
-        f"responses/{episode}/0001-0000.age",
-        f"responses/{episode}/0001-0001.age",
-        f"results/{episode}.age",
+        f"{episode_stem('attempts/', episode)}-0001.age",
+        f"{episode_stem('responses/', episode)}.0001-0000.age",
+        f"{episode_stem('responses/', episode)}.0001-0001.age",
+        f"{episode_stem('results/', episode)}.age",
     )
 }
 
@@ -151,13 +152,13 @@ def test_a_damaged_receipt_changes_nothing(caplog: pytest.LogCaptureFixture) -> 
 @pytest.mark.parametrize("key", ["../../etc/passwd", "runs/x", "results/..", f"ledger/{'0' * 64}"])
 def test_a_receipt_lists_objects_of_episodes_only(key: str) -> None:
     assert RECEIPTS.open(RECEIPTS.seal(f"{'0' * 64}  {key}\n")) is None
-    line = f"{'0' * 64}  results/{'0' * 64}.age\n"
+    line = f"{'0' * 64}  results/00/{'0' * 64}.age\n"
     assert RECEIPTS.open(RECEIPTS.seal(line)) == line
 
 
 def test_an_object_that_two_receipts_give_different_digests_is_read() -> None:
     store = filled(sorted(OBJECTS))
-    disputed = f"results/{EPISODES[0]}.age"
+    disputed = f"{episode_stem('results/', EPISODES[0])}.age"
     lie = RECEIPTS.seal(f"{'0' * 64}  {disputed}\n")
     store.put(f"{RECEIPTS.folder}{'f' * 64}.txt", lie)
     assert inventory_of(store) == expected()
@@ -166,7 +167,8 @@ def test_an_object_that_two_receipts_give_different_digests_is_read() -> None:
 
 def test_what_a_receipt_lists_and_the_store_does_not_is_left_out() -> None:
     store = filled(sorted(OBJECTS))
-    line = f"{'0' * 64}  results/{hashlib.sha256(b'gone').hexdigest()}.age\n"
+    gone = episode_stem("results/", hashlib.sha256(b"gone").hexdigest())
+    line = f"{'0' * 64}  {gone}.age\n"
     store.put(f"{RECEIPTS.folder}{'f' * 64}.txt", RECEIPTS.seal(line))
     assert inventory_of(store) == expected()
 
@@ -220,10 +222,21 @@ def test_nothing_is_left_in_the_temporary_folder(
     store = filled(sorted(OBJECTS))
     with read_receipts(store, RECEIPTS, lambda done, of: None) as book:
         assert any(tmp_path.rglob("results-*"))
-        assert book.digest(f"results/{EPISODES[0]}.age")
+        assert book.digest(f"{episode_stem('results/', EPISODES[0])}.age")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(autouse=True)
 def _warnings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
+
+
+def test_a_stem_begins_the_keys_of_all_episodes_with_these_digits() -> None:
+    """Whatever their number, digits list what they begin, and nothing else."""
+    for folder in RUN_FOLDERS:
+        keys = sorted(f"{episode_stem(folder, episode)}.age" for episode in EPISODES)
+        assert [key.rpartition("/")[2].removesuffix(".age") for key in keys] == sorted(EPISODES)
+        for count in (0, 1, 2, 3, 4, 5, 64):
+            digits = EPISODES[0][:count]
+            begun = [key for key in keys if key.rpartition("/")[2].startswith(digits)]
+            assert [key for key in keys if key.startswith(episode_stem(folder, digits))] == begun

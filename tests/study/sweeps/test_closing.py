@@ -20,7 +20,7 @@ from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from registry.stores.base import MemoryStore, Store
 from registry.verify import verify_study
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, find_finished
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study, open_study
@@ -95,13 +95,12 @@ def close(study: Study, store: Store | None = None) -> tuple[WaveClosed, list[tu
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     context = context_of(study, manifest, pinned_image(study.protocol), 1)
-    cells = take_snapshot(study).waves[0].cells
     watched = study if store is None else replace(study, store=store)
     record = close_wave(
         watched,
         context,
         manifest,
-        cells,
+        *find_finished(watched, manifest),
         utc_now,
         lambda what, done, of: shown.append((what, done)),
     )

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.model import Image, Message, Omission, Reply, Role, ToolCall, Usage
-from harness.storage import EPISODE_CODEC, attempt_key, hex_of
+from harness.storage import EPISODE_CODEC, attempt_key, hex_of, result_key
 from registry.canonical import digest_bytes
 from registry.sealing import encrypt
 from study import pipeline
@@ -290,9 +290,8 @@ class TestFindingAnEpisode:
     def test_an_attempt_that_the_store_has_lost_is_one_clear_error(self, copied: Study) -> None:
         name = hex_of(some_episode(copied))
         store = copied.folder / "store"
-        (store / f"results/{name}.age").unlink()
-        first = store / f"attempts/{name}-0001.age"
-        first.rename(first.with_name(f"{name}-0002.age"))
+        (store / result_key(name)).unlink()
+        (store / attempt_key(name, 1)).rename(store / attempt_key(name, 2))
         told = run(copied, "show", name)
         assert told.exit_code == 2
         assert "--attempt 1: stored of this episode are: none" in told.stderr
