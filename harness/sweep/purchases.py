@@ -80,7 +80,8 @@ class TokenBucket:
 @dataclass(slots=True)
 class ModelCalls:
     """Calls of one model by one worker: a queue for its token buckets, and counts for the next
-    report. A refusal before there is a limit holds further calls until one comes, or for a while."""
+    report. A refusal before there is a limit holds further calls until one comes, for two seconds
+    at most."""
 
     limit: CallLimit | None = None
     queue: deque[Any] = field(default_factory=deque)

@@ -148,9 +148,9 @@ def heard(kept: LeaseBook, now: float, worker: str = "w", **calls: CallCounts) -
     return kept.limit_calls(worker, calls, now).get("m")
 
 
-def rates(kept: LeaseBook, *reports: CallCounts) -> list[float]:
+def rates(kept: LeaseBook, *reports: CallCounts, begin: float = 0.0) -> list[float]:
     """The rate after each report of the one worker, which come every five seconds."""
-    limits = [heard(kept, 5.0 * n, m=calls) for n, calls in enumerate(reports)]
+    limits = [heard(kept, begin + 5.0 * n, m=calls) for n, calls in enumerate(reports)]
     return [math.inf if limit is None else round(limit.rate, 3) for limit in limits]
 
 
@@ -167,10 +167,10 @@ def test_the_rate_doubles_in_two_rounds_until_it_is_refused_and_then_stays_near_
     kept = book("m")
     kept.lease("w", 6, 0)
     assert heard(kept, 0.0, m=CallCounts(6, 6)) == CallLimit(1.0, 10.0), "all were refused"
-    settling, start = [TAKEN] * 2, [TAKEN] * 3
-    assert rates(kept, *settling, *start)[2:] == [1.5, 2.25, 3.375]
-    assert rates(kept, REFUSED, *settling)[-1] == round(3.375 * 0.8 * 0.95, 3)
-    again = rates(kept, *start)
+    start = [TAKEN] * 4  # the first is of the earlier rate
+    assert rates(kept, *start, begin=5.0) == [1.0, 1.5, 2.25, 3.375]
+    assert rates(kept, REFUSED, begin=25.0) == [round(3.375 * 0.8 * 0.95, 3)]
+    again = rates(kept, *start, begin=30.0)[1:]
     assert again == [2.7, round(2.7 * 1.01, 3), round(2.7 * 1.01 * 1.015, 3)]
 
 
@@ -196,8 +196,8 @@ def test_a_rate_that_no_call_waits_for_stays() -> None:
 
 def test_a_rate_is_shared_by_the_episodes_at_work() -> None:
     kept = book("m", "other", shared=True)
-    for worker, count in (("v", 2), ("w", 6)):
-        kept.lease(worker, count, 0)
+    for worker, free in (("v", 2), ("w", 6)):
+        kept.lease(worker, free, 0)
     limits = kept.limit_calls("v", {"m": CallCounts(40, 0), "other": CallCounts(40, 40)}, 5.0)
     assert {name: limit.rate for name, limit in limits.items()} == {"m": 1.0, "other": 1.0}
     assert heard(kept, 6.0, "w") == CallLimit(3.0, 10.0), "three of the eight"
