@@ -20,20 +20,24 @@ import heapq
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 from generators.seed import Seed
 from harness.errors import Boundary
 from harness.models.providers.retry import RETRIED, pause, try_again
-from harness.sweep.governor import LeaseOutcome
+from harness.sweep.governor import RATE_WAIT, LeaseOutcome
 from harness.sweep.leases import LeaseBook
-from harness.sweep.run_cell import _LONGEST_PAUSE
+from harness.sweep.purchases import ModelCalls
+from harness.sweep.run_cell import _LONGEST_PAUSE, CONGESTION
+from harness.sweep.worker_process import HEARTBEAT_SECONDS, URGENT_SECONDS
 from tests.harness.sweep.test_governor import book
 
 HOUR, SLOTS, TURNS, RATE = 3600.0, 64, 10, 6.0
 RETRIES, BACKOFF, POLL = 3, 1.0, 0.25
+REFUSAL_SECONDS = 0.1  # from a request to its refusal
 FOUND = 600.0  # seconds
 LATENCIES = (0.5, 1.5, 5.0, 15.0)
 Refusal = tuple[str, float]  # error class, and the pause that is asked for
@@ -53,83 +57,141 @@ class Attempt:
     """What an attempt had so far, and the failed tries of its next turn."""
 
     model: str
+    worker: str
     replies: int = 0
-    refusals: int = 0
     failed: list[str] = field(default_factory=list)
 
 
 @dataclass
+class Worker:
+    """A simulated worker: its calls by model, and the time of its last heartbeat."""
+
+    calls: dict[str, ModelCalls]
+    heard: float = -math.inf
+    wakes: dict[str, float] = field(default_factory=dict)  # model → when it may send again
+
+
+@dataclass
 class Sweep:
-    """A simulated sweep: a lease book, the servers of its models, and what was counted."""
+    """A simulated sweep: a lease book, the servers of its models, and what was counted. Its workers
+    share the slots."""
 
     book: LeaseBook
     servers: Mapping[str, Server]
     slots: int = SLOTS
+    workers: int = 1
     replies: Counter[str] = field(default_factory=Counter)  # by model
     leases: list[tuple[float, str]] = field(default_factory=list)  # time, model
     replied: list[float] = field(default_factory=list)  # times of requests that got a reply
     refused: list[float] = field(default_factory=list)  # times of the others
+    given_back: int = 0  # leases of cells that would have waited for long
+    _turns: Counter[str] = field(default_factory=Counter)  # that an episode has had
+    _attempts: dict[str, Attempt] = field(default_factory=dict)
+    _by_name: dict[str, Worker] = field(default_factory=dict)
+    _events: list[tuple[float, int, Callable[[float], None]]] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def run(self, until: float = math.inf) -> float:
         """Sweep until all is done or a time has come; return the time of the last event."""
-        turns = Counter[str]()  # that an episode has had, in all its attempts
-        attempts: dict[str, Attempt] = {}
-        numbers, now = count(), 0.0
-        events: list[tuple[float, int, str]] = [(0.0, next(numbers), "")]
-        while events and events[0][0] < until:
-            now, number, episode = heapq.heappop(events)
-            if not episode:  # the worker polls
-                free, holding = self.slots - len(attempts), frozenset(attempts)
-                for cell in self.book.lease("w", free, now, holding):
-                    attempts[cell.episode] = Attempt(cell.model)
-                    self.leases.append((now, cell.model))
-                    heapq.heappush(events, (now, next(numbers), cell.episode))
-                if attempts or not self.book.over():
-                    heapq.heappush(events, (now + POLL, next(numbers), ""))
-                continue
-            attempt, error, wait = attempts[episode], "", 0.0
-            after: float | None = None
-            if turns[episode] < TURNS:
-                error, wait = self._ask(attempt, now)
-                if not error:
-                    turns[episode] += 1
-                    spread = Seed(bytes(32)).child("latency", number).rng().uniform(0.5, 1.5)
-                    after = self.servers[attempt.model].latency * spread
-                elif not (error in RETRIED and wait > _LONGEST_PAUSE) and try_again(
-                    attempt.failed, RETRIES, wait
-                ):
-                    seed = Seed(bytes(32)).child("pause", number)
-                    after = pause(BACKOFF, len(attempt.failed) - 1, wait, seed)
-            if after is None:
-                del attempts[episode]
-                self.book.report("w", [_outcome(episode, attempt, error, wait)], now)
-            else:
-                heapq.heappush(events, (now + after, next(numbers), episode))
+        for number in range(self.workers):
+            name = f"w{number}"
+            self._by_name[name] = Worker({model: ModelCalls() for model in self.servers})
+            self._at(POLL * number / self.workers, partial(self._poll, name))
+        now = 0.0
+        while self._events and self._events[0][0] < until:
+            now, _, event = heapq.heappop(self._events)
+            event(now)
         return now
 
-    def _ask(self, attempt: Attempt, now: float) -> Refusal:
-        """Send a request; the error class is "" if it is answered."""
-        refusal = self.servers[attempt.model].refuse(now)
-        if refusal is None:
-            attempt.replies, attempt.failed = attempt.replies + 1, []
-            self.replies[attempt.model] += 1
-            self.replied.append(now)
-            return "", 0.0
-        attempt.refusals += refusal[0] == "rate_limit"
-        attempt.failed.append(refusal[0])
+    def _at(self, time: float, event: Callable[[float], None]) -> None:
+        heapq.heappush(self._events, (time, next(self._numbers), event))
+
+    def _poll(self, name: str, now: float) -> None:
+        """Report a worker's calls, and lease cells."""
+        worker = self._by_name[name]
+        urgent = any(calls.urgent for calls in worker.calls.values())
+        if now - worker.heard >= (URGENT_SECONDS if urgent else HEARTBEAT_SECONDS):
+            worker.heard = now
+            counts = {model: calls.report(now) for model, calls in worker.calls.items()}
+            limits = self.book.limit_calls(name, counts, now)
+            for model, calls in worker.calls.items():
+                calls.set_limit(limits.get(model), now)
+                for episode in calls.hopeless:
+                    calls.leave(episode, now)
+                    self.given_back += 1
+                    del self._attempts[episode]
+                    self.book.report(name, [LeaseOutcome(episode, False, RATE_WAIT)], now)
+                self._send(name, model, now)
+        own = frozenset(each for each, attempt in self._attempts.items() if attempt.worker == name)
+        for cell in self.book.lease(name, self.slots // self.workers - len(own), now, own):
+            self._attempts[cell.episode] = Attempt(cell.model, name)
+            self.leases.append((now, cell.model))
+            self._ask(cell.episode, now)
+        if self._attempts or not self.book.over():
+            self._at(now + POLL, partial(self._poll, name))
+
+    def _ask(self, episode: str, now: float) -> None:
+        """Have an episode go on: with its next request, or to its end."""
+        attempt = self._attempts[episode]
+        if self._turns[episode] == TURNS:
+            return self._end(episode, "", 0.0, now)
+        self._by_name[attempt.worker].calls[attempt.model].join(episode, now)
+        self._send(attempt.worker, attempt.model, now)
+
+    def _send(self, worker: str, model: str, now: float) -> None:
+        """Send what a worker may send a model, and come again for the rest."""
+        calls, wakes = self._by_name[worker].calls[model], self._by_name[worker].wakes
+        while calls.queue and (left := calls.seconds_left(calls.queue[0], now)) < math.inf:
+            if left > 1e-9:
+                if wakes.get(model, -1.0) <= now or now + left < wakes[model]:
+                    wakes[model] = now + left
+                    self._at(now + left, partial(self._send, worker, model))
+                return
+            episode = calls.queue[0]
+            calls.leave(episode, now)
+            calls.send(now)
+            self._get(episode, calls, now)
+
+    def _get(self, episode: str, calls: ModelCalls, now: float) -> None:
+        """Send a request. Its episode goes on with the reply, or after the refusal."""
+        attempt, number = self._attempts[episode], next(self._numbers)
+        server = self.servers[attempt.model]
+        refusal = server.refuse(now)
+        if refusal is not None:
+            refused = partial(self._refused, episode, calls, number, *refusal)
+            return self._at(now + REFUSAL_SECONDS, refused)
+        self._turns[episode] += 1
+        attempt.replies, attempt.failed = attempt.replies + 1, []
+        self.replies[attempt.model] += 1
+        self.replied.append(now)
+        spread = Seed(bytes(32)).child("latency", number).rng().uniform(0.5, 1.5)
+        return self._at(now + server.latency * spread, partial(self._ask, episode))
+
+    def _refused(
+        self, episode: str, calls: ModelCalls, number: int, error: str, wait: float, now: float
+    ) -> None:
+        attempt = self._attempts[episode]
         self.refused.append(now)
-        return refusal
+        if error in CONGESTION:
+            calls.refuse(now)
+        attempt.failed.append(error)
+        long = error in RETRIED and wait > _LONGEST_PAUSE
+        if long or not try_again(attempt.failed, RETRIES, wait):
+            return self._end(episode, error, wait, now)
+        seed = Seed(bytes(32)).child("pause", number)
+        after = pause(BACKOFF, len(attempt.failed) - 1, wait, seed)
+        return self._at(now + after, partial(self._ask, episode))
 
-
-def _outcome(episode: str, attempt: Attempt, error: str, wait: float) -> LeaseOutcome:
-    return LeaseOutcome(
-        episode,
-        finished=not error,
-        error_class=f"{Boundary.PROVIDER}:{error}" if error else "",
-        replies=attempt.replies,
-        refusals=attempt.refusals,
-        wait=wait,
-    )
+    def _end(self, episode: str, error: str, wait: float, now: float) -> None:
+        attempt = self._attempts.pop(episode)
+        outcome = LeaseOutcome(
+            episode,
+            finished=not error,
+            error_class=f"{Boundary.PROVIDER}:{error}" if error else "",
+            replies=attempt.replies,
+            wait=wait,
+        )
+        self.book.report(attempt.worker, [outcome], now)
 
 
 def main() -> None:
@@ -162,7 +224,7 @@ def outage(kind: str, slots: int) -> dict[str, object]:
     }
 
 
-def limited(latency: float, episodes: int = 3_000) -> dict[str, object]:
+def limited(latency: float, episodes: int = 3_000, workers: int = 1) -> dict[str, object]:
     """A bucket of six requests, which fills at six a second."""
     bucket, filled = RATE, 0.0
 
@@ -177,7 +239,7 @@ def limited(latency: float, episodes: int = 3_000) -> dict[str, object]:
     def later(times: list[float]) -> int:
         return sum(now >= FOUND for now in times)
 
-    sweep = Sweep(book("m", each=episodes), {"m": Server(latency, refuse)})
+    sweep = Sweep(book("m", each=episodes), {"m": Server(latency, refuse)}, workers=workers)
     seconds = sweep.run()
     possible = min(RATE, SLOTS / latency)
     return {
@@ -185,7 +247,8 @@ def limited(latency: float, episodes: int = 3_000) -> dict[str, object]:
         "refusals_per_reply": round(len(sweep.refused) / len(sweep.replied), 3),
         "refusals_per_reply_later": round(later(sweep.refused) / later(sweep.replied), 3),
         "rate": round(len(sweep.replied) / seconds / possible, 3),
-        "failed_attempts": len(sweep.leases) - episodes,
+        "failed_attempts": len(sweep.leases) - sweep.given_back - episodes,
+        "given_back": sweep.given_back,
         "given_up": sweep.book.progress().exhausted,
     }
 

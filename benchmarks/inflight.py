@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -31,6 +32,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
+from harness.sweep.purchases import CallCounts
 from harness.sweep.run_cell import Workbench
 from harness.sweep.spool import StorePause
 from harness.sweep.worker_process import LeaseClient, Renewal, pull
@@ -103,9 +105,11 @@ class BatchedCells(LeaseClient):
     def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Nobody reads it here."""
 
-    def hear(self, holding: frozenset[str], pause: StorePause | None) -> Renewal:
+    def hear(
+        self, holding: frozenset[str], pause: StorePause | None, calls: Mapping[str, CallCounts]
+    ) -> tuple[Renewal, None]:
         """Leases never end here."""
-        return Renewal.RENEWED
+        return Renewal.RENEWED, None
 
     def attend(self) -> None:
         """It is always there."""

@@ -19,6 +19,10 @@ class WorkStopped(HarnessError):  # noqa: N818
     """The sweep is over for this process, so it must not buy anything more."""
 
 
+class RateWait(WorkStopped):
+    """A cell gives its place back, since its model's provider would have it wait long."""
+
+
 class SweptElsewhere(HarnessError):  # noqa: N818
     """Another driver is at work on the run."""
 

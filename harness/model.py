@@ -117,7 +117,8 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One turn's request. ``seed`` is the model's own stream at this turn: scripted agents
-    draw from it, servers may be given it. ``keep`` is called with each failed request, at once.
+    draw from it, servers may be given it. ``admit`` is called before each try to send it: it may
+    wait, and its error is that of the call. ``keep`` is called with each failed try, at once.
     ``schema`` is a JSON Schema that the server enforces on the reply's text, "" for none.
     ``conversation`` is a name that the requests of one conversation share, each of which extends
     the one before, so that a provider's cache serves them; "" for a request on its own."""
@@ -126,6 +127,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...]
     seed: Seed
     keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
+    admit: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     schema: str = ""
     conversation: str = ""
     # "none" closes the tools but keeps their specifications, which providers ask for as long as the

@@ -115,7 +115,7 @@ def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) 
     stored = journal.load(turn)
     if stored is not None:
         return stored
-    recorded = replace(request, keep=partial(journal.keep_failed, turn))
+    recorded = replace(request, keep=partial(journal.keep_failed, turn), admit=journal.admit)
     return journal.save(turn, cap_reply(model.respond(recorded)))
 
 
@@ -250,6 +250,7 @@ class _Session:
                 TOOLS,
                 self.seed.child("turn", turn),
                 keep if self.model.paid else None,
+                self.journal.admit if self.model.paid else None,
                 conversation=name,
                 tool_choice="none" if asked.closed else "auto",
             )

@@ -133,6 +133,7 @@ class AgentServer:
         if stored is not None:
             conversation = self._recall(unpack(stored.raw), brief, sandbox, folder, tick)
         else:
+            journal.admit()
             conversation = self._talk(text, brief, sandbox, seed, tick)
             self._keep(conversation, brief, folder, journal)
         opening, steps = (Message(Role.USER, text),), tuple(self._steps(conversation))

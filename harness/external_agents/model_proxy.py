@@ -211,7 +211,9 @@ class ModelProxy:
             self._number += 1
         number = self._number
         keep = partial(self._journal.keep_failed, number)
-        asked = replace(request, seed=seed.child("turn", number), keep=keep)
+        asked = replace(
+            request, seed=seed.child("turn", number), keep=keep, admit=self._journal.admit
+        )
         reply = cap_reply(self._model.respond(asked))
         while self._journal.save(self._number, reply) is not reply:
             self._number += 1

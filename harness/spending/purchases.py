@@ -118,6 +118,10 @@ class Journal(Protocol):
         """Keep what a failed request returned."""
         ...
 
+    def admit(self) -> None:
+        """Wait until the next request may be sent. Raises WorkStopped if none may be any more."""
+        ...
+
 
 @dataclass(slots=True)
 class MemoryJournal:
@@ -137,6 +141,9 @@ class MemoryJournal:
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep a failed request."""
         self.failed.append((turn, failed))
+
+    def admit(self) -> None:
+        """Any request may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +181,10 @@ class CountingJournal:
         self.failed[failed.kind] += 1
         self.journal.keep_failed(turn, failed)
 
+    def admit(self) -> None:
+        """Wait until the next request may be sent. Raises WorkStopped."""
+        self.journal.admit()
+
 
 @dataclass(frozen=True, slots=True)
 class ReplyStore:
@@ -187,15 +198,13 @@ class ReplyStore:
     usages: list[Usage] = field(default_factory=list, compare=False)
     failed: Counter[str] = field(default_factory=Counter, compare=False)  # by class
 
-    def attempt(
-        self, attempt: int, inherited: int = 0, stopped: Callable[[], bool] = lambda: False
-    ) -> StoreJournal:
+    def attempt(self, attempt: int, inherited: int = 0) -> StoreJournal:
         """Return the journal of an attempt at the episode. The first ``inherited`` turns have the
         replies of the failed attempts before it, which are never paid for again. Their number is
         part of the attempt before, so that all workers agree which turns these are."""
         earlier = tuple(attempt_replies(self.charge.subject, n) for n in range(attempt - 1, 0, -1))
         stem = attempt_replies(self.charge.subject, attempt)
-        return StoreJournal(self, stem, earlier, inherited, stopped)
+        return StoreJournal(self, stem, earlier, inherited)
 
     def judge_call(self, call: str) -> StoreJournal:
         """Return the journal of a judge's call, by the digest of its content."""
@@ -223,14 +232,10 @@ class StoreJournal:
     stopped: Callable[[], bool] = lambda: False
 
     def load(self, turn: int) -> Reply | None:
-        """Return the reply that was paid for, before a crash or by an earlier attempt. Raises
-        WorkStopped if there is none and the work has ``stopped``, since none may be paid for."""
+        """Return the reply that was paid for, before a crash or by an earlier attempt."""
         stems = self.earlier if turn < self.inherited else (self.stem,)
         stored = (self._find(stem, turn) for stem in stems)
-        reply = next((reply for reply in stored if reply is not None), None)
-        if reply is None and self.stopped():
-            raise WorkStopped("the sweep has ended")
-        return reply
+        return next((reply for reply in stored if reply is not None), None)
 
     def save(self, turn: int, reply: Reply) -> Reply:
         """Store a reply; if another worker stored one first, return that one."""
@@ -248,6 +253,11 @@ class StoreJournal:
         for number in count():
             if self.replies.store.put(failed_key(self.stem, turn, number), data):
                 return
+
+    def admit(self) -> None:
+        """Raise WorkStopped if the work has ``stopped``, since no reply may be paid for."""
+        if self.stopped():
+            raise WorkStopped("the work has ended")
 
     def _find(self, stem: str, turn: int) -> Reply | None:
         replies, key = self.replies, reply_key(stem, turn)

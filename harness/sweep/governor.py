@@ -1,14 +1,16 @@
-"""Admission of cells by provider: a circuit breaker and an adaptive limit for each provider key.
+"""Admission by provider: a circuit breaker and a rate of requests for each provider key.
 
-A provider key names what models share: an address and a credential. The limit follows additive
-increase and multiplicative decrease, as congestion control does (RFC 5681). Pure bookkeeping; the
-clock is passed in.
+A provider key names what models share: an address and a credential. The rate is one for all workers
+together, and follows slow start, slow increase and multiplicative decrease, as congestion control
+does (RFC 5681). Workers pace their calls by their shares of it (``purchases``), and no more
+episodes are at work than keep it busy. Pure bookkeeping; the clock is passed in.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -17,6 +19,7 @@ from typing import Self
 from harness.errors import Boundary
 from harness.model import Usage
 from harness.spending import PricedModel, Spend
+from harness.sweep.purchases import CallCounts, CallLimit
 
 # Failures that say nothing about the cell: another attempt at it may succeed later.
 PROVIDER_FAILURES = frozenset(
@@ -25,13 +28,20 @@ PROVIDER_FAILURES = frozenset(
 )
 REFUSED_KEY = f"{Boundary.PROVIDER}:auth"
 RATE_LIMIT = f"{Boundary.PROVIDER}:rate_limit"
+RATE_WAIT = f"{Boundary.WORKER}:rate_wait"  # no failure: the cell gave its place back
 KILLED = f"{Boundary.WORKER}:killed"
-OVERLOAD = f"{Boundary.PROVIDER}:overload"
 PROBE_SECONDS = 60.0
 _OPENS_AFTER = 3  # attempts in a row that got no reply
 _LONGEST_WAIT = 3600.0  # seconds; a provider that asks for more is asked again after an hour
-_LEAST_ROUND = 8  # successes that raise the limit, however low it is
-_REFUSED_SHARE = 0.05  # of an attempt's replies: with more refusals, the limit falls
+_ROUND = 5.0  # seconds, at least, between two changes of a rate, and of a limit on episodes
+_LOWERED = 0.95  # factor of the rate that a provider was found to allow
+_FASTER = 1.5  # factor of the rate, or of its step, for a round without refusals
+_FIRST_STEP = 0.01  # share of the rate
+_LEAST_RATE = 1 / PROBE_SECONDS  # requests per second
+_FIRST_RATE = 1.0  # if a provider refuses all that it is sent first
+_SHORT = 0.05  # share of their time that episodes wait without need of a higher rate
+_WAITING = 0.25  # share of their time that episodes may wait for their requests' turn
+_LONGEST_WAIT_IN_PLACE = 10.0  # seconds; longer if an episode's turns take long
 
 
 class WaitReason(StrEnum):
@@ -100,7 +110,6 @@ class LeaseOutcome:
     error_class: str = ""
     spend: Spend | None = None  # on the cell so far, if there is a budget
     replies: int = 0  # that the attempt got from the provider
-    refusals: int = 0  # requests of the attempt that a rate limit refused
     wait: float = 0.0  # seconds that the provider asked for when it failed the attempt
     lost: int = 0  # turns of a failed attempt that the next one pays for again
     used: Consumption = Consumption()  # by the attempt, with its replies from before a crash
@@ -163,19 +172,105 @@ class ModelTally:
 
 
 @dataclass(slots=True)
+class RequestRate:
+    """Rate of requests to a provider, of all workers together: none before the first refusal,
+    unless one is ``stated``."""
+
+    stated: float = math.inf  # requests per second that it never exceeds
+    rate: float | None = None
+    _allowed: float = math.inf  # rate that the provider was found to allow
+    _step: float = _FIRST_STEP  # by which the rate is raised above that one
+    _settled: float = -math.inf  # from when on no worker sends at an earlier rate
+    _seen: dict[str, float] = field(default_factory=dict)  # worker → time of its last report
+    _began: float | None = None  # this round
+    _round: CallCounts = field(default_factory=CallCounts)
+    _worked: float = 0.0  # seconds of all episodes at work in this round
+
+    def __post_init__(self) -> None:
+        if math.isfinite(self.stated):
+            self.rate = self._allowed = self.stated
+
+    def record(self, worker: str, counts: CallCounts, worked: float, now: float) -> None:
+        """Record the counts of a worker since its last report, and the seconds of its episodes at
+        work since then. It gets its share of the rate in answer: what it sent at an earlier rate
+        tells nothing of the present one."""
+        if self._began is None:
+            self._began = now
+        if self._seen.get(worker, -math.inf) >= self._settled:
+            self._round, self._worked = self._round + counts, self._worked + worked
+        self._seen[worker] = now
+        elapsed = now - self._began
+        if elapsed < _ROUND and (self.rate is not None or not self._round.refused):
+            return
+        if self._round.refused:
+            self._lower(elapsed)
+            self._settled = now + _ROUND
+        elif self._round.requests and self._round.waited > _SHORT * self._worked:
+            self._raise()
+        self._round, self._worked, self._began = CallCounts(), 0.0, now
+
+    def _lower(self, elapsed: float) -> None:
+        """Lower the rate to a little less than the provider took, but to no less than half."""
+        taken = max(0, self._round.requests - self._round.refused)
+        share = taken / max(1, self._round.requests)
+        if self.rate is None:
+            self.rate = min(taken / max(_ROUND, elapsed) or _FIRST_RATE, self.stated)
+        else:
+            self._allowed = share * self.rate or self._allowed
+            self.rate = max(_LEAST_RATE, _LOWERED * max(0.5, share) * self.rate)
+        self._step = _FIRST_STEP
+
+    def _raise(self) -> None:
+        """Raise the rate after a round in which the provider took all, and calls waited: fast up to
+        the rate that it was found to allow, then slowly at first."""
+        if self.rate is None:
+            return
+        if self.rate < self._allowed:
+            raised = min(_FASTER * self.rate, self._allowed)
+        else:
+            raised, self._step = (1 + self._step) * self.rate, _FASTER * self._step
+        self.rate = min(raised, self.stated)
+
+
+@dataclass(slots=True)
+class _WorkerShare:
+    """Episodes that a worker has at work at a provider."""
+
+    at_work: Counter[str] = field(default_factory=Counter)  # by model
+    worked: float = 0.0  # seconds of all, since the last report
+    counted: float = 0.0  # until when
+    reported: float = 0.0  # when
+    busy: float = 0.0  # number of them, on average, whose calls did not wait for their turn
+
+    def count(self, now: float) -> float:
+        """Count the work until now, and return it."""
+        self.worked += self.at_work.total() * (now - self.counted)
+        self.counted = now
+        return self.worked
+
+    def report(self, waited: float, now: float) -> None:
+        """Record for how long the calls waited since the last report."""
+        seconds = now - self.reported
+        if seconds > 0:
+            self.busy = max(0.0, self.worked - waited) / seconds
+        self.worked, self.reported = 0.0, now
+
+
+@dataclass(slots=True)
 class ProviderGate:
     """State of one provider key during a sweep. Without ``probe_seconds`` its breaker stays closed,
     however often it fails."""
 
     probe_seconds: float | None = PROBE_SECONDS
-    limit: int | None = None  # of cells at work; None before the first congestion
+    models: list[str] = field(default_factory=list)
+    requests: RequestRate = field(default_factory=RequestRate)
+    limit: int | None = None  # of episodes at work; None while the rate has none
     failure: str = ""  # class of the last failure, if no reply came since
     next_probe: float | None = None  # None while the breaker is closed
     _failed: int = 0  # attempts in a row without a reply
     _probe: str = ""  # episode that is at work as the probe
-    _successes: int = 0  # without refusals, since the limit changed
-    _decreases: int = 0
-    _at_work: dict[str, int] = field(default_factory=dict)  # episode → decreases before its lease
+    _at_work: dict[str, tuple[str, str]] = field(default_factory=dict)  # episode → worker, model
+    _shares: dict[str, _WorkerShare] = field(default_factory=dict)  # by worker
 
     def admits(self, now: float) -> bool:
         """Return True if one more cell may be leased."""
@@ -183,15 +278,18 @@ class ProviderGate:
             return not self._probe and now >= self.next_probe
         return self.limit is None or len(self._at_work) < self.limit
 
-    def begin(self, episode: str, now: float) -> None:
+    def begin(self, episode: str, worker: str, model: str, now: float) -> None:
         """Record a lease. With an open breaker it is the probe."""
-        self._at_work[episode] = self._decreases
+        share = self._share(worker, now)
+        share.at_work[model] += 1
+        self._at_work[episode] = worker, model
         if self.next_probe is not None and self.probe_seconds is not None:
             self._probe, self.next_probe = episode, now + self.probe_seconds
 
-    def end(self, episode: str) -> None:
+    def end(self, episode: str, now: float) -> None:
         """Record that a lease has ended, or was lost."""
-        self._at_work.pop(episode, None)
+        worker, model = self._at_work.pop(episode)
+        self._share(worker, now).at_work[model] -= 1
         if self._probe == episode:
             self._probe = ""
 
@@ -200,8 +298,6 @@ class ProviderGate:
         answered = outcome.finished or outcome.replies + outcome.lost > 0
         if answered:
             self._failed, self.failure, self.next_probe = 0, "", None
-        if self.next_probe is None:
-            self._adapt(outcome, answered)
         if outcome.error_class in PROVIDER_FAILURES and not answered:
             self._failed += 1
             self.failure, asked = outcome.error_class, now + asked_pause(outcome)
@@ -210,24 +306,35 @@ class ProviderGate:
             elif self.probe_seconds is not None and self._failed >= _OPENS_AFTER:
                 self.next_probe = max(now + self.probe_seconds, asked)
 
-    def _adapt(self, outcome: LeaseOutcome, answered: bool) -> None:
-        """Adapt the limit. Congestion halves the number of cells at work, refusals that retries got
-        over lower it by a tenth, in both cases once for all cells leased before; as many clean
-        successes as the limit, at least eight, raise it by one."""
-        overloaded = outcome.error_class == OVERLOAD and answered  # without a reply: an outage
-        if outcome.error_class == RATE_LIMIT or overloaded:
-            self._lower_to(0.5, outcome.episode)
-        elif outcome.refusals > _REFUSED_SHARE * outcome.replies:
-            self._lower_to(0.9, outcome.episode)
-        elif outcome.finished and not outcome.refusals and self.limit is not None:
-            self._successes += 1
-            if self._successes >= max(self.limit, _LEAST_ROUND):
-                self.limit, self._successes = self.limit + 1, 0
+    def limit_calls(
+        self, worker: str, calls: Mapping[str, CallCounts], now: float
+    ) -> dict[str, CallLimit]:
+        """Record the calls of a worker by model since its last report. Return what it may send each
+        model: its share of the rate by episodes at work; none if there is no limit. The episodes
+        at work are limited to as many as wait for their calls' turn a quarter of the time."""
+        counts = sum((calls.get(name, CallCounts()) for name in self.models), CallCounts())
+        share = self._share(worker, now)
+        self.requests.record(worker, counts, share.worked, now)
+        share.report(counts.waited, now)
+        if (rate := self.requests.rate) is None:
+            return {}
+        busy = sum(each.busy for each in self._shares.values())
+        self.limit = int(busy / (1 - _WAITING)) + 2
+        longest_wait = max(_LONGEST_WAIT_IN_PLACE, 0.5 * self.limit / rate)
+        each = rate / max(1, len(self._at_work))
+        return {name: CallLimit(each * share.at_work[name], longest_wait) for name in self.models}
 
-    def _lower_to(self, share: float, episode: str) -> None:
-        if self._at_work.get(episode) == self._decreases:
-            self.limit = max(1, int(share * len(self._at_work)))
-            self._decreases, self._successes = self._decreases + 1, 0
+    def leave(self, worker: str) -> None:
+        """Record that a worker has ended."""
+        self._shares.pop(worker, None)
+
+    def _share(self, worker: str, now: float) -> _WorkerShare:
+        """Return the share of a worker, counted until now."""
+        share = self._shares.get(worker)
+        if share is None:
+            share = self._shares[worker] = _WorkerShare(counted=now, reported=now)
+        share.count(now)
+        return share
 
 
 def asked_pause(outcome: LeaseOutcome) -> float:

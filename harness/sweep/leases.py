@@ -26,6 +26,7 @@ from harness.sweep.governor import (
     PROBE_SECONDS,
     PROVIDER_FAILURES,
     RATE_LIMIT,
+    RATE_WAIT,
     REFUSED_KEY,
     Consumption,
     LeaseOutcome,
@@ -35,6 +36,7 @@ from harness.sweep.governor import (
     WaitReason,
     asked_pause,
 )
+from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.spool import StorePause
 
 logger = logging.getLogger(__name__)
@@ -150,11 +152,13 @@ class LeaseBook:
         self._batched, self._give_up = frozenset(batched), give_up
         self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
-        shared: dict[str, ProviderGate] = {}
+        self._gates: dict[str, ProviderGate] = {}  # by provider key
         for name, numbers in cells.ranges.items():
             if owed := self._done.count(0, numbers.start, numbers.stop):
                 key = (providers or {}).get(name, name)
-                provider = shared.setdefault(key, ProviderGate(None if give_up else probe_seconds))
+                gate = ProviderGate(None if give_up else probe_seconds)
+                provider = self._gates.setdefault(key, gate)
+                provider.models.append(name)
                 self._models[name] = _ModelCells(provider, numbers.start, numbers.stop, owed)
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
@@ -240,6 +244,16 @@ class LeaseBook:
         """Record a heartbeat of a worker."""
         self._heartbeats[worker] = self._clock = now
 
+    def limit_calls(
+        self, worker: str, calls: Mapping[str, CallCounts], now: float
+    ) -> dict[str, CallLimit]:
+        """Record a worker's calls by model since its last report. Return what it may send each
+        model that has a limit."""
+        limits: dict[str, CallLimit] = {}
+        for gate in self._gates.values():
+            limits |= gate.limit_calls(worker, calls, now)
+        return limits
+
     def silent(self, now: float) -> tuple[str, ...]:
         """Return, once, the workers that were heard before but not for ``silence_seconds``."""
         late = now - self._silence_seconds
@@ -259,6 +273,8 @@ class LeaseBook:
         count = self._requeue(held)
         self._lost += 0 if end is WorkerEnd.LEFT else count
         self._heartbeats.pop(worker, None)
+        for gate in self._gates.values():
+            gate.leave(worker)
         for episode in held if end is WorkerEnd.KILLED else ():
             cell = self._cells[episode]
             self._models[cell.model].ready.remove(episode)
@@ -408,13 +424,13 @@ class LeaseBook:
         self._granted += 1
         model = self._models[self._cells[episode].model]
         model.running, model.last_lease = model.running + 1, self._granted
-        model.provider.begin(episode, now)
+        model.provider.begin(episode, worker, self._cells[episode].model, now)
 
     def _end_lease(self, episode: str) -> None:
         del self._leases[episode]
         name = self._cells[episode].model
         self._models[name].running -= 1
-        self._models[name].provider.end(episode)
+        self._models[name].provider.end(episode, self._clock)
         if self.budget is not None:
             self.budget.release(name, episode)
 
@@ -441,9 +457,12 @@ class LeaseBook:
     def _fail(self, cell: Cell, outcome: LeaseOutcome, now: float) -> None:
         """Record a failed attempt. The cell waits, unless it has failed too often by itself. An
         attempt of an external agent that lost paid turns counts, whatever failed it."""
-        error = outcome.error_class
+        error, model = outcome.error_class, self._models[cell.model]
+        if error == RATE_WAIT:
+            model.ready.appendleft(cell.episode)
+            return
         self._tallies[cell.model].record_failure(outcome)
-        model, wait = self._models[cell.model], asked_pause(outcome)
+        wait = asked_pause(outcome)
         if error == REFUSED_KEY and not self._give_up:
             if not model.stopped:
                 logger.warning("model %s is stopped: its key was refused", cell.model)

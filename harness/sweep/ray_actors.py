@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
 from harness.sweep.leases import LeaseBook, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
+from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.ray_cluster import (
     HEAD,
     SANDBOX,
@@ -169,22 +170,29 @@ class Coordinator:
         if self._opened is not None:
             self._opened.report(worker, outcomes, time.monotonic())
 
-    def hear(self, worker: str, holding: frozenset[str], pause: StorePause | None) -> Renewal:
-        """Record a heartbeat, what the worker is working on, and why it waits for the store if it
-        does. Return what it may do."""
+    def hear(
+        self,
+        worker: str,
+        holding: frozenset[str],
+        pause: StorePause | None,
+        calls: Mapping[str, CallCounts],
+    ) -> tuple[Renewal, dict[str, CallLimit]]:
+        """Record a heartbeat, what the worker is working on, why it waits for the store if it does,
+        and its calls by model. Return what it may do, and the limits on its calls."""
         if pause is None:
             self._pauses.pop(worker, None)
         else:
             self._pauses[worker] = pause
         if self._opened is None or self._pulse is None:
-            return Renewal.NONE
+            return Renewal.NONE, {}
         self._opened.hear(worker, time.monotonic())
         self._adopt(self._opened, worker, holding)
+        limits = self._opened.limit_calls(worker, calls, time.monotonic())
         if self._metrics is not None:
             self._metrics.record(self._opened.progress, time.monotonic())
         if self._pulse.asked is SweepOrder.STOP:
-            return Renewal.STOP
-        return Renewal.RENEWED if self._pulse.alive else Renewal.NONE
+            return Renewal.STOP, {}
+        return Renewal.RENEWED if self._pulse.alive else Renewal.NONE, limits
 
     def release(self, worker: str, killed: bool) -> None:
         """Have the leases of a worker taken back: at once if its process was ``killed``; else its

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +24,7 @@ from harness.episodes import (
     run_attempt,
     summarise_episode,
 )
-from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
+from harness.errors import AttemptFailed, Boundary, HarnessError, RateWait, name_error
 from harness.external_agents import AgentServer, ModelOrAgent, ProgramAgent
 from harness.model import Reply, Try, Usage, close_model
 from harness.models.providers import RETRIED
@@ -54,7 +52,14 @@ from harness.storage import (
     result_key,
 )
 from harness.sweep.epochs import Epochs
-from harness.sweep.governor import KILLED, PROVIDER_FAILURES, Consumption, LeaseOutcome
+from harness.sweep.governor import (
+    KILLED,
+    PROVIDER_FAILURES,
+    RATE_WAIT,
+    Consumption,
+    LeaseOutcome,
+)
+from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
@@ -64,8 +69,8 @@ from registry.sealing import derive_identity, recipient_of
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
-RENEWED_SECONDS = 30.0  # half a lease
 _LONGEST_PAUSE = 10.0  # seconds that an attempt waits at its provider's request
+CONGESTION = frozenset(("rate_limit", "overload"))  # classes of a request, for which rates fall
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,39 +150,6 @@ class RunContext:
     def price(self, model: str) -> Price | None:
         """Return what a model costs, if that is known."""
         return self.priced[model].price if model in self.priced else None
-
-
-class Purchases:
-    """Whether the episodes of a worker may buy replies: for half a lease after each renewal, until
-    they are stopped. May be shared by threads."""
-
-    def __init__(self) -> None:
-        """Allow purchases, as just renewed."""
-        self._changed = threading.Condition()
-        self._until = time.monotonic() + RENEWED_SECONDS
-        self._stopped = False
-
-    def renew(self, asked: float) -> None:
-        """Allow purchases, by the answer to what was ``asked`` at a time of the monotonic clock."""
-        with self._changed:
-            self._until = asked + RENEWED_SECONDS
-            self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Allow none any more."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-
-    def stopped(self) -> bool:
-        """Return True if none is allowed any more."""
-        return self._stopped
-
-    def refused(self) -> bool:
-        """Wait until a reply may be bought. Return True if none may be any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped or time.monotonic() < self._until)
-            return self._stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +286,8 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     try:
         bench.recover()  # replies of this cell too, if a process died with them
         outcome = _advance(cell, bench, now)
+    except RateWait:
+        outcome = LeaseOutcome(cell.episode, False, RATE_WAIT)
     except (HarnessError, RegistryError):
         raise
     except Exception as bug:
@@ -355,7 +329,6 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         finished,
         error,
         replies=traffic.replies,
-        refusals=traffic.refusals,
         wait=traffic.wait if error in PROVIDER_FAILURES else 0.0,
         lost=0 if finished else max(0, len(attempts[-1].steps) - attempts[-1].replies),
         used=traffic.used(bench.context.priced.get(cell.model)),
@@ -367,7 +340,6 @@ class _Traffic:
     """What an attempt had of its provider."""
 
     replies: int = 0
-    refusals: int = 0  # by a rate limit
     wait: float = 0.0  # seconds that the last failed request was asked to wait
     usages: dict[int, Usage] = field(default_factory=dict)  # of its own turns
 
@@ -386,6 +358,13 @@ class _SweepJournal:
     traffic: _Traffic
     longest_pause: float
     inherited: int  # turns with replies that earlier attempts paid for
+    model: str
+    purchases: Purchases
+
+    def admit(self) -> None:
+        """Wait until a request may be sent. Raises WorkStopped, and RateWait rather than to wait
+        for long, if the attempt can go on elsewhere."""
+        self.purchases.admit(self.model, math.isinf(self.longest_pause))
 
     def load(self, turn: int) -> Reply | None:
         """Return the reply to a turn, if any."""
@@ -397,13 +376,15 @@ class _SweepJournal:
     def save(self, turn: int, reply: Reply) -> Reply:
         """Keep a reply. Returns the one that counts."""
         self.traffic.replies += 1
-        self.traffic.usages[turn] = reply.usage
+        self.traffic.usages[turn] = usage = reply.usage
+        self.purchases.use(self.model, (usage.input_tokens or 0) + (usage.output_tokens or 0))
         return self.journal.save(turn, reply)
 
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep a failed request. Raises AttemptFailed after one that asks for a long pause."""
         self.journal.keep_failed(turn, failed)
-        self.traffic.refusals += failed.kind == "rate_limit"
+        if failed.kind in CONGESTION:
+            self.purchases.refuse(self.model)
         self.traffic.wait = failed.wait or 0.0
         if failed.kind in RETRIED and self.traffic.wait > self.longest_pause:
             raise AttemptFailed(Boundary.PROVIDER, failed.kind, "it asks for a long pause")
@@ -490,17 +471,19 @@ def _run_attempt(
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     readers, identities = context.readers_of(cell), context.identities_of(cell)
     replies = ReplyStore(bench.store, charge, readers, identities)
-    journal = replies.attempt(attempt, inherited, bench.purchases.refused)
+    journal = replies.attempt(attempt, inherited)
     model = _model_of(cell, pin, bench)
     # A program starts again from the beginning, and its replies would be paid for again.
     longest_pause = math.inf if isinstance(model, ProgramAgent) else _LONGEST_PAUSE
-    return run_attempt(
+    episode = run_attempt(
         AttemptRequest(
             cell,
             attempt,
             instance.brief,
             run=context.run,
-            journal=_SweepJournal(journal, traffic, longest_pause, inherited),
+            journal=_SweepJournal(
+                journal, traffic, longest_pause, inherited, cell.model, bench.purchases
+            ),
             inherited=inherited,
             ceiling=_ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
@@ -510,6 +493,13 @@ def _run_attempt(
         bench.sandboxes,
         now,
     )
+    if isinstance(model, AgentServer) and _kind_of(episode) in CONGESTION:
+        bench.purchases.refuse(cell.model)  # the journal sees none of its requests
+    return episode
+
+
+def _kind_of(episode: Episode) -> str:
+    return episode.error_class.removeprefix(f"{Boundary.PROVIDER}:")
 
 
 def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -26,6 +26,7 @@ from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
+from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from harness.sweep.spool import StorePause
 from registry.errors import RegistryError, StoreError
@@ -36,7 +37,8 @@ logger = logging.getLogger(__name__)
 LOG_LEVEL = "DOSIMETER_LOG_LEVEL"  # environment of the processes of a sweep whose driver logs
 POLL_SECONDS = 0.25
 _GATHER_SECONDS = 0.02  # in which further episodes may end, to be reported together
-_HEARTBEAT_SECONDS = 5.0
+HEARTBEAT_SECONDS = 5.0
+URGENT_SECONDS = 1.0  # after the last heartbeat, if calls were refused
 _CLAIM_SECONDS = 20.0  # after which a claim is renewed that no coordinator hears of any more
 ConnectionLost = (EOFError, ConnectionError)
 
@@ -83,12 +85,16 @@ class LeaseClient:
         self._link.send(("report", outcomes))
         self._link.recv()
 
-    def hear(self, holding: frozenset[str], pause: StorePause | None) -> Renewal:
-        """Report that this worker is alive, what it is working on, and why it waits for the store
-        if it does; return what it may do."""
-        self._link.send(("hear", holding, pause))
-        renewal: Renewal = self._link.recv()
-        return renewal
+    def hear(
+        self, holding: frozenset[str], pause: StorePause | None, calls: Mapping[str, CallCounts]
+    ) -> tuple[Renewal, Mapping[str, CallLimit] | None]:
+        """Report that this worker is alive, what it is working on, why it waits for the store if it
+        does, and its calls by model; return what it may do, and the limits on its calls."""
+        self._link.send(("hear", holding, pause, calls))
+        renewal: Renewal
+        limits: Mapping[str, CallLimit] | None
+        renewal, limits = self._link.recv()
+        return renewal, limits
 
     def attend(self) -> None:
         """Check that the connection stands."""
@@ -121,10 +127,13 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerCla
                     pause = StorePause(socket.gethostname(), claims.unavailable)
                 changed = (pause is None) != (before is None)
                 asked = time.monotonic()
-                if changed or asked - last_heartbeat > _HEARTBEAT_SECONDS:
-                    renewal = leases.hear(frozenset(pending.values()), pause)
+                urgent = bench.purchases.urgent()
+                interval = URGENT_SECONDS if urgent else HEARTBEAT_SECONDS
+                if changed or asked - last_heartbeat > interval:
+                    holding, calls = frozenset(pending.values()), bench.purchases.report()
+                    renewal, limits = leases.hear(holding, pause, calls)
                     if renewal is Renewal.RENEWED:
-                        bench.purchases.renew(asked)
+                        bench.purchases.renew(asked, limits)
                     elif renewal is Renewal.STOP:
                         bench.purchases.stop()
                     last_heartbeat = time.monotonic()

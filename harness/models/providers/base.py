@@ -143,6 +143,8 @@ class ProviderModel(ABC):
     ) -> Reply:
         failed: list[str] = []
         while True:
+            if isinstance(request, ModelRequest) and request.admit is not None:
+                request.admit()
             begun = time.monotonic()
             try:
                 with self._lock:

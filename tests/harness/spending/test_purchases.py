@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 
 import pytest
@@ -74,14 +75,21 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
     assert TRY_CODEC.decode(decrypt(store.get(failed[0]), (IDENTITY,), failed[0])).raw == b"busy"
 
 
-def test_an_attempt_inherits_replies_and_pays_for_none_when_the_work_has_stopped() -> None:
+def test_an_attempt_inherits_the_replies_of_those_before() -> None:
     replies = replies_of(CallKind.EPISODE, MemoryStore())
     replies.attempt(1).save(0, reply(1))
     replies.attempt(2, inherited=1).save(1, reply(2))
-    third = replies.attempt(3, inherited=2, stopped=lambda: True)
-    assert [third.load(0), third.load(1)] == [reply(1), reply(2)]
+    third = replies.attempt(3, inherited=2)
+    assert [third.load(0), third.load(1), third.load(2)] == [reply(1), reply(2), None]
+
+
+def test_no_request_is_admitted_when_the_work_has_stopped() -> None:
+    stopped = threading.Event()
+    journal = replies_of(CallKind.PILOT, MemoryStore()).pilot(stopped.is_set)
+    journal.admit()
+    stopped.set()
     with pytest.raises(WorkStopped):
-        third.load(2)
+        journal.admit()
 
 
 def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:

@@ -14,7 +14,6 @@ from harness.errors import SweptElsewhere
 from harness.sweep import epochs as module
 from harness.sweep.epochs import Epochs, Process, Pulse, WorkerClaims
 from harness.sweep.leases import Progress, SweepOrder
-from harness.sweep.run_cell import Purchases
 from registry.errors import StoreUnavailable
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
@@ -180,19 +179,3 @@ def test_a_claim_is_put_when_the_store_is_back_unless_the_worker_was_stopped(
     assert not claims.take(["e0", "e1"])
     store.away = False
     assert epochs.claims()[worker].episodes == ("e0",)
-
-
-def test_nothing_is_bought_half_a_lease_after_the_last_renewal() -> None:
-    purchases = Purchases()
-    assert not purchases.refused()
-    purchases.renew(time.monotonic() - 3600)  # an hour without an answer
-    waited: list[bool] = []
-    buyer = threading.Thread(target=lambda: waited.append(purchases.refused()))
-    buyer.start()
-    buyer.join(0.1)
-    assert buyer.is_alive(), "it waits"
-    purchases.renew(time.monotonic())
-    buyer.join(60)
-    assert waited == [False]
-    purchases.stop()
-    assert purchases.refused()

@@ -3,11 +3,11 @@ on. A simulated worker on a simulated clock works on a real lease book."""
 
 from __future__ import annotations
 
-import heapq
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
@@ -16,9 +16,9 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import provider_key
 from harness.episode import Cell
-from harness.models.providers.retry import pause, try_again
-from harness.sweep.governor import LeaseOutcome, WaitReason
+from harness.sweep.governor import RATE_WAIT, LeaseOutcome, WaitReason
 from harness.sweep.leases import LeaseBook
+from harness.sweep.purchases import CallCounts, CallLimit
 from registry.ledger import ModelPin
 from tests.harness.listed_cells import ListedCells
 
@@ -66,15 +66,6 @@ def work(
             pending[cell] = now + seconds
             leased.append((now, cell.model))
     return leased
-
-
-@dataclass
-class Attempt:
-    """What an attempt had so far, and the failed tries of its next turn."""
-
-    replies: int = 0
-    refusals: int = 0
-    failed: list[str] = field(default_factory=list)
 
 
 @pytest.mark.parametrize("kind", ["connection", "overload", "rate_limit", "timeout", "quota"])
@@ -152,80 +143,89 @@ def test_a_slow_model_does_not_take_every_slot() -> None:
     assert {cell.model for cell in kept.lease("w", 3, 1, holding)} == {"quick"}
 
 
-def test_a_rate_limit_halves_what_is_at_work_once_and_a_round_of_successes_adds_one() -> None:
+def heard(kept: LeaseBook, now: float, worker: str = "w", **calls: CallCounts) -> CallLimit | None:
+    """The limit of model ``m`` after a report of a worker's calls."""
+    return kept.limit_calls(worker, calls, now).get("m")
+
+
+def rates(kept: LeaseBook, *reports: CallCounts, begin: float = 0.0) -> list[float]:
+    """The rate after each report of the one worker, which come every five seconds."""
+    limits = [heard(kept, begin + 5.0 * n, m=calls) for n, calls in enumerate(reports)]
+    return [math.inf if limit is None else round(limit.rate, 3) for limit in limits]
+
+
+TAKEN, REFUSED = CallCounts(50, 0, 30.0), CallCounts(50, 10, 30.0)
+
+
+def test_there_is_no_rate_before_the_first_refusal_and_then_what_was_taken() -> None:
     kept = book("m")
-    first = kept.lease("w", 16, 0)
-    kept.report("w", [failed(cell, "rate_limit") for cell in first[:2]], 1)
-    assert kept.lease("v", 9, 1) == (), "eight are allowed, fourteen at work"
+    kept.lease("w", 6, 0)
+    assert rates(kept, CallCounts(), TAKEN, TAKEN, REFUSED) == [math.inf] * 3 + [8.0]
+
+
+def test_the_rate_doubles_in_two_rounds_until_it_is_refused_and_then_stays_near_that() -> None:
+    kept = book("m")
+    kept.lease("w", 6, 0)
+    assert heard(kept, 0.0, m=CallCounts(6, 6)) == CallLimit(1.0, 10.0), "all were refused"
+    start = [TAKEN] * 4  # the first is of the earlier rate
+    assert rates(kept, *start, begin=5.0) == [1.0, 1.5, 2.25, 3.375]
+    assert rates(kept, REFUSED, begin=25.0) == [round(3.375 * 0.8 * 0.95, 3)]
+    again = rates(kept, *start, begin=30.0)[1:]
+    assert again == [2.7, round(2.7 * 1.01, 3), round(2.7 * 1.01 * 1.015, 3)]
+
+
+def test_refusals_of_what_was_sent_at_an_earlier_rate_do_not_count() -> None:
+    kept = book("m")
+    for worker in ("v", "w"):
+        kept.lease(worker, 6, 0)
+        assert heard(kept, 0.0, worker) is None
+    first = heard(kept, 5.0, "v", m=CallCounts(60, 30))
+    assert first == CallLimit(3.0, 10.0), "half of six, for half of the episodes"
+    assert heard(kept, 6.0, "w", m=CallCounts(60, 60)) == first
+    assert heard(kept, 9.0, "w", m=CallCounts(10, 5)) == first, "of v, which did not know yet"
+    assert heard(kept, 11.0, "v", m=CallCounts(15, 0, 30.0)) == first
+    assert heard(kept, 14.0, "w", m=CallCounts(15, 5)) == first
+
+
+def test_a_rate_that_no_call_waits_for_stays() -> None:
+    kept = book("m")
+    kept.lease("w", 6, 0)
+    idle = CallCounts(20, 0, 0.5)
+    assert rates(kept, REFUSED, idle, idle, idle, idle) == [8.0] * 5
+
+
+def test_a_rate_is_shared_by_the_episodes_at_work() -> None:
+    kept = book("m", "other", shared=True)
+    for worker, free in (("v", 2), ("w", 6)):
+        kept.lease(worker, free, 0)
+    limits = kept.limit_calls("v", {"m": CallCounts(40, 0), "other": CallCounts(40, 40)}, 5.0)
+    assert {name: limit.rate for name, limit in limits.items()} == {"m": 1.0, "other": 1.0}
+    assert heard(kept, 6.0, "w") == CallLimit(3.0, 10.0), "three of the eight"
+    assert heard(kept, 6.0, "new") == CallLimit(0.0, 10.0), "until it has episodes"
+    kept.release("v")
+    assert heard(kept, 7.0, "w") == CallLimit(4.0, 10.0)
+
+
+def test_episodes_at_work_wait_for_a_quarter_of_their_time() -> None:
+    kept = book("m")
+    first = kept.lease("w", 40, 0)
+    heard(kept, 0.0)
+    heard(kept, 5.0, m=CallCounts(60, 30, waited=170.0))  # of 200 s: six need no more
+    kept.report("w", [done(cell) for cell in first[:30]], 5.0)
     (state,) = kept.progress().models
-    assert (state.reason, state.running) == (WaitReason.LIMIT, 14)
-    kept.report("w", [done(cell) for cell in first[2:9]], 2)
-    assert len(kept.lease("v", 9, 2)) == 1, "still eight"
-    kept.report("w", [done(first[9])], 3)
-    assert len(kept.lease("u", 9, 3)) == 2, "nine, with seven at work"
+    assert (state.reason, state.running) == (WaitReason.LIMIT, 10)
+    assert kept.lease("v", 9, 5.0) == (), "ten are allowed"
+    heard(kept, 10.0, m=CallCounts(30, 0, waited=2.0))
+    assert len(kept.lease("v", 9, 10.0)) == 4, "nearly ten that do not wait, so fourteen"
 
 
-def test_a_low_limit_rises_after_eight_successes() -> None:
-    kept = book("m")
-    kept.report("w", [failed(cell, "rate_limit") for cell in kept.lease("w", 2, 0)], 1)
-    for now in range(2, 10):
-        (cell,) = kept.lease("w", 9, now)
-        kept.report("w", [done(cell)], now)
-    assert len(kept.lease("w", 9, 10)) == 2
-
-
-@pytest.mark.parametrize(("refusals", "leased"), [(0, 9), (1, 9), (2, 3)])
-def test_refusals_that_retries_got_over_lower_the_limit_once_if_they_were_many(
-    refusals: int, leased: int
-) -> None:
-    kept = book("m")
-    first = kept.lease("w", 8, 0)
-    outcomes = [replace(done(cell), replies=20, refusals=refusals) for cell in first[:4]]
-    kept.report("w", outcomes, 1)
-    assert len(kept.lease("v", 9, 1)) == leased, "seven are allowed, four at work"
-
-
-def test_a_server_of_six_requests_a_second_refuses_few_and_is_kept_busy() -> None:
-    """Episodes of ten turns of 1.5 s, 64 slots, and the retries and pauses of our models."""
-    kept, bucket, filled = book("m", each=600), 6.0, 0.0  # requests left at that time
-    had, refusals = Counter[str](), 0  # turns of each episode; refused after the first burst
-    attempts: dict[str, Attempt] = {}
-    numbers = count()
-    events: list[tuple[float, int, str]] = [(0.0, next(numbers), "")]
-    while events:
-        now, _, episode = heapq.heappop(events)
-        if not episode:  # the worker polls
-            for cell in kept.lease("w", 64 - len(attempts), now, frozenset(attempts)):
-                attempts[cell.episode] = Attempt()
-                heapq.heappush(events, (now, next(numbers), cell.episode))
-            if not kept.over():
-                heapq.heappush(events, (now + 0.25, next(numbers), ""))
-            continue
-        attempt = attempts[episode]
-        bucket, filled = min(6.0, bucket + 6 * (now - filled)), now
-        if had[episode] == 10:
-            after = None
-        elif bucket >= 1:
-            bucket -= 1
-            had[episode] += 1
-            attempt.replies, attempt.failed, after = attempt.replies + 1, [], 1.5
-        else:
-            refusals += now > 60
-            attempt.refusals += 1
-            attempt.failed.append("rate_limit")
-            again, tried = try_again(attempt.failed, 3), len(attempt.failed) - 1
-            jitter = Seed(bytes(32)).child("pause", next(numbers))
-            after = pause(1.0, tried, None, jitter) if again else None
-        if after is not None:
-            heapq.heappush(events, (now + after, next(numbers), episode))
-            continue
-        del attempts[episode]
-        error = "provider:rate_limit" if attempt.failed else ""
-        counts = attempt.replies, attempt.refusals
-        kept.report("w", [LeaseOutcome(episode, not error, error, None, *counts)], now)
-    assert (kept.progress().finished, kept.progress().exhausted) == (600, 0)
-    assert now <= 1.2 * 600 * 10 / 6
-    assert refusals <= 0.06 * 600 * 10
+def test_a_cell_that_gave_its_place_back_is_the_next() -> None:
+    kept = book("m", failures=1)
+    first = kept.lease("w", 3, 0)
+    kept.report("w", [LeaseOutcome(first[1].episode, False, RATE_WAIT)], 1)
+    assert kept.progress().failures == ()
+    holding = frozenset((first[0].episode, first[2].episode))
+    assert kept.lease("w", 1, 1, holding) == (first[1],)
 
 
 def test_a_cell_waits_as_long_as_the_provider_asks_up_to_an_hour() -> None:

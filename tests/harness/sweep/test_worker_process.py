@@ -16,8 +16,6 @@ from pathlib import Path
 import pytest
 
 from harness.episode import Cell, Mode
-from harness.errors import WorkStopped
-from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
 from harness.sweep.spool import StorePause
@@ -31,7 +29,6 @@ from registry.stores.folder import FolderStore
 from tests.faults import remount, spooled
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
-from tests.harness.paid_attempt import journal_of
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
@@ -67,7 +64,7 @@ def answer_lease(link: Connection, cells: tuple[Cell, ...], over: bool) -> None:
         if kind == "lease":
             return link.send((cells, over))
         assert kind == "hear"
-        link.send(Renewal.RENEWED)
+        link.send((Renewal.RENEWED, None))
 
 
 def until(true: Callable[[], bool], seconds: float = 120) -> None:
@@ -148,7 +145,7 @@ def pull_all(
             elif kind == "hear":
                 if pauses is not None:
                     pauses.append(told[1])
-                link.send(Renewal.RENEWED)
+                link.send((Renewal.RENEWED, None))
             else:
                 return kind, told[0]
 
@@ -220,17 +217,5 @@ def test_the_process_understands_what_its_heartbeat_is_answered(tmp_path: Path) 
         open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link,
     ):
         assert link.recv()[0] == "hear"
-        link.send(Renewal.STOP)
+        link.send((Renewal.STOP, None))
         assert link.recv() == ("finished", 0), "it asks for no lease"
-
-
-def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "store")
-    journal = journal_of(store, "sha256:" + "a" * 64, RECIPIENT, STUDY)
-    reply = Reply(Message(Role.ASSISTANT, "hello"), Usage(1, 1), "v")
-    journal.save(0, reply)
-    stopped = replace(journal, stopped=lambda: True)
-    assert stopped.load(0) == reply, "what was bought is used"
-    assert journal.load(1) is None
-    with pytest.raises(WorkStopped):
-        stopped.load(1)
