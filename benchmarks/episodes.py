@@ -38,8 +38,9 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
-from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.run_cell import run_cell
 from harness.sweep.schedule import WaveInstance, schedule_cells
+from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity

@@ -33,8 +33,8 @@ from harness.episode import Cell
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.purchases import CallCounts
-from harness.sweep.run_cell import Workbench
 from harness.sweep.spool import StorePause
+from harness.sweep.workbench import Workbench
 from harness.sweep.worker_process import LeaseClient, Renewal, pull
 from registry.ledger.records import ModelPin
 

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.episodes import EpisodeResult
-from harness.sweep.run_cell import Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
 from registry.provenance import utc_now
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, context_of

@@ -54,7 +54,8 @@ from harness.storage import (
     result_key,
 )
 from harness.sweep import RunContext, Schedule, prepare_ray
-from harness.sweep.run_cell import Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
 from registry.ledger import RecordingStore, RunManifest, WaveClosed, run_objects, write_inventory
 from registry.provenance import utc_now
 from registry.sealing import decrypt, encrypt
@@ -218,12 +219,15 @@ def count(study: Study) -> Callable[[], int]:
 
 def first_lease(study: Study) -> Callable[[], None]:
     """Open a coordinator and lease, as the first worker's request does."""
-    from harness.sweep.ray_actors import Coordinator, SweepOptions
+    from ray.util.metrics import Counter, Gauge
+
+    from harness.sweep.coordinator import Coordinator, SweepOptions
+    from harness.sweep.metrics import MetricRecorder
 
     context = run_of(study)[1]
 
     def lease() -> None:
-        coordinator = Coordinator(SweepOptions())
+        coordinator = Coordinator(SweepOptions(), lambda run: MetricRecorder(run, Counter, Gauge))
         epoch = context.epochs.open()
         coordinator.open(context, context.run_identity, epoch, frozenset())
         cells, over = coordinator.lease("worker", 64, frozenset())

@@ -1,9 +1,11 @@
+from .coordinator import SweepOptions
 from .epochs import Epochs, Heartbeat, Process, Pulse
 from .governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from .leases import Progress, SweepOrder
-from .run_cell import RunContext, close_cell, instance_of, open_budget
+from .run_cell import close_cell, instance_of, open_budget
 from .schedule import INSTANCES_CODEC, Schedule, WaveInstance, schedule_cells
 from .spool import StorePause
+from .workbench import RunContext
 from .worker_process import prepare_ray
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "RunContext",
     "Schedule",
     "StorePause",
+    "SweepOptions",
     "SweepOrder",
     "WaitReason",
     "WaveInstance",

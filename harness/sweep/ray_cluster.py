@@ -18,7 +18,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import CoordinatorLost, HarnessError
-from harness.sweep.run_cell import RunContext, check_host
+from harness.sweep.workbench import RunContext, check_host
 from harness.sweep.worker_process import LOG_LEVEL
 from registry.ledger import ReceiptFolder
 

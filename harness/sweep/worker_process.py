@@ -27,8 +27,9 @@ from harness.errors import WorkStopped
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.purchases import CallCounts, CallLimit
-from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.run_cell import run_cell
 from harness.sweep.spool import StorePause
+from harness.sweep.workbench import RunContext, Workbench
 from registry.errors import RegistryError, StoreError
 from registry.provenance import utc_now
 

@@ -19,6 +19,7 @@ from harness.sweep import (
     Progress,
     RunContext,
     Schedule,
+    SweepOptions,
     close_cell,
     prepare_ray,
 )
@@ -226,19 +227,14 @@ def _run_owed(
     """Sweep the owed episodes on a cluster. Return None if the sweep goes on there by itself."""
     address = request.address or study.protocol.sweep.address
     prepare_ray(address)
-    from harness.sweep.ray_actors import SweepOptions, detach_sweep, run_sweep
+    from harness.sweep.ray_actors import detach_sweep, run_sweep
 
     workers = request.workers or study.protocol.sweep.workers
     options = SweepOptions(address=address, workers=workers, give_up=request.close_missing)
     if request.detach:
         detach_sweep(context, options)
         return None
-    return run_sweep(
-        context,
-        options,
-        watch,
-        lambda host: begin(waiting_words(host)),
-    )
+    return run_sweep(context, options, watch, lambda host: begin(waiting_words(host)))
 
 
 def close_wave(

@@ -26,8 +26,9 @@ from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
 from harness.sweep.leases import LeaseBook
-from harness.sweep.run_cell import RunContext, Workbench, close_cell, run_cell
+from harness.sweep.run_cell import close_cell, run_cell
 from harness.sweep.schedule import WaveInstance, schedule_cells
+from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity

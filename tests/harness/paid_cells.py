@@ -6,8 +6,9 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import build_model
-from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.run_cell import run_cell
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
+from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of

@@ -29,7 +29,8 @@ from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxProvider
 from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import EPISODE_CODEC, attempt_key, attempt_replies, reply_key, result_key
 from harness.sweep.leases import LeaseBook, Progress
-from harness.sweep.run_cell import Workbench, close_cell, run_cell
+from harness.sweep.run_cell import close_cell, run_cell
+from harness.sweep.workbench import Workbench
 from registry.result_row import Arm, Status
 from registry.sealing import decrypt, new_identity
 from registry.stores.folder import FolderStore

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.sweep.run_cell import Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline

@@ -21,7 +21,8 @@ from harness.models.providers import batch
 from harness.spending import CallKind, read_paid_calls
 from harness.sweep import Progress, epochs
 from harness.sweep.leases import LeaseBook
-from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import RunContext, Workbench
 from registry.provenance import utc_now
 from registry.verify import verify_study
 from study import pipeline

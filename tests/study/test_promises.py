@@ -22,7 +22,8 @@ from generators.grading.checks import NumberWithin
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.agent import rules_digest
-from harness.sweep.run_cell import Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Ledger
 from registry.ledger.records import ModelPin, RunManifest

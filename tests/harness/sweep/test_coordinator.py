@@ -14,11 +14,12 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.storage import instances_key
-from harness.sweep import epochs, ray_actors
+from harness.sweep import coordinator, epochs
+from harness.sweep.coordinator import Coordinator, SweepOptions
 from harness.sweep.epochs import Claim, Process
-from harness.sweep.ray_actors import Coordinator, SweepOptions
-from harness.sweep.run_cell import RunContext
+from harness.sweep.metrics import MetricRecorder
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
+from harness.sweep.workbench import RunContext
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
@@ -50,7 +51,7 @@ def claimed(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Two cells of the run, claimed by a worker on another host, whose driver is silent. The next
     coordinator looks at claims often."""
     monkeypatch.setattr(epochs, "TAKEOVER_SECONDS", 0.0)
-    monkeypatch.setattr(ray_actors, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(coordinator, "LOOK_SECONDS", 0.01)
     subjects = INSTANCES_CODEC.read(
         FolderStore(Path(context.store)), instances_key(context.run_recipient), (RUN,)
     )
@@ -60,9 +61,14 @@ def claimed(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return set(episodes)
 
 
+def no_metric(name: str, description: str, tags: tuple[str, ...]) -> None:
+    """Nothing records it here."""
+
+
 @contextmanager
 def next_coordinator(context: RunContext, silence_seconds: float = 60.0) -> Iterator[Coordinator]:
-    made = Coordinator(SweepOptions(silence_seconds=silence_seconds))
+    options = SweepOptions(silence_seconds=silence_seconds)
+    made = Coordinator(options, lambda run: MetricRecorder(run, no_metric, no_metric))
     made.open(context, context.run_identity, context.epochs.open(), frozenset())
     yield made
     made.close()

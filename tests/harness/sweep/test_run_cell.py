@@ -18,14 +18,8 @@ from harness.model import Message, ModelRequest, Reply, Role, Usage
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key
-from harness.sweep.run_cell import (
-    RunContext,
-    Workbench,
-    check_host,
-    close_cell,
-    keep_killed,
-    run_cell,
-)
+from harness.sweep.run_cell import close_cell, keep_killed, run_cell
+from harness.sweep.workbench import RunContext, Workbench, check_host
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin

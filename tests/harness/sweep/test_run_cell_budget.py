@@ -18,7 +18,8 @@ from harness.model import Usage
 from harness.spending.budget import PricedModel, SpendingLimits, attempt_bound
 from harness.spending.prices import Price
 from harness.sweep.leases import LeaseBook, Progress
-from harness.sweep.run_cell import Workbench, count_spend, open_budget, run_cell
+from harness.sweep.run_cell import count_spend, open_budget, run_cell
+from harness.sweep.workbench import Workbench
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore

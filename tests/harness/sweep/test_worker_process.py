@@ -17,8 +17,8 @@ import pytest
 
 from harness.episode import Cell, Mode
 from harness.storage import result_key
-from harness.sweep.run_cell import RunContext
 from harness.sweep.spool import StorePause
+from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import ConnectionLost, Renewal, open_worker_process
 from registry.canonical import digest_bytes
 from registry.ledger.receipts import RECEIPTS, RUN_FOLDERS, read_receipts

@@ -13,7 +13,8 @@ import pytest
 
 from harness.model import ModelRequest, Reply
 from harness.storage import RESULTS, hex_of, result_key
-from harness.sweep.run_cell import Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
 from registry.ledger.inventory import run_objects, write_inventory
 from registry.ledger.receipts import RUN_FOLDERS
 from registry.ledger.records import WaveClosed

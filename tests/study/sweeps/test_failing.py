@@ -15,7 +15,8 @@ from generators.seed import Seed
 from harness.storage import hex_of
 from harness.sweep import Progress, RunContext
 from harness.sweep.leases import LeaseBook
-from harness.sweep.run_cell import Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
 from registry.ledger import ModelPin
 from registry.provenance import utc_now
 from study import pipeline

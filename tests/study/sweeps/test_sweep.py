@@ -12,7 +12,8 @@ from generators.catalog import INSTALLED
 from harness.episode import Mode
 from harness.model import ModelRequest, Reply
 from harness.sweep.leases import Progress
-from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger import ModelPin
 from registry.provenance import utc_now
 from study.errors import StudyError

@@ -1,0 +1,240 @@
+"""The coordinator of a sweep: leases the owed cells of a run to its workers, in an epoch of its
+driver's. Without Ray, which runs it as an actor."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from harness.build_model import provider_key
+from harness.episode import Cell
+from harness.spending import Spend, uses_batches
+from harness.storage import finished_names, instances_key
+from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
+from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
+from harness.sweep.leases import LeaseBook, Progress, SweepOrder, WorkerEnd
+from harness.sweep.metrics import MetricRecorder
+from harness.sweep.purchases import CallCounts, CallLimit
+from harness.sweep.run_cell import count_spend, keep_killed, open_budget
+from harness.sweep.schedule import INSTANCES_CODEC
+from harness.sweep.spool import StorePause
+from harness.sweep.workbench import RunContext
+from harness.sweep.worker_process import (
+    Renewal,
+    begin_process,
+)
+from registry.errors import StoreUnavailable
+from registry.provenance import utc_now
+from registry.stores import open_store
+
+logger = logging.getLogger(__name__)
+
+_STORE_SECONDS = 5.0  # between two tries at a store that is away
+_MAX_LEASED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """Settings of a distributed sweep. Seconds are wall time."""
+
+    address: str | None = None  # of an existing cluster; None starts one on this machine
+    workers: int = 1
+    silence_seconds: float = 60.0
+    max_failures: int = 3
+    probe_seconds: float = PROBE_SECONDS  # between probes of a provider that is down
+    give_up: bool = False  # count failures of providers as failures of cells
+
+
+class Coordinator:
+    """Ray actor that leases a run's owed cells, once its driver has opened it: again after Ray has
+    restarted it. It rebuilds itself from the store and from what its workers hold, keeps the
+    driver's epoch alive, and alone on the cluster has the run's key."""
+
+    def __init__(self, options: SweepOptions, measure: Callable[[str], MetricRecorder]) -> None:
+        # Ray stores the arguments of an actor's constructor, on some clusters on disk.
+        begin_process()
+        self._options, self._measure = options, measure
+        self._opened: LeaseBook | None = None
+        self._context: RunContext | None = None
+        self._pulse: Pulse | None = None
+        self._progress: Progress | None = None
+        self._unheard: set[str] = set()  # workers that may hold leases of a coordinator before
+        self._opened_at = 0.0
+        self._metrics: MetricRecorder | None = None
+        self._pauses: dict[str, StorePause] = {}  # by worker; "" is the coordinator itself
+        self._next_try = 0.0  # at the store, in seconds, after a failure
+        self._killed: set[str] = set()  # workers that have leases
+        self._unseen: dict[str, tuple[Claim | None, float]] = {}  # workers, and since when
+        self._next_look = 0.0  # at the claims of unseen workers, in seconds
+
+    def open(
+        self, context: RunContext, run_identity: str, epoch: int, workers: frozenset[str]
+    ) -> None:
+        """Open the lease book in an epoch of the driver's, whose ``workers`` are at work already.
+        Raises HarnessError, RegistryError: StoreUnavailable may end.
+
+        The key is an argument of its own, since Ray puts a large argument, as the context may be,
+        into its object store."""
+        if self._opened is not None:
+            return
+        self._context = replace(context, run_identity=run_identity)
+        epochs = self._context.epochs
+        if self._pulse is None:  # before the book, which may take minutes to read
+            self._pulse = Pulse(epochs, epoch, lambda: self._progress)
+        claims = epochs.claims()
+        book = self._book(self._context)
+        self._unheard, self._opened_at = set(workers), time.monotonic()
+        for worker in claims.keys() - workers:
+            book.adopt(worker, claims[worker].episodes)
+            self._unseen[worker] = (claims[worker], time.monotonic())
+        self._opened, self._progress = book, book.progress()
+        self._metrics = self._measure(context.run)
+
+    def lease(
+        self, worker: str, count: int, holding: frozenset[str]
+    ) -> tuple[tuple[Cell, ...], bool]:
+        """Return cells to work on, each with its key, and whether the run is over for this
+        worker."""
+        book, context, pulse = self._opened, self._context, self._pulse
+        if book is None or context is None or pulse is None:
+            return (), False
+        if pulse.asked is SweepOrder.STOP:
+            return (), True
+        self._adopt(book, worker, holding)
+        if self._unheard or not pulse.alive or pulse.asked is SweepOrder.PAUSE:
+            return (), not holding and book.over()
+        try:
+            if time.monotonic() < self._next_try:
+                return (), False
+            self._release_ended(book, context)
+            # Few at a time: a large answer would pass through Ray's object store, which may spill.
+            cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
+        except StoreUnavailable as error:  # before it leased any
+            self._pauses[""] = StorePause(socket.gethostname(), error.reason)
+            self._next_try = time.monotonic() + _STORE_SECONDS
+            return (), False
+        self._pauses.pop("", None)
+        leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
+        return leased, not cells and book.over()
+
+    def _release_ended(self, book: LeaseBook, context: RunContext) -> None:
+        """Take back the leases of workers that were killed, and of those that are not heard of any
+        more once no reply to them can be on its way. Raises StoreUnavailable."""
+        now = time.monotonic()
+        for worker in book.silent(now):
+            logger.warning("worker %s is silent", worker)
+            self._unseen.setdefault(worker, (None, now))
+        ended = dict.fromkeys(self._killed, WorkerEnd.KILLED)
+        if now >= self._next_look:
+            for worker, (before, since) in tuple(self._unseen.items()):
+                claim = context.epochs.claim(worker)
+                if claim is None:
+                    ended[worker] = WorkerEnd.LEFT
+                elif claim.process.has_ended:
+                    ended[worker] = WorkerEnd.LOST
+                elif claim != before:
+                    self._unseen[worker] = (claim, now)
+                elif now - since > self._options.silence_seconds:
+                    ended[worker] = WorkerEnd.LOST
+            self._next_look = now + LOOK_SECONDS
+        for worker, end in ended.items():
+            book.release(worker, end)
+            if end is not WorkerEnd.LEFT:
+                context.epochs.drop_claim(worker)
+            self._killed.discard(worker)
+            self._unseen.pop(worker, None)
+
+    def report(self, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
+        """Record how a worker's leases ended. What finished is in the store for a book that is not
+        open yet."""
+        if self._opened is not None:
+            self._opened.report(worker, outcomes, time.monotonic())
+
+    def hear(
+        self,
+        worker: str,
+        holding: frozenset[str],
+        pause: StorePause | None,
+        calls: Mapping[str, CallCounts],
+    ) -> tuple[Renewal, dict[str, CallLimit]]:
+        """Record a heartbeat, what the worker is working on, why it waits for the store if it does,
+        and its calls by model. Return what it may do, and the limits on its calls."""
+        if pause is None:
+            self._pauses.pop(worker, None)
+        else:
+            self._pauses[worker] = pause
+        if self._opened is None or self._pulse is None:
+            return Renewal.NONE, {}
+        self._opened.hear(worker, time.monotonic())
+        self._adopt(self._opened, worker, holding)
+        limits = self._opened.limit_calls(worker, calls, time.monotonic())
+        if self._metrics is not None:
+            self._metrics.record(self._opened.progress, time.monotonic())
+        if self._pulse.asked is SweepOrder.STOP:
+            return Renewal.STOP, {}
+        return Renewal.RENEWED if self._pulse.alive else Renewal.NONE, limits
+
+    def release(self, worker: str, killed: bool) -> None:
+        """Have the leases of a worker taken back: at once if its process was ``killed``; else its
+        actor was lost, and the process may be at work."""
+        self._pauses.pop(worker, None)
+        self._unheard.discard(worker)
+        if killed:
+            self._killed.add(worker)
+        else:
+            self._unseen[worker] = (None, time.monotonic())
+
+    def progress(self) -> Progress | None:
+        """Count the cells by state; None if it is to be opened."""
+        if self._opened is None or self._pulse is None:
+            return None
+        self._progress = replace(
+            self._opened.progress(),
+            pauses=tuple(self._pauses.values()),
+            asked=self._pulse.asked,
+            fenced=self._pulse.fenced,
+        )
+        return self._progress
+
+    def close(self, failure: str = "") -> None:
+        """End the epoch, by a ``failure`` if that has words: nothing more is bought in it."""
+        self.progress()
+        if self._pulse is not None:
+            self._pulse.close(failure)
+
+    def _adopt(self, book: LeaseBook, worker: str, holding: frozenset[str]) -> None:
+        """Take over the leases that a coordinator before gave, until each worker was heard or must
+        have stopped."""
+        self._unseen.pop(worker, None)
+        if self._unheard:
+            book.adopt(worker, holding)
+            self._unheard.discard(worker)
+            if time.monotonic() - self._opened_at > self._options.silence_seconds:
+                self._unheard.clear()
+
+    def _book(self, context: RunContext) -> LeaseBook:
+        store = open_store(context.store)
+        key = instances_key(context.run_recipient)
+        cells = context.schedule(INSTANCES_CODEC.read(store, key, (context.run_identity,)))
+        finished = cells.marks(finished_names(store))
+        budget = open_budget(cells, finished, store, context)
+
+        def recount(cell: Cell) -> Spend:
+            return count_spend(cell, store, context) or Spend()
+
+        return LeaseBook(
+            cells,
+            finished,
+            self._options.silence_seconds,
+            self._options.max_failures,
+            budget,
+            recount,
+            [pin.name for pin in context.models if uses_batches(pin)],
+            {pin.name: provider_key(pin) for pin in context.models},
+            self._options.probe_seconds,
+            self._options.give_up,
+            lambda cell: keep_killed(cell, store, context, utc_now),
+        )

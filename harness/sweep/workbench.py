@@ -1,0 +1,252 @@
+"""What a worker has for its cells: the run's context; models, sandboxes and store, opened once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from generators.catalog import INSTALLED, Catalog
+from generators.seed import Seed
+from harness.agent import Ceiling, read_ceiling
+from harness.build_model import build_model
+from harness.episode import Cell
+from harness.errors import HarnessError
+from harness.external_agents import ModelOrAgent
+from harness.model import close_model
+from harness.sandboxes import LocalSandboxes, SandboxProvider
+from harness.spending import (
+    Price,
+    PricedModel,
+    Spend,
+    SpendingLimits,
+)
+from harness.sweep.epochs import Epochs
+from harness.sweep.purchases import Purchases
+from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
+from harness.sweep.spool import SpooledStore, StorePause
+from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
+from registry.provenance import code_digest, find_other_packages
+from registry.sealing import derive_identity, recipient_of
+from registry.stores import Store, open_store
+
+_WARM = 16  # containers kept ready by a worker, at most
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Everything that a worker needs to know about a run. It holds no arm and no study key."""
+
+    study: str
+    run: str  # digest of the RunManifest
+    wave: int
+    store: str  # uri
+    recipients: tuple[str, ...]  # the study's
+    run_recipient: str
+    run_identity: str = field(repr=False)  # "" in a worker, to which a cell brings its own key
+    models: tuple[ModelPin, ...]
+    sandbox: str  # "docker" or "local"
+    runtime: str
+    image_tag: str
+    image_digest: str
+    parallel: int  # episodes at once in one worker
+    folder: str  # of the study, for files that models read
+    code: str  # digest of the source that the driver runs
+    receipts: ReceiptFolder  # where the run's processes list the objects that they store
+    packages: tuple[tuple[str, str], ...] = ()  # name, version of the driver's that shape results
+    templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
+    prices: tuple[PricedModel, ...] = ()  # of the models
+    creating: int = 0  # sandboxes at once; 0 for the usual
+    executing: int = 0  # programs in them at once
+    memory_bytes: int = 0  # limit on all sandboxes of a machine together
+    limits: SpendingLimits | None = None
+    allow_unknown_price: bool = False
+    # Amounts that judges and probes have cost the wave already.
+    spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
+    # Of the schedule, as the manifest records them.
+    schedule_seed: str = ""
+    replicates: tuple[int, ...] = ()
+    tranches: tuple[tuple[int, ...], ...] = ()
+    single_turn: tuple[str, ...] = ()
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The recipients that may read what the run writes of more than one cell."""
+        return (*self.recipients, self.run_recipient)
+
+    def identities_of(self, cell: Cell) -> tuple[str]:
+        """The key that opens what the run has written of a cell, and of no other."""
+        return (cell.key or derive_identity(self.run_identity, cell.episode),)
+
+    @property
+    def epochs(self) -> Epochs:
+        """The epochs of the run. Needs its key."""
+        store = open_store(self.store)
+        return Epochs(store, self.run_recipient, self.readers, (self.run_identity,))
+
+    def readers_of(self, cell: Cell) -> tuple[str, ...]:
+        """The recipients that may read what the run writes of a cell."""
+        return (*self.recipients, *map(recipient_of, self.identities_of(cell)))
+
+    def schedule(self, instances: Iterable[WaveInstance]) -> Schedule:
+        """Return the cells of the run on its instances. Needs the run's key."""
+        return schedule_cells(
+            self.study,
+            self.wave,
+            instances,
+            self.models,
+            self.replicates,
+            Seed.from_hex(self.schedule_seed),
+            self.run_identity,
+            self.tranches,
+            self.single_turn,
+        )
+
+    @property
+    def priced(self) -> dict[str, PricedModel]:
+        """The models by name, with their prices."""
+        return {model.name: model for model in self.prices}
+
+    def price(self, model: str) -> Price | None:
+        """Return what a model costs, if that is known."""
+        return self.priced[model].price if model in self.priced else None
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """A worker's equipment: opened once, used for every cell."""
+
+    context: RunContext
+    store: Store
+    models: Mapping[str, ModelOrAgent]
+    sandboxes: SandboxProvider
+    purchases: Purchases = field(default_factory=Purchases)
+    catalog: Catalog = INSTALLED
+
+    @classmethod
+    def open(cls, context: RunContext) -> Self:
+        """Open the store, the models and the sandboxes. Raises HarnessError that names this host,
+        StoreError; other code or libraries than the driver's, or another sandbox image than the
+        pinned one, are refused."""
+        purchases = Purchases()
+        with _naming_host():
+            # Receipts are not worth a wait for the store: they are recorded below the spool.
+            recording = RecordingStore(open_store(context.store), context.receipts)
+            return cls(
+                context,
+                SpooledStore(recording, purchases.stopped),
+                _open_models(context),
+                open_sandboxes(context),
+                purchases,
+                _catalog_of(context),
+            )
+
+    def recover(self) -> None:
+        """Store what processes of this machine that died could not store. Raises StoreError."""
+        if isinstance(self.store, SpooledStore):
+            self.store.recover()
+
+    def pause(self) -> StorePause | None:
+        """Return why this worker waits for its store, if it does."""
+        return self.store.pause() if isinstance(self.store, SpooledStore) else None
+
+    def has_stored_all(self) -> bool:
+        """Return True if nothing waits in this machine's spool."""
+        return not isinstance(self.store, SpooledStore) or self.store.is_empty()
+
+    def close(self) -> None:
+        """Store the last receipt, and close the models and the sandboxes."""
+        if isinstance(self.store, SpooledStore) and isinstance(self.store.below, RecordingStore):
+            self.store.below.flush()
+        for model in self.models.values():
+            close_model(model)
+        self.sandboxes.close()
+
+
+def check_host(context: RunContext) -> None:
+    """Raise HarnessError that names this host if it cannot work on a run: it has other code,
+    libraries or sandbox image than the driver, or lacks the key, library or weights of a model.
+    Opens nothing, and needs no key of the run."""
+    with _naming_host():
+        for model in _open_models(context).values():
+            close_model(model)
+        if context.sandbox == "docker":
+            from harness.sandboxes.docker import image_digest
+
+            _check_image(context, image_digest(context.image_tag))
+
+
+@contextmanager
+def _naming_host() -> Iterator[None]:
+    """Put the name of this host before the text of a HarnessError."""
+    try:
+        yield
+    except HarnessError as error:
+        raise type(error)(f"{socket.gethostname()}: {error}") from None
+
+
+def _open_models(context: RunContext) -> dict[str, ModelOrAgent]:
+    """Return the models of a run by name. Raises HarnessError, also for other code or libraries
+    than the driver's."""
+    if code_digest() != context.code:
+        raise HarnessError(
+            "it runs other code than the driver of this sweep: bring both to the same commit, or "
+            "to the same prebuilt image"
+        )
+    if other := find_other_packages(context.packages):
+        raise HarnessError(
+            f"it has other libraries than the driver of this sweep ({', '.join(other)}): install "
+            "what requirements.lock names on both"
+        )
+    for pin in context.models:
+        ceiling_of(pin.name, context)
+    return {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
+
+
+def open_sandboxes(context: RunContext) -> SandboxProvider:
+    """The sandbox provider of a run, checked against its pin."""
+    if context.sandbox == "local":
+        return LocalSandboxes()
+    from harness.sandboxes.docker import DockerSandboxes
+
+    provider = DockerSandboxes(
+        context.image_tag,
+        runtime=context.runtime,
+        warm=min(context.parallel, _WARM),
+        creating=context.creating,
+        executing=context.executing,
+        memory_bytes=context.memory_bytes,
+        run=context.run,
+    )
+    try:
+        _check_image(context, provider.image)
+    except HarnessError:
+        provider.close()
+        raise
+    return provider
+
+
+def _check_image(context: RunContext, digest: str) -> None:
+    if digest != context.image_digest:
+        raise HarnessError(
+            f"sandbox image {context.image_tag} is {digest} on this machine, but the run "
+            f"is pinned to {context.image_digest}: build or copy the pinned image here"
+        )
+
+
+def ceiling_of(model: str, context: RunContext) -> Ceiling:
+    """The limits on tokens and cost of an episode of a model. Raises HarnessError."""
+    pin = next(each for each in context.models if each.name == model)
+    price = context.price(model)
+    return read_ceiling(pin, None if price is None else price.cost)
+
+
+def _catalog_of(context: RunContext) -> Catalog:
+    if not context.templates:
+        return INSTALLED
+    # Imported here: a worker holds 6 MB less where no cell is of a template file.
+    from generators.templates import catalog_with
+
+    return catalog_with(context.templates)
