@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.model import ModelRequest, Reply
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
@@ -58,6 +59,17 @@ SMALLNESS = "a test has few instances"  # the reason that every small study of t
 def draw_tiny(study: Study) -> None:
     """Draw a study that is too small to answer."""
     pipeline.draw(study, underpowered=SMALLNESS)
+
+
+class Lost:
+    """A model with a provider that answers nobody."""
+
+    name = "honest"
+    trusted = True
+    paid = False
+
+    def respond(self, request: ModelRequest) -> Reply:
+        raise ConnectionError
 
 
 def promise_unchecked(study: Study) -> None:
