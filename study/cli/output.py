@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from analysis.report import Report
     from harness.spending import Account
-    from registry.ledger import Entry
+    from registry.ledger import Entry, JudgePin, ModelPin
     from registry.verify import Verification
     from study.protocol import Protocol
 
@@ -132,6 +132,18 @@ def study_option(command: Callable[..., None]) -> Callable[..., None]:
     return with_study
 
 
+def models_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option that names some models, ``of`` a study or wave in its help."""
+    return click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_models,
+        help=f"Of {of}; more than once for more. Default: all.",
+    )
+
+
 def cluster_address(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
@@ -194,9 +206,16 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def print_line(text: str, label: str = "", style: str = "") -> None:
-    """Print a text on one line, without markup, after a label in a style."""
+    """Print a text without markup, after a label in a style. A terminal gets lines that are broken
+    between words, a file or a pipe a single line."""
     line = styled("").append(label, style).append(" " if label and text else "").append(text)
-    stdout().print(line, soft_wrap=True)
+    stdout().print(line, soft_wrap=not sys.stdout.isatty())
+
+
+def print_note(text: str) -> None:
+    """Print a note on stderr, as ``print_line`` prints a text."""
+    console = stderr()
+    console.print(styled(f"note: {text}"), soft_wrap=not console.is_terminal, highlight=False)
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
@@ -387,6 +406,23 @@ def print_accounts(accounts: Sequence[Account], over_budget: bool = False) -> No
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
             "again; no request is paid for twice."
         )
+
+
+def print_failing(
+    pins: Iterable[ModelPin | JudgePin], calls: Iterable[tuple[str, Sequence[tuple[str, int]]]]
+) -> None:
+    """Print a line for each model and class of failure of its provider. ``calls`` has the models
+    with their failures."""
+    from study.sweeps import failing_words
+
+    failing = [
+        (model, failure, times)
+        for model, failures in calls
+        for failure, times in failures
+        if failure.startswith("provider:")
+    ]
+    for line in failing_words(pins, failing):
+        print_line(line, "failed:", "yellow")
 
 
 def count_failures(failures: Sequence[tuple[str, int]]) -> str:

@@ -13,12 +13,13 @@ from registry.provenance import utc_now
 from study import sweeps
 from study.cli.output import (
     accounts_json,
-    complete_models,
     count_failures,
     exit_by,
     json_option,
+    models_option,
     parallel_option,
     print_accounts,
+    print_failing,
     print_json,
     print_line,
     print_records,
@@ -35,14 +36,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @study_option
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_models,
-    help="Of study.yaml; more than once for more. Default: all.",
-)
+@models_option("study.yaml")
 @click.option(
     "--difficulty",
     "difficulties",
@@ -119,9 +113,7 @@ def pilot(
         print_json(_outcome_json(made))
     else:
         _print_outcome(made)
-        pins = [pin for pin in study.protocol.models if pin.name in {m.model for m in made.models}]
-        for line in sweeps.failing_words(pins, _failing(made)):
-            print_line(line, "failed:", "yellow")
+        print_failing(study.protocol.models, ((m.model, m.calls.failures) for m in made.models))
     exit_by(made.complete)
 
 
@@ -180,18 +172,21 @@ def _variance_json(row: StratumVariance) -> dict[str, Any]:
 def _print_outcome(made: PilotOutcome) -> None:
     if made.scores:
         rows = [_score_row(row, made.limits[row.stratum]) for row in made.scores]
-        right = ("turns", "score", "at 1", "at 0", "out of turns")
+        right = ("turns", "score", "at 100", "at 0", "out of turns")
         print_records(rows, title="Scores by turn budget, in points", right=right)
-        print_line("* the task's own turns. ±: standard error over instances.")
+        print_line(
+            "* the task's own turns. ±: standard error over instances. At 100, at 0, out of turns: "
+            "shares of the runs."
+        )
     if any(row.found is not None for row in made.variance):
-        title = "How scores vary, with the task's own turns: shares of the variance"
+        title = "How scores vary with the task's own turns: SD in points, shares of the variance"
         rows = [_variance_row(row) for row in made.variance]
         print_records(rows, title=title, right=tuple(rows[0])[1:])
         print_line("ICC: the share that stays with the instance, for all models and for one.")
         for line in _variance_notes(made.variance):
             print_line(line)
     elif made.variance:
-        print_line(made.variance[-1].reason, "How scores vary:", "bold")
+        print_line(made.variance[-1].reason)
     rows = [_model_row(model) for model in made.models]
     print_records(rows, title="What it took", right=("USD", "USD a run"))
     for name, reason in made.skipped:
@@ -207,7 +202,7 @@ def _score_row(row: TurnScore, limit: int) -> dict[str, Any]:
         "turns": f"{row.turns}{'*' if row.turns == limit else ' '}",
         "runs": row.runs,
         "score": f"{100 * row.score:.1f}{error}",
-        "at 1": _percent(row.ceiling),
+        "at 100": _percent(row.ceiling),
         "at 0": _percent(row.floor),
         "out of turns": _percent(row.at_limit),
     }
@@ -223,7 +218,7 @@ def _variance_row(row: StratumVariance) -> dict[str, Any]:
         return {"stratum": stratum, **dict.fromkeys(_PARTS, "–")}
     components = row.found.components
     parts = (components.seed_share, *components.parts)
-    values = (f"{components.sd[0]:.3f}", *map(_percent, parts))
+    values = (f"{100 * components.sd[0]:.1f}", *map(_percent, parts))
     return {"stratum": stratum, **dict(zip(_PARTS, values, strict=True))}
 
 
@@ -231,7 +226,7 @@ _PARTS = ("SD of a run", "ICC", "instance, all models", "instance, one model", "
 
 
 def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
-    """Return what could not be estimated, and what limits the numbers over all strata."""
+    """Return lines on strata without an estimate, and on limits of the numbers over all strata."""
     notes = [f"{row.stratum or 'all'}: {row.reason}" for row in rows if row.found is None]
     whole = rows[-1]
     if whole.found is not None:
@@ -247,20 +242,10 @@ def _model_row(model: PilotModel) -> dict[str, Any]:
         "model": model.model,
         "owed": model.owed,
         "done": model.done,
-        "now": model.calls.fresh,
+        "done now": model.calls.fresh,
         "input tokens": model.input_tokens,
         "output tokens": model.output_tokens,
         "USD": _usd(model.usd, model.free, unknown),
         "USD a run": _usd(model.usd_of_run, model.free, unknown),
         "failures": count_failures(model.calls.failures),
     }
-
-
-def _failing(made: PilotOutcome) -> list[tuple[str, str, int]]:
-    """Return the failures of each model's provider."""
-    return [
-        (model.model, failure, times)
-        for model in made.models
-        for failure, times in model.calls.failures
-        if failure.startswith("provider:")
-    ]

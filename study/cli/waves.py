@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -18,6 +19,7 @@ from study.cli.output import (
     complete_models,
     json_option,
     print_line,
+    print_note,
     print_records,
     print_step,
     progress_watch,
@@ -160,14 +162,13 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
     study = workspace.open_study(study.folder)
     burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
     for name, numbers in burned.items():
-        click.echo(
-            f"note: tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds "
-            "were sent to who may have kept them, or have leaked; --tranche gives it another "
-            "(docs/waves.md)",
-            err=True,
+        print_note(
+            f"tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds were "
+            "sent to a provider that may store them, or have leaked; --tranche gives it another "
+            "(docs/waves.md)"
         )
     for control, follows in protocols.missing_controls(study.protocol, number):
-        click.echo(f"note: without the {control}: {follows} (docs/waves.md)", err=True)
+        print_note(f"without the {control}: {follows} (docs/waves.md)")
     row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
     print_records([row], as_json, title="Wave")
 
@@ -215,12 +216,13 @@ def close(study: Study, number: int, as_json: bool) -> None:
 # --- A sweep that is at work, here or elsewhere ---
 
 
-_number = click.argument("number", type=click.IntRange(0))
+def _operation(command: Callable[..., None]) -> click.Command:
+    """Make a function of a study and the number of a wave a command of ``dosimeter wave``."""
+    number = click.argument("number", type=click.IntRange(0))
+    return wave.command()(study_option(number(command)))
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def attach(study: Study, number: int) -> None:
     """Show the progress of a wave's sweep until it ends, wherever it runs.
 
@@ -231,55 +233,50 @@ def attach(study: Study, number: int) -> None:
       dosimeter wave attach 3
     """
     with sweep_watch(f"wave {number}") as watch:
-        last = sweeps.follow_sweep(study, number, watch)
+        last = sweeps.follow_sweep(study, number, watch, watch.begin)
+    left = last.owed - last.finished
     print_line(
-        f"the sweep of wave {number} has ended: {last.finished} of {last.owed} episodes have "
-        f"results; `dosimeter sweep --wave {number}` runs the rest, if any, and closes the wave"
+        f"the sweep of wave {number} has ended with {last.finished} of {last.owed} results; "
+        f"`dosimeter sweep --wave {number}` {f'runs the other {left} and ' if left else ''}closes "
+        "the wave"
     )
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def pause(study: Study, number: int) -> None:
-    """Have the sweep of a wave begin no more episodes; those at work go on to their end.
+    """Pause the sweep of a wave: no more episodes are begun, and those at work are finished.
 
     \b
     Example:
       dosimeter wave pause 3
     """
-    driver = sweeps.ask_sweep(study, number, "pause")
-    print_line(
-        f"the sweep on {driver.host} pauses within seconds; `dosimeter wave resume {number}`"
-    )
+    then = f"pauses within seconds; continue it with `dosimeter wave resume {number}`"
+    _ask(study, number, "pause", then)
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def resume(study: Study, number: int) -> None:
-    """Have a paused sweep go on.
+    """Continue a paused sweep.
 
     \b
     Example:
       dosimeter wave resume 3
     """
-    driver = sweeps.ask_sweep(study, number, "go")
-    print_line(f"the sweep on {driver.host} goes on within seconds")
+    _ask(study, number, "go", "continues within seconds")
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def stop(study: Study, number: int) -> None:
-    """End the sweep of a wave as Ctrl-C does, wherever it runs. Replies on their way are kept.
+    """End the sweep of a wave, wherever it runs, as Ctrl-C does. Replies on their way are kept.
 
     \b
     Example:
       dosimeter wave stop 3
     """
-    driver = sweeps.ask_sweep(study, number, "stop")
-    print_line(
-        f"the sweep on {driver.host} buys nothing more and ends; `dosimeter sweep --wave {number}` "
-        "goes on"
-    )
+    then = f"buys nothing more and ends; continue with `dosimeter sweep --wave {number}`"
+    _ask(study, number, "stop", then)
+
+
+def _ask(study: Study, number: int, asked: Literal["go", "pause", "stop"], then: str) -> None:
+    """Ask the sweep of a wave for something, and print ``then``, which it will do."""
+    print_line(f"the sweep on {sweeps.ask_sweep(study, number, asked).host} {then}")

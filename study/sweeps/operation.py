@@ -1,5 +1,5 @@
-"""Operation of a sweep that is at work somewhere: its progress by its heartbeat, and what it is
-asked for, both through the study's store."""
+"""Operation of a running sweep, wherever it runs: its heartbeat in the study's store has its
+progress, and the requests of operators are stored beside that."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from harness.sweep import Epochs, Heartbeat, Process, Progress, SweepOrder
-from registry.sealing import decrypt
 from study.errors import StudyError
-from study.workspace import Study, manifest_of
+from study.workspace import Study, manifest_of, run_identity_of
 
 _LOOK_SECONDS = 1.0
 _SILENT_SECONDS = 60.0
@@ -24,9 +23,15 @@ def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) ->
     return driver
 
 
-def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> Progress:
-    """Watch the sweep of a wave until it ends, and return its last count. Raises StudyError if no
-    sweep of it is at work, or it falls silent; RegistryError."""
+def follow_sweep(
+    study: Study,
+    wave: int,
+    watch: Callable[[Progress], None],
+    begin: Callable[[str], None] = lambda step: None,
+) -> Progress:
+    """Watch the sweep of a wave until it ends, and return its last count. ``begin`` gets what it
+    does before its first episode. Raises StudyError if no sweep of it is at work, or its heartbeat
+    stops; RegistryError."""
     epochs, number, driver = _at_work(study, wave)
     seen: Heartbeat | None = None
     since = time.monotonic()
@@ -36,7 +41,9 @@ def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> 
             seen, since = now, time.monotonic()
             if now.failure:
                 raise StudyError(f"the sweep of wave {wave} on {driver.host} failed: {now.failure}")
-            if now.progress is not None:
+            if now.progress is None:
+                begin(f"the sweep on {driver.host} prepares its episodes, or waits for batches")
+            else:
                 watch(now.progress)
                 if now.ended:
                     return now.progress
@@ -45,18 +52,18 @@ def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> 
         elif driver.has_ended or time.monotonic() - since > _SILENT_SECONDS:
             raise StudyError(
                 f"the sweep of wave {wave} on {driver.host} (process {driver.pid}) is silent: it "
-                f"was killed, or its host or store is lost; `dosimeter sweep --wave {wave}` goes "
-                "on with it"
+                "was killed, or its host or store is lost; continue it with `dosimeter sweep "
+                f"--wave {wave}`"
             )
         time.sleep(_LOOK_SECONDS)
 
 
 def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
-    """The epochs of a wave's run, and the last of them with its process, which has not ended."""
+    """Return the epochs of a wave's run, the number of the last one, and its process. Raises
+    StudyError if that has ended."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is not None:
-        place = manifest.run_key
-        identity = decrypt(study.store.get(place), study.identities(), place).decode()
+        identity = run_identity_of(study, manifest)
         readers = (*study.recipients(), manifest.run_recipient)
         epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))
         if number := epochs.latest():
