@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness.episode import Cell, Mode
-from harness.errors import WorkStopped
+from harness.errors import HarnessError, WorkerKilled, WorkStopped
 from harness.model import Message, Reply, Role, Usage
 from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
@@ -234,3 +235,22 @@ def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
     assert journal.load(1) is None
     with pytest.raises(WorkStopped):
         stopped.load(1)
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "text"),
+    [
+        ("kill -9 $$", WorkerKilled, "was killed at its start"),
+        ("exit 3", HarnessError, "exits with 3"),
+    ],
+)
+def test_a_process_that_does_not_start_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, error: type[HarnessError], text: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{end}\n")
+    python.chmod(0o755)
+    context = context_of("http://127.0.0.1:9", tmp_path / "store")
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(error, match=text), open_worker_process(context, NAME):
+        raise AssertionError("it did not start")
