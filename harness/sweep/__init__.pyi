@@ -1,5 +1,5 @@
 from .epochs import Epochs, Heartbeat, Process, Pulse
-from .governor import Consumption, FailedAttempts, ModelProgress, WaitReason
+from .governor import Consumption, FailedAttempts, ModelProgress, StatedLimit, WaitReason
 from .leases import Progress, SweepOrder
 from .run_cell import RunContext, close_cell, instance_of, open_budget
 from .schedule import INSTANCES_CODEC, Schedule, WaveInstance, schedule_cells
@@ -18,6 +18,7 @@ __all__ = [
     "Pulse",
     "RunContext",
     "Schedule",
+    "StatedLimit",
     "StorePause",
     "SweepOrder",
     "WaitReason",
