@@ -1,6 +1,6 @@
 """Rates of work that waits, of real sweeps over HTTP: prints one JSON line.
 
-    python -m benchmarks.waiting [nodes | beside]
+    python -m benchmarks.waiting [nodes | beside | limited]
 
 A server of this process answers each request after a second, so that an episode, of one turn,
 waits nearly all its time.
@@ -9,7 +9,10 @@ waits nearly all its time.
 with one worker each and eight episodes at once in each. The rate is that of the middle half of the
 requests, when all workers are at work. ``beside``: replies a second of a model alone, and beside
 one that answers every request with 429 and ``Retry-After: 20``; one worker with six episodes at
-once, from the model's first request to its last.
+once, from the model's first request to its last. ``limited``: a server that refuses what is over
+four requests a second, and takes five seconds for a reply; two workers with 16 episodes at once
+each. Its refusals, and the replies it was asked for relative to those it allows, from the first
+request to the last: alone, and with that rate in study.yaml.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.sweep.purchases import TokenBucket
 from harness.sweep.worker_process import prepare_ray
 from registry.provenance import utc_now
 from study.workspace import init_study, open_study
@@ -36,6 +41,8 @@ SECONDS = 1.0  # until a reply
 NODES_EPISODES, NODES_PARALLEL, TARGET_NODES = 160, 8, 1.8
 BESIDE_EPISODES, BESIDE_PARALLEL, TARGET_BESIDE = 120, 6, 0.95
 INSTANCES = 40
+LIMITED_EPISODES, LIMITED_PARALLEL, LIMITED_RATE, LIMITED_SECONDS = 1_000, 16, 4.0, 5.0
+TARGET_LIMITED = {"rate": 0.9, "refusals_per_reply": 0.05}
 STUDY = """\
 study: waiting
 tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
@@ -46,7 +53,7 @@ models:
 waves: [[{names}]]
 plan: {{permutations: 999}}
 sandbox: {{kind: local}}
-sweep: {{parallel: {parallel}}}
+sweep: {{parallel: {parallel}{rates}}}
 """
 MODEL = (
     '  {name}: {{provider: openai, model: m, base_url: "{url}", api_key_env: "", context: 100000}}'
@@ -62,7 +69,7 @@ class SlowModel:
 
 
 def main() -> None:
-    modes = {"nodes": compare_nodes, "beside": compare_neighbours}
+    modes = {"nodes": compare_nodes, "beside": compare_neighbours, "limited": compare_limits}
     chosen = sys.argv[1:] or list(modes)
     prepare_ray(None)
     line = {name: modes[name]() for name in chosen}
@@ -118,6 +125,44 @@ def neighbour_rate(throttled: bool) -> float:
         return rate_of(sorted(model.times))
 
 
+def compare_limits() -> dict[str, object]:
+    return {
+        "allowed_per_second": LIMITED_RATE,
+        "seconds_a_reply": LIMITED_SECONDS,
+        "found": limited_rate(""),
+        "stated": limited_rate(f", requests_per_minute: {{m: {60 * LIMITED_RATE}}}"),
+        "target": TARGET_LIMITED,
+    }
+
+
+def limited_rate(rates: str) -> dict[str, float]:
+    """What a server with a limit was asked for by a sweep with these ``rates`` in its study."""
+    replied, refused, bucket = list[float](), list[float](), TokenBucket()
+    bucket.set_rate(LIMITED_RATE, time.monotonic())
+    lock = threading.Lock()
+
+    def answer(asked: Json) -> Answer:
+        now = time.monotonic()
+        with lock:
+            if bucket.seconds_until(1, now) > 0:
+                refused.append(now)
+                return failure(429)
+            bucket.take(1, now)
+            replied.append(now)
+        return replace(completion("None."), seconds=LIMITED_SECONDS)
+
+    with serve(always=answer) as served, tempfile.TemporaryDirectory() as folder:
+        make_study(folder, {"m": served.url}, LIMITED_EPISODES, LIMITED_PARALLEL, rates)
+        sweep = start_sweep(folder, "--workers", "2")
+        _, errors = sweep.communicate()
+        if sweep.returncode or len(replied) != LIMITED_EPISODES:
+            raise SystemExit(errors)
+    return {
+        "rate": round(rate_of(sorted(replied)) / LIMITED_RATE, 3),
+        "refusals_per_reply": round(len(refused) / len(replied), 3),
+    }
+
+
 def rate_of(times: Sequence[float]) -> float:
     return (len(times) - 1) / (times[-1] - times[0])
 
@@ -149,7 +194,9 @@ def cluster(nodes: int) -> Iterator[str]:
         made.shutdown()
 
 
-def make_study(folder: str, urls: dict[str, str], episodes: int, parallel: int) -> None:
+def make_study(
+    folder: str, urls: dict[str, str], episodes: int, parallel: int, rates: str = ""
+) -> None:
     """A study of these models, drawn and registered, with that many episodes of each."""
     text = STUDY.format(
         half=INSTANCES // 2,
@@ -157,6 +204,7 @@ def make_study(folder: str, urls: dict[str, str], episodes: int, parallel: int) 
         models="\n".join(MODEL.format(name=name, url=url) for name, url in urls.items()),
         names=", ".join(urls),
         parallel=parallel,
+        rates=rates,
     )
     init_study(Path(folder), text)
     study = open_study(Path(folder))

@@ -1,6 +1,6 @@
 from .coordinator import SweepOptions
 from .epochs import Epochs, Heartbeat, Process, Pulse
-from .governor import Consumption, FailedAttempts, ModelProgress, WaitReason
+from .governor import Consumption, FailedAttempts, ModelProgress, StatedLimit, WaitReason
 from .leases import Progress, SweepOrder
 from .run_cell import close_cell, instance_of, open_budget
 from .schedule import INSTANCES_CODEC, Schedule, WaveInstance, schedule_cells
@@ -20,6 +20,7 @@ __all__ = [
     "Pulse",
     "RunContext",
     "Schedule",
+    "StatedLimit",
     "StorePause",
     "SweepOptions",
     "SweepOrder",

@@ -7,14 +7,14 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from harness.build_model import provider_key
 from harness.episode import Cell
 from harness.spending import Spend, uses_batches
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
-from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome
+from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit
 from harness.sweep.leases import LeaseBook, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
 from harness.sweep.purchases import CallCounts, CallLimit
@@ -46,6 +46,7 @@ class SweepOptions:
     max_failures: int = 3
     probe_seconds: float = PROBE_SECONDS  # between probes of a provider that is down
     give_up: bool = False  # count failures of providers as failures of cells
+    limits: Mapping[str, StatedLimit] = field(default_factory=dict)  # by model
 
 
 class Coordinator:
@@ -237,4 +238,5 @@ class Coordinator:
             self._options.probe_seconds,
             self._options.give_up,
             lambda cell: keep_killed(cell, store, context, utc_now),
+            self._options.limits,
         )

@@ -116,6 +116,14 @@ class LeaseOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedLimit:
+    """Rates of a model that its provider is known to allow; None if it is not known."""
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FailedAttempts:
     """Failed attempts of one error class, and the number of cells that had them."""
 
@@ -256,14 +264,15 @@ class _WorkerShare:
         self.worked, self.reported = 0.0, now
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ProviderGate:
-    """State of one provider key during a sweep. Without ``probe_seconds`` its breaker stays closed,
-    however often it fails."""
+    """State of one provider key during a sweep, or of a model with a stated limit. Without
+    ``probe_seconds`` its breaker stays closed, however often it fails."""
 
     probe_seconds: float | None = PROBE_SECONDS
     models: list[str] = field(default_factory=list)
     requests: RequestRate = field(default_factory=RequestRate)
+    tokens: float | None = None  # per second, if that is stated
     limit: int | None = None  # of episodes at work; None while the rate has none
     failure: str = ""  # class of the last failure, if no reply came since
     next_probe: float | None = None  # None while the breaker is closed
@@ -316,13 +325,21 @@ class ProviderGate:
         share = self._share(worker, now)
         self.requests.record(worker, counts, share.worked, now)
         share.report(counts.waited, now)
-        if (rate := self.requests.rate) is None:
+        rate = self.requests.rate
+        if rate is None and self.tokens is None:
             return {}
         busy = sum(each.busy for each in self._shares.values())
         self.limit = int(busy / (1 - _WAITING)) + 2
-        longest_wait = max(_LONGEST_WAIT_IN_PLACE, 0.5 * self.limit / rate)
-        each = rate / max(1, len(self._at_work))
-        return {name: CallLimit(each * share.at_work[name], longest_wait) for name in self.models}
+        longest_wait = max(_LONGEST_WAIT_IN_PLACE, 0.5 * self.limit / (rate or math.inf))
+        parts = {name: share.at_work[name] / max(1, len(self._at_work)) for name in self.models}
+        return {
+            name: CallLimit(
+                math.inf if rate is None else rate * part,
+                longest_wait,
+                None if self.tokens is None else self.tokens * part,
+            )
+            for name, part in parts.items()
+        }
 
     def leave(self, worker: str) -> None:
         """Record that a worker has ended."""
@@ -335,6 +352,28 @@ class ProviderGate:
             share = self._shares[worker] = _WorkerShare(counted=now, reported=now)
         share.count(now)
         return share
+
+
+def open_gates(
+    providers: Mapping[str, str],
+    limits: Mapping[str, StatedLimit],
+    probe_seconds: float | None,
+) -> dict[str, ProviderGate]:
+    """Return the gate of each model, given its provider key: one for models of the same key, and
+    one of its own for each model with a stated limit."""
+    shared: dict[str, ProviderGate] = {}
+    gates: dict[str, ProviderGate] = {}
+    for name, key in providers.items():
+        stated = limits.get(name)
+        if stated is None:
+            gate = shared.setdefault(key, ProviderGate(probe_seconds))
+        else:
+            tokens = stated.tokens_per_minute
+            requests = RequestRate((stated.requests_per_minute or math.inf) / 60)
+            gate = ProviderGate(probe_seconds, [], requests, tokens and tokens / 60)
+        gate.models.append(name)
+        gates[name] = gate
+    return gates
 
 
 def asked_pause(outcome: LeaseOutcome) -> float:

@@ -33,8 +33,10 @@ from harness.sweep.governor import (
     ModelProgress,
     ModelTally,
     ProviderGate,
+    StatedLimit,
     WaitReason,
     asked_pause,
+    open_gates,
 )
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.spool import StorePause
@@ -131,6 +133,7 @@ class LeaseBook:
         probe_seconds: float = PROBE_SECONDS,
         give_up: bool = False,
         keep_killed: Callable[[Cell], None] = lambda cell: None,
+        limits: Mapping[str, StatedLimit] | None = None,
     ) -> None:
         """Open the book over the cells without a result, each model's in the order of their
         numbers; ``finished`` has a byte for each cell, 1 if it has one and else 0. A worker loses
@@ -141,7 +144,8 @@ class LeaseBook:
         ``providers`` has the provider key of each model, by default its name. A provider that is
         down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
         failures and refused keys count as failures of the cell. ``keep_killed`` stores that a cell
-        is given up because the processes of its workers were killed.
+        is given up because the processes of its workers were killed. ``limits`` are those that are
+        known, by model.
         """
         self._schedule, self._done = cells, bytearray(finished)
         self._cells: dict[str, Cell] = {}  # that were tried or set aside, and are owed, by episode
@@ -152,14 +156,12 @@ class LeaseBook:
         self._batched, self._give_up = frozenset(batched), give_up
         self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
-        self._gates: dict[str, ProviderGate] = {}  # by provider key
+        keys = {name: (providers or {}).get(name, name) for name in cells.ranges}
+        gates = open_gates(keys, limits or {}, None if give_up else probe_seconds)
+        self._gates = tuple(dict.fromkeys(gates.values()))
         for name, numbers in cells.ranges.items():
             if owed := self._done.count(0, numbers.start, numbers.stop):
-                key = (providers or {}).get(name, name)
-                gate = ProviderGate(None if give_up else probe_seconds)
-                provider = self._gates.setdefault(key, gate)
-                provider.models.append(name)
-                self._models[name] = _ModelCells(provider, numbers.start, numbers.stop, owed)
+                self._models[name] = _ModelCells(gates[name], numbers.start, numbers.stop, owed)
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
         self._heartbeats: dict[str, float] = {}  # worker → time of the last
@@ -250,7 +252,7 @@ class LeaseBook:
         """Record a worker's calls by model since its last report. Return what it may send each
         model that has a limit."""
         limits: dict[str, CallLimit] = {}
-        for gate in self._gates.values():
+        for gate in self._gates:
             limits |= gate.limit_calls(worker, calls, now)
         return limits
 
@@ -273,7 +275,7 @@ class LeaseBook:
         count = self._requeue(held)
         self._lost += 0 if end is WorkerEnd.LEFT else count
         self._heartbeats.pop(worker, None)
-        for gate in self._gates.values():
+        for gate in self._gates:
             gate.leave(worker)
         for episode in held if end is WorkerEnd.KILLED else ():
             cell = self._cells[episode]

@@ -99,8 +99,9 @@ class ModelCalls:
         self._tokens.set_rate(math.inf if tokens is None else tokens, now)
         self.limit, self._held_until = limit, -math.inf
         self.hopeless = ()
-        if limit is not None and limit.rate and math.isfinite(limit.longest_wait):
-            self.hopeless = tuple(self.queue)[1 + int(limit.rate * limit.longest_wait) :]
+        sent = math.inf if limit is None else (limit.rate or math.inf) * limit.longest_wait
+        if math.isfinite(sent):
+            self.hopeless = tuple(self.queue)[1 + int(sent) :]
 
     def join(self, call: Any, now: float) -> None:
         """Add a call to the end of the queue."""

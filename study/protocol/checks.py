@@ -148,6 +148,7 @@ def section_faults(parsed: ProtocolFile) -> Faults:
     yield from _judge_faults(parsed)
     yield from idle_keys(parsed.plan)
     yield from _plan_faults(parsed)
+    yield from _rate_faults(parsed)
     yield from _budget_faults(parsed)
     yield from _setting_faults(parsed)
 
@@ -222,6 +223,17 @@ def _plan_faults(parsed: ProtocolFile) -> Faults:
             elif kind != "spiked" and section.released is None and section.provider != "scripted":
                 message = "a negative control needs `released:`, the documented date, before"
                 yield ("models", name), f"{message} publication"
+
+
+def _rate_faults(parsed: ProtocolFile) -> Faults:
+    """Yield rates of models that there are not, or that send no requests to a provider."""
+    for key in ("requests_per_minute", "tokens_per_minute"):
+        for name in getattr(parsed.sweep, key):
+            model, place = parsed.models.get(name), ("sweep", key, name)
+            if model is None:
+                yield place, f"no model{_nearest(name, parsed.models)}"
+            elif model.provider in (*OWN_PROVIDERS, "agent_server"):
+                yield place, "a rate is of a model behind a provider's API: leave it out"
 
 
 def _budget_faults(parsed: ProtocolFile) -> Faults:

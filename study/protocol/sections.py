@@ -22,6 +22,7 @@ CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
+PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
 Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
 Tranches = tuple[int, ...]
 PANEL: Tranches = (0,)
@@ -199,6 +200,9 @@ class SweepSection(Section):
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1
     parallel: Annotated[int, Field(ge=1, le=1024)] = 6  # episodes at once in a worker
     address: Annotated[str, Field(pattern=CLUSTER)] | None = None
+    # Limits of the providers, by model, that are known.
+    requests_per_minute: dict[str, PerMinute] = Field(default_factory=dict)
+    tokens_per_minute: dict[str, PerMinute] = Field(default_factory=dict)
 
 
 class BudgetSection(Section):

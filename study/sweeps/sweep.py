@@ -19,6 +19,7 @@ from harness.sweep import (
     Progress,
     RunContext,
     Schedule,
+    StatedLimit,
     SweepOptions,
     close_cell,
     prepare_ray,
@@ -40,7 +41,7 @@ from registry.sealing import decrypt
 from registry.stores import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import Task
+from study.protocol import Protocol, Task
 from study.sweeps.batches import buy_single_turns, waiting_words
 from study.sweeps.manifests import begin_wave
 from study.sweeps.spending import (
@@ -217,6 +218,14 @@ def context_of(
     )
 
 
+def _stated_limits(protocol: Protocol) -> dict[str, StatedLimit]:
+    """Return the limits that study.yaml states, by model."""
+    requests, tokens = protocol.sweep.requests_per_minute, protocol.sweep.tokens_per_minute
+    return {
+        name: StatedLimit(requests.get(name), tokens.get(name)) for name in (*requests, *tokens)
+    }
+
+
 def _run_owed(
     study: Study,
     request: SweepRequest,
@@ -230,7 +239,12 @@ def _run_owed(
     from harness.sweep.ray_actors import detach_sweep, run_sweep
 
     workers = request.workers or study.protocol.sweep.workers
-    options = SweepOptions(address=address, workers=workers, give_up=request.close_missing)
+    options = SweepOptions(
+        address=address,
+        workers=workers,
+        give_up=request.close_missing,
+        limits=_stated_limits(study.protocol),
+    )
     if request.detach:
         detach_sweep(context, options)
         return None

@@ -16,7 +16,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import provider_key
 from harness.episode import Cell
-from harness.sweep.governor import RATE_WAIT, LeaseOutcome, WaitReason
+from harness.sweep.governor import RATE_WAIT, LeaseOutcome, StatedLimit, WaitReason
 from harness.sweep.leases import LeaseBook
 from harness.sweep.purchases import CallCounts, CallLimit
 from registry.ledger import ModelPin
@@ -217,6 +217,20 @@ def test_episodes_at_work_wait_for_a_quarter_of_their_time() -> None:
     assert kept.lease("v", 9, 5.0) == (), "ten are allowed"
     heard(kept, 10.0, m=CallCounts(30, 0, waited=2.0))
     assert len(kept.lease("v", 9, 10.0)) == 4, "nearly ten that do not wait, so fourteen"
+
+
+def test_a_stated_rate_holds_from_the_start_and_is_never_exceeded() -> None:
+    owed = ListedCells(cells("m", "other", each=400))
+    limits = {"m": StatedLimit(120.0), "other": StatedLimit(tokens_per_minute=6000.0)}
+    kept = LeaseBook(owed, bytes(800), 60.0, providers=dict.fromkeys(limits, "one"), limits=limits)
+    kept.lease("w", 4, 0)
+    kept.lease("v", 4, 0)
+    given = kept.limit_calls("w", {}, 0.0)
+    assert given == {"m": CallLimit(1.0, 10.0), "other": CallLimit(math.inf, 10.0, 50.0)}
+    assert heard(kept, 0.0, "v") == CallLimit(1.0, 10.0), "each has half"
+    assert rates(kept, TAKEN, TAKEN, begin=5.0) == [1.0, 1.0], "though calls wait"
+    assert rates(kept, REFUSED, begin=15.0) == [round(0.8 * 0.95, 3)], "another one uses it too"
+    assert rates(kept, TAKEN, TAKEN, TAKEN, TAKEN, begin=20.0) == [0.76, 0.8, 0.808, 0.82]
 
 
 def test_a_cell_that_gave_its_place_back_is_the_next() -> None:

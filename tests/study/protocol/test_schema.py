@@ -97,6 +97,7 @@ def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
         ("seeds_per_arm: 8", "seeds_per_arm:"),
         ("seeds_per_arm: 8\n", ""),
         ("study: pilot", "study: Pilot Study"),
+        ("study: pilot", "sweep: {requests_per_minute: {new: 0}}\nstudy: pilot"),
         ("study: pilot", "study: 2026"),
         ("difficulty: easy", "dificulty: easy"),
         ("family: count_circles, ", ""),
