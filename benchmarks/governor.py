@@ -2,16 +2,19 @@
 
     python -m benchmarks.governor
 
-Leases, limits and breakers are real, as are retries and their pauses; a worker, the clock and the
-servers are simulated. No time passes, and nothing is sent. An episode has ten turns. A worker has
-64 slots (``parallel``) unless said, and polls four times a second.
+Leases, rates, buckets and breakers are real, as are retries and their pauses; workers, the clock
+and the servers are simulated. No time passes, and nothing is sent. An episode has ten turns. There
+are 64 slots (``parallel``) unless said, of one worker or shared by eight; a worker polls four times
+a second.
 
 ``outage``: a server answers nothing for an hour, then all. ``leases`` are those in that hour: first
-the cells at work when it began, then a probe a minute. ``limited``: a server refuses what is over
-six requests a second, in a wave of 3,000 episodes; replies take that many seconds on average, half
-of it either way. ``refusals_per_reply_later`` leaves out the first ten minutes, in which the limit
-is found; ``rate`` is relative to what six a second and 64 slots allow. ``beside``: replies of a
-healthy model in ten minutes beside a failing one, relative to those it has alone.
+the cells at work when it began, then ``probes``. ``limited``: a server refuses what is over six
+requests a second, in a wave of 3,000 episodes; replies take that many seconds on average, half of
+it either way. ``refusals_per_reply_later`` leaves out the first ten minutes; ``rate`` is relative
+to what six a second and 64 slots allow; ``given_back`` are cells that would have waited for long.
+``beside``: replies of a healthy model in ten minutes beside one of which requests are refused,
+relative to those it has alone. ``shared``: two models of one provider key that allows six requests
+a second, with replies of 0.5 and 5 s.
 """
 
 from __future__ import annotations
@@ -24,13 +27,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from typing import Any
 
 from generators.seed import Seed
 from harness.errors import Boundary
 from harness.models.providers.retry import RETRIED, pause, try_again
 from harness.sweep.governor import RATE_WAIT, LeaseOutcome
 from harness.sweep.leases import LeaseBook
-from harness.sweep.purchases import ModelCalls
+from harness.sweep.purchases import ModelCalls, TokenBucket
 from harness.sweep.run_cell import _LONGEST_PAUSE, CONGESTION
 from harness.sweep.worker_process import HEARTBEAT_SECONDS, URGENT_SECONDS
 from tests.harness.sweep.test_governor import book
@@ -200,13 +204,19 @@ def main() -> None:
         "benchmark": "governor",
         "simulated": "worker, clock and servers",
         "outage": [outage(kind, slots) for kind in kinds for slots in (6, SLOTS)],
-        "limited": [limited(latency) for latency in LATENCIES],
-        "beside": [beside(kind, wait) for kind, wait in zip(kinds, (0, 0, 20), strict=True)],
+        "limited": [limited(latency, workers) for workers in (1, 8) for latency in LATENCIES],
+        "beside": [
+            beside("connection", lambda now: ("connection", 0.0)),
+            beside("overload", lambda now: ("overload", 0.0)),
+            beside("rate_limit, Retry-After: 20", lambda now: ("rate_limit", 20.0)),
+            beside("more than one request a second", refuse_above(1.0)),
+        ],
+        "shared": shared(),
     }
     print(json.dumps(line))
 
 
-def outage(kind: str, slots: int) -> dict[str, object]:
+def outage(kind: str, slots: int) -> dict[str, Any]:
     """An hour without a reply, which begins with the sweep."""
     server = Server(refuse=lambda now: (kind, 0.0) if now < HOUR else None)
     sweep = Sweep(book("m", each=2 * SLOTS), {"m": server}, slots)
@@ -224,25 +234,33 @@ def outage(kind: str, slots: int) -> dict[str, object]:
     }
 
 
-def limited(latency: float, episodes: int = 3_000, workers: int = 1) -> dict[str, object]:
-    """A bucket of six requests, which fills at six a second."""
-    bucket, filled = RATE, 0.0
+def refuse_above(rate: float) -> Callable[[float], Refusal | None]:
+    """Requests are refused beyond a rate, by a bucket that holds a second of it."""
+    bucket = TokenBucket()
+    bucket.set_rate(rate, -1.0)
 
     def refuse(now: float) -> Refusal | None:
-        nonlocal bucket, filled
-        bucket, filled = min(RATE, bucket + RATE * (now - filled)), now
-        if bucket < 1:
+        if bucket.seconds_until(1, now) > 0:
             return "rate_limit", 0.0
-        bucket -= 1
+        bucket.take(1, now)
         return None
+
+    return refuse
+
+
+def limited(latency: float, workers: int, episodes: int = 3_000) -> dict[str, Any]:
+    """A server that refuses what is above a rate."""
 
     def later(times: list[float]) -> int:
         return sum(now >= FOUND for now in times)
 
-    sweep = Sweep(book("m", each=episodes), {"m": Server(latency, refuse)}, workers=workers)
+    sweep = Sweep(
+        book("m", each=episodes), {"m": Server(latency, refuse_above(RATE))}, workers=workers
+    )
     seconds = sweep.run()
     possible = min(RATE, SLOTS / latency)
     return {
+        "workers": workers,
         "seconds_a_reply": latency,
         "refusals_per_reply": round(len(sweep.refused) / len(sweep.replied), 3),
         "refusals_per_reply_later": round(later(sweep.refused) / later(sweep.replied), 3),
@@ -253,19 +271,31 @@ def limited(latency: float, episodes: int = 3_000, workers: int = 1) -> dict[str
     }
 
 
-def beside(kind: str, wait: float) -> dict[str, object]:
-    """A healthy model beside one of which every request fails."""
-    servers = {"healthy": Server(), "ill": Server(refuse=lambda now: (kind, wait))}
+def beside(refused: str, refuse: Callable[[float], Refusal | None]) -> dict[str, Any]:
+    """A healthy model beside one of which requests fail."""
+    servers = {"healthy": Server(), "ill": Server(refuse=refuse)}
     alone = Sweep(book("healthy", each=8_000), servers)
     both = Sweep(book("ill", "healthy", each=8_000), servers)
     alone.run(600.0)
     both.run(600.0)
     return {
-        "failure": kind,
-        "retry_after": wait,
+        "refused": refused,
         "rate": round(both.replies["healthy"] / alone.replies["healthy"], 3),
-        "requests_to_the_failing": len(both.refused),
+        "refusals": len(both.refused),
         "given_up": both.book.progress().exhausted,
+    }
+
+
+def shared() -> dict[str, Any]:
+    """Two models of one provider key, one of them ten times as slow, in half an hour."""
+    refuse = refuse_above(RATE)
+    servers = {"quick": Server(0.5, refuse), "slow": Server(5.0, refuse)}
+    sweep = Sweep(book(*servers, each=8_000, shared=True), servers)
+    sweep.run(1800.0)
+    return {
+        "replies": dict(sweep.replies),
+        "refusals_per_reply": round(len(sweep.refused) / len(sweep.replied), 3),
+        "rate": round(len(sweep.replied) / 1800 / RATE, 3),
     }
 
 
