@@ -18,7 +18,7 @@ _MOST_READ = 50  # attempts of one model
 _PROVIDER = {
     "connection": ("nothing answers", "is the server running, and is `base_url` right?"),
     "quota": ("the account's quota is used up", "raise it at the provider; a sweep waits for it"),
-    "rate_limit": ("too many requests", "nothing, or lower `sweep: {parallel: …}`"),
+    "rate_limit": ("too many requests", "nothing, or state `sweep: {requests_per_minute: …}`"),
     "overload": ("the server is overloaded or fails (5xx)", "nothing: a sweep waits for it"),
     "timeout": ("no reply in time", "raise `seconds`, or lower the load"),
     "bad_request": ("the server refuses the request", "are `model` and its settings right?"),

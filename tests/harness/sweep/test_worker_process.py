@@ -19,6 +19,7 @@ import pytest
 from harness.episode import Cell, Mode
 from harness.errors import HarnessError, WorkerKilled
 from harness.storage import result_key
+from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import ConnectionLost, Renewal, open_worker_process
@@ -211,6 +212,33 @@ def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path)
             kind, error = link.recv()
     assert kind == "raised"
     assert "other code than the driver" in str(error)
+
+
+def test_requests_wait_for_the_limits_that_heartbeats_bring(tmp_path: Path) -> None:
+    limits, heard, counts, over = {paid_cells.NAME: CallLimit(0.0)}, 0, CallCounts(), False
+    with serve(always=lambda request: completion(ANSWER)) as served:
+        cells = cells_of(served.url, 1)
+        with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
+            while True:
+                kind, *told = link.recv()
+                if kind == "lease":
+                    link.send((cells, False) if heard == 1 else ((), over))
+                    cells = ()
+                elif kind == "report":
+                    assert all(outcome.finished for outcome in told[0])
+                    over = True
+                    link.send(None)
+                elif kind == "hear":
+                    heard, counts = heard + 1, counts + told[2].get(paid_cells.NAME, CallCounts())
+                    if heard == 3:
+                        assert served.requests == []
+                        limits = {}
+                    link.send((Renewal.RENEWED, limits))
+                else:
+                    assert (kind, *told) == ("finished", 1)
+                    break
+        assert len(served.requests) == 1
+    assert counts.waited > 0
 
 
 def test_the_process_understands_what_its_heartbeat_is_answered(tmp_path: Path) -> None:
