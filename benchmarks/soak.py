@@ -2,9 +2,10 @@
 
     python -m benchmarks.soak [EPISODES] [SECONDS] [SEED]
 
-EPISODES (20,000) scripted episodes in the local sandbox. Every SECONDS (3) one process of the sweep
-gets SIGKILL: a worker process, a Ray worker, the coordinator, or the command, each as often. A
-command that ends before the wave is closed is run again, the same each time. ``bad_rows`` counts
+EPISODES (20,000) single turns of a scripted model that no study.yaml can name, by two workers, in a
+command that does what ``dosimeter sweep`` does. Every SECONDS (3) one process of the sweep gets
+SIGKILL: a worker process, a Ray worker, the coordinator, or the command, each as often. A command
+that ends before the wave is closed is run again, the same each time. ``bad_rows`` counts
 rows that differ from those of an undisturbed run in more than time and attempts; ``more_attempts``
 counts episodes with more than one stored attempt; ``left`` counts processes and temporary files
 that are there after all. All three must be 0. Not part of ``make bench``: 20,000 take long.
@@ -24,14 +25,16 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.throughput import PIN
 from harness.episodes import EpisodeResult
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.provenance import utc_now
+from study import pipeline
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, context_of
 from study.workspace import Study, cells_of, init_study, open_study, pinned_image, take_snapshot
@@ -39,20 +42,22 @@ from study.workspace.setup import draw_seeds, register_plan
 
 EPISODES, SECONDS, INSTANCES = 20_000, 3.0, 200
 MARK = "DOSIMETER_SOAK"  # in the environment of the sweep's processes
-KINDS = ("harness.sweep.worker_process", "ray::Worker", "ray::Coordinator", "study.cli.main")
+SWEEP = "--sweep"
+KINDS = ("harness.sweep.worker_process", "ray::Worker", "ray::Coordinator", SWEEP)
 LONGEST = 120.0  # seconds that a process may take to end after all
 STUDY = """\
 study: soak
 tasks:
-  - {family: compute_average, difficulty: easy}
+  - {family: compute_average, difficulty: easy, mode: single_turn}
 seeds_per_arm: HALF
 replicates: REPLICATES
 models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+  trivial: {provider: scripted, agent: honest, error_rate: 0}
 waves:
-  - [honest]
+  - [trivial]
 plan: {permutations: 999}
 sandbox: {kind: local}
+sweep: {workers: 2}
 """
 
 
@@ -78,10 +83,12 @@ class Soak:
             self.endings[command.returncode] += 1
             outcome: dict[str, Any] = json.loads(out) if out.strip() else {}
             self.lost += outcome.get("lost", 0)
-            if outcome.get("closed"):
+            if outcome.get("finished"):
                 return outcome
             if command.returncode not in (1, -signal.SIGKILL):
                 raise SystemExit(f"the sweep ended with {command.returncode}: {err}")
+            if command.returncode == 1:
+                print("; ".join(err.splitlines()[-1:]), file=sys.stderr, flush=True)
 
     def left(self) -> int:
         """Count processes and temporary files of the sweep, once they had time to go."""
@@ -92,9 +99,8 @@ class Soak:
         return sum(map(len, processes.values())) + len(files)
 
     def _begin(self) -> subprocess.Popen[str]:
-        words = ["sweep", "--wave", "0", "--allow-dirty", "--json", "--study"]
         return subprocess.Popen(
-            [sys.executable, "-m", "study.cli.main", *words, str(self.study.folder)],
+            [sys.executable, "-m", "benchmarks.soak", SWEEP, str(self.study.folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -133,13 +139,16 @@ class Soak:
 
 
 def main() -> None:
+    if sys.argv[1:2] == [SWEEP]:
+        sweep(Path(sys.argv[2]))
+        return
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EPISODES
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(2**32)
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         study = make_study(Path(folder, "study"), count)
         shutil.copytree(study.folder, Path(folder, "quiet"))
-        expected = run_quietly(open_study(Path(folder, "quiet")))
+        expected = run_quietly(open_trivial(Path(folder, "quiet")))
         temporary = Path(folder, "tmp")
         temporary.mkdir()
         soak = Soak(study, temporary, random.Random(seed), seconds)
@@ -148,12 +157,12 @@ def main() -> None:
         spent = time.monotonic() - began
         wave = take_snapshot(study).waves[0]
         rows = table(wave.results)
-        bad = sum(rows.get(episode) != row for episode, row in expected.items())
+        bad = sum(rows.get(cell) != row for cell, row in expected.items())
         line = {
             "benchmark": "soak",
             "seed": seed,
             "episodes": len(expected),
-            "finished": outcome["closed"]["finished"],
+            "finished": outcome["finished"],
             "seconds": round(spent, 1),
             "kills": dict(soak.kills),
             "exit_codes": {str(code): times for code, times in soak.endings.items()},
@@ -166,6 +175,24 @@ def main() -> None:
     print(json.dumps(line), flush=True)
 
 
+def sweep(folder: Path) -> None:
+    """Sweep the wave and print how it ended. Exits with 1 if episodes are owed."""
+    outcome = pipeline.sweep(
+        open_trivial(folder), SweepRequest(0, allow_dirty=True), lambda progress: None
+    )
+    closed, progress = outcome.closed, outcome.progress
+    lost = 0 if progress is None else progress.lost
+    print(json.dumps({"finished": closed and closed.finished, "lost": lost}))
+    if closed is None:
+        raise SystemExit(1)
+
+
+def open_trivial(folder: Path) -> Study:
+    """The study, with the model that answers at once in place of its own."""
+    study = open_study(folder)
+    return replace(study, protocol=replace(study.protocol, models=(PIN,)))
+
+
 def make_study(folder: Path, count: int) -> Study:
     """A study with a wave of that many episodes, drawn and registered without its power checked."""
     replicates = str(-(-count // INSTANCES))
@@ -176,7 +203,7 @@ def make_study(folder: Path, count: int) -> Study:
     return study
 
 
-def run_quietly(study: Study) -> dict[str, dict[str, Any]]:
+def run_quietly(study: Study) -> dict[tuple[str, int], EpisodeResult]:
     """The right table: each episode once in this process."""
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
@@ -188,16 +215,20 @@ def run_quietly(study: Study) -> dict[str, dict[str, Any]]:
     return table(take_snapshot(study).waves[0].results)
 
 
-def table(results: Any) -> dict[str, dict[str, Any]]:
-    """The rows by episode, without what may differ between two runs."""
+def table(results: Any) -> dict[tuple[str, int], EpisodeResult]:
+    """The rows by instance and replicate, without what may differ between two runs."""
     found: dict[str, EpisodeResult] = dict(results)
     return {
-        episode: {name: value for name, value in asdict(row).items() if name not in _FREE}
-        for episode, row in found.items()
+        (row.instance, row.replicate): replace(
+            row,
+            episode="",  # is keyed by the run
+            grade=replace(row.grade, episode=""),
+            seconds=0.0,
+            attempt=1,
+            attempts=1,
+        )
+        for row in found.values()
     }
-
-
-_FREE = ("seconds", "attempts", "attempt")
 
 
 if __name__ == "__main__":

@@ -101,11 +101,12 @@ def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Repo
         if any(
             closed_wave(study.ledger, wave) is None for wave in range(len(study.protocol.waves))
         ):
-            prepare_ray(None)
+            address = study.protocol.sweep.address
+            prepare_ray(address)
             from harness.sweep.ray_cluster import ray_session
 
-            display.line("starting Ray on this machine")
-            session.enter_context(ray_session(None))
+            display.line(f"connecting to Ray at {address}" if address else "starting Ray here")
+            session.enter_context(ray_session(address))
         _sweep(study, 0, display)
         judge_wave(study, 0, display)
         _calibrate(study)

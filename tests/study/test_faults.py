@@ -5,27 +5,28 @@ something died, and nothing left behind."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.episode import StopReason
+from harness.sandboxes.image import ensure_image
 from harness.sweep.worker_process import prepare_ray
 from registry.sealing import decrypt
-from study import pipeline
 from study.workspace import manifest_of
-from study.workspace.setup import init_study
 from study.workspace.study import Study
-from tests.harness.openai_server import Served, serve
-from tests.hosts import BETWEEN, RAY_PORT, Network, network, why_not
-from tests.study.conftest import promise_unchecked
-from tests.study.test_operation import CELLS, STUDY, Gate, operated, until
+from tests.harness.openai_server import Answer, Json, Served, completion
+from tests.hosts import Host, network, why_not
+from tests.study.test_operation import CELLS, STUDY, operated, until, worker_processes
 from tests.study.test_sweeps import episodes_of, finish
 
 pytestmark = pytest.mark.ray
@@ -33,12 +34,12 @@ pytestmark = pytest.mark.ray
 PARALLEL = 4  # of these studies, in each worker
 TESTED = "DOSIMETER_TESTED"  # in the environment of each process of a test
 KINDS = (b"study.cli.main", b"harness.sweep.worker_process", b"ray::Worker", b"ray::Coordinator")
+MAIN = (sys.executable, "-m", "study.cli.main")
 OPTIONS = ("--allow-dirty", "--allow-unknown-price", "--json")
 
 
 def command(study: Study, *options: str) -> list[str]:
-    sweep = [sys.executable, "-m", "study.cli.main", "sweep", "--wave", "0"]
-    return [*sweep, *OPTIONS, "--study", str(study.folder), *options]
+    return [*MAIN, "sweep", "--wave", "0", *OPTIONS, "--study", str(study.folder), *options]
 
 
 def begin(study: Study, *options: str, **variables: str) -> subprocess.Popen[str]:
@@ -115,6 +116,7 @@ def private_bytes(study: Study) -> list[bytes]:
 
 
 REPLY = "None."
+IN_TURNS = STUDY.replace(", mode: single_turn", "").replace("kind: local", "kind: docker")
 
 
 @contextmanager
@@ -174,56 +176,162 @@ def test_a_killed_gcs_ends_the_sweep_in_one_line_and_another_cluster_goes_on(
     check_clean(study)
 
 
-# --- Hosts with networks of their own ---
+# --- Memory ---
+
+
+LARGE = 1 << 24  # characters of a reply
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """A control group of the kernel's, which ends a process in it that takes more memory."""
+
+    group: Path
+    events: str  # the file that counts how many it ended
+
+    def take(self, pid: int) -> None:
+        """Put a process under the limit; what it has already does not count."""
+        (self.group / "cgroup.procs").write_text(str(pid))
+
+    @property
+    def ended(self) -> int:
+        words = (self.group / self.events).read_text().split()
+        return int(words[words.index("oom_kill") + 1])
 
 
 @contextmanager
-def on_hosts(folder: Path, *names: str) -> Iterator[tuple[Network, Study, Gate, Served]]:
-    """Hosts, a study, and the server of its model between them, whose replies wait."""
-    gate = Gate()
-    with ExitStack() as stack:
-        made = hosts(stack, folder, *names)
-        stack.callback(gate.open.set)
-        with made.inside():
-            served = stack.enter_context(serve(always=gate.answer, host=BETWEEN))
-        init_study(folder / "study", STUDY.format(served.url))
-        study = pipeline.open_study(folder / "study")
-        promise_unchecked(study)
-        yield made, study, gate, served
-
-
-def hosts(stack: ExitStack, folder: Path, *names: str) -> Network:
-    """Hosts of the test in this folder, whose study is in its ``study``."""
-    if reason := why_not():
-        pytest.skip(f"no hosts of their own here: {reason}")
-    made = stack.enter_context(network(folder / "hosts", *names))
-    for host in made.hosts.values():
-        host.environment[TESTED] = str(folder / "study")
-    return made
-
-
-def join(made: Network, **sandboxes: int) -> tuple[str, ...]:
-    """Join the hosts into a cluster and return the options of a sweep on it. ``sandboxes`` has the
-    number of workers that each host but the head may run."""
-    head = made.hosts["head"]
-    head.join(None, cpus=0, resources='{"head":1}')
-    with ThreadPoolExecutor() as pool:
-        for name, count in sandboxes.items():
-            pool.submit(made.hosts[name].join, head, resources=f'{{"sandbox":{count}}}')
-    return "--address", f"{head.address}:{RAY_PORT}", "--workers", "2"
-
-
-def folders_of(made: Network) -> list[Path]:
-    return [host.folder for host in made.hosts.values()]
+def memory_limit(size: int) -> Iterator[MemoryLimit]:
+    """A limit of so many bytes, by version 1 of control groups or 2."""
+    first, second = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    name = f"dosimeter-{os.getpid()}"
+    if (first / "memory.limit_in_bytes").exists():
+        made = MemoryLimit(first / name, "memory.oom_control")
+        limits = {"memory.limit_in_bytes": size}
+    else:
+        made = MemoryLimit(second / name, "memory.events")
+        limits = {"memory.max": size, "memory.swap.max": 0}
+    try:
+        made.group.mkdir()
+        for file, value in limits.items():
+            (made.group / file).write_text(str(value))
+    except OSError as error:
+        pytest.skip(f"no control group for memory can be made here: {error}")
+    try:
+        yield made
+    finally:
+        made.group.rmdir()
 
 
 @pytest.mark.slow
-def test_a_lost_host_costs_what_was_on_its_way_there(tmp_path: Path) -> None:
-    with on_hosts(tmp_path, "head", "w1", "w2") as (made, study, gate, served):
-        options = join(made, w1=1, w2=1)
-        sweep = made.hosts["head"].start(*command(study, *options))
-        until(lambda: len(served.requests) == 2 * PARALLEL)
-        made.hosts["w2"].lose()
+def test_a_process_that_the_kernel_ends_for_its_memory_is_a_failure_of_its_episodes(
+    tmp_path: Path,
+) -> None:
+    with memory_limit(LARGE // 2) as limit, operated(tmp_path / "study") as (study, gate, served):
+        gate.reply = lambda _: completion(
+            "x" * LARGE if len(served.requests) <= PARALLEL else REPLY
+        )
+        sweep = begin(study)
+        until(lambda: len(served.requests) == PARALLEL)
+        (pid,) = worker_processes(str(study.folder))
+        limit.take(pid)
         gate.open.set()
-        check_swept(study, finish(sweep), served, lost=PARALLEL)
-        check_clean(study, *folders_of(made))
+        outcome = finish(sweep)
+        assert limit.ended == 1
+    assert outcome["failures"] == {"worker:killed": PARALLEL}
+    check_swept(study, outcome, served, lost=PARALLEL)
+    check_clean(study)
+
+
+# --- The Docker engine ---
+
+
+class Engine:
+    """A Docker engine of the test's own on a host of its own, with the sandbox image of this
+    machine's."""
+
+    def __init__(self, host: Host, folder: Path) -> None:
+        self.address = f"unix://{folder}/docker.sock"  # such a path must be short
+        self._host, self._folder = host, folder
+        roots = [f"--{name}={folder}/{name}" for name in ("data-root", "exec-root")]
+        alone = ["--bridge=none", "--iptables=false", f"--pidfile={folder}/pid"]
+        self._command = ["dockerd", "--host", self.address, *roots, *alone]
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self._process = self._host.start(
+            "sh", "-c", 'exec "$@" 2>> "$0"', f"{self._folder}/log", *self._command
+        )
+        until(self._answers)
+
+    def kill(self) -> None:
+        """Kill the daemon, as the kernel does for its memory; its containers live on."""
+        assert self._process is not None
+        children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
+        os.kill(int(Path(children).read_text()), signal.SIGKILL)
+        self._process.communicate()
+
+    def load(self, tag: str) -> None:
+        """Take the image from the machine's engine."""
+        with subprocess.Popen(["docker", "save", tag], stdout=subprocess.PIPE) as saved:
+            subprocess.run(
+                ["docker", "-H", self.address, "load"],
+                stdin=saved.stdout,
+                capture_output=True,
+                check=True,
+            )
+
+    def containers(self) -> list[str]:
+        listed = ["docker", "-H", self.address, "ps", "-aq", "--filter", "label=dosimeter=1"]
+        return subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
+        asked = ["docker", "-H", self.address, "info"]
+        return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    if reason := why_not() or ("" if shutil.which("dockerd") else "no dockerd here"):
+        pytest.skip(f"no engine of its own here: {reason}")
+    tag = ensure_image().tag
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="engine-")))
+        made = Engine(stack.enter_context(network(folder, "host")).hosts["host"], folder)
+        made.start()
+        made.load(tag)
+        monkeypatch.setenv("DOCKER_HOST", made.address)
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_a_killed_engine_costs_attempts_and_no_reply(tmp_path: Path, engine: Engine) -> None:
+    with operated(tmp_path / "study", IN_TURNS) as (study, gate, served):
+        gate.reply = take_turns
+        sweep = begin(study)
+        until(lambda: len(served.requests) == PARALLEL)
+        engine.kill()
+        gate.open.set()
+        engine.start()
+        outcome = finish(sweep)
+    assert outcome["closed"]["finished"] == CELLS
+    assert outcome["failures"], "sandboxes were lost"
+    assert all(name.startswith("sandbox:") for name in outcome["failures"])
+    assert len(served.requests) == TURNS * CELLS, "the next attempt has the replies of the first"
+    finished = [each for each in episodes_of(study) if each.stop is not StopReason.FAILED]
+    assert len(finished) == len({episode.id for episode in finished}) == CELLS
+    check_clean(study)
+    until(lambda: not engine.containers())
+
+
+TURNS = 4  # of an agent that uses a tool once, and is asked thrice to go on
+
+
+def take_turns(request: Json) -> Answer:
+    """The reply of such an agent."""
+    used = request["messages"][-1]["role"] == "tool"
+    return (
+        completion(REPLY) if used else completion(None, [("call-1", "read_file", {"path": "no"})])
+    )

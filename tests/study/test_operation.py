@@ -56,18 +56,20 @@ class Gate:
 
     def __init__(self) -> None:
         self.open = threading.Event()
+        self.reply: Callable[[Json], Answer] = lambda request: completion("None.")
 
     def answer(self, request: Json) -> Answer:
+        reply = self.reply(request)
         assert self.open.wait(120)
-        return completion("None.")
+        return reply
 
 
 @contextmanager
-def operated(folder: Path) -> Iterator[tuple[Study, Gate, Served]]:
+def operated(folder: Path, text: str = STUDY) -> Iterator[tuple[Study, Gate, Served]]:
     """A study, and the server of its model, whose replies wait."""
     gate = Gate()
     with serve(always=gate.answer) as served:
-        init_study(folder, STUDY.format(served.url))
+        init_study(folder, text.format(served.url))
         study = pipeline.open_study(folder)
         promise_unchecked(study)
         try:

@@ -1,0 +1,240 @@
+"""Faults of hosts and of the networks between them in the middle of a sweep: hosts that are lost,
+cut off, or have another time, and the demo on several of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from harness.storage import RESULTS
+from registry.verify import verify_study
+from study import pipeline
+from study.workspace.setup import init_study
+from study.workspace.study import Study
+from tests.conftest import ROOT
+from tests.harness.openai_server import Served, serve
+from tests.hosts import BETWEEN, RAY_PORT, Network, network, why_not
+from tests.study.conftest import promise_unchecked
+from tests.study.test_faults import (
+    IN_TURNS,
+    MAIN,
+    PARALLEL,
+    TESTED,
+    check_clean,
+    check_swept,
+    command,
+    refused,
+)
+from tests.study.test_operation import STUDY, Gate, as_on_another_host, until
+from tests.study.test_sweeps import episodes_of, finish
+
+pytestmark = pytest.mark.ray
+
+
+@contextmanager
+def on_hosts(
+    folder: Path, *names: str, text: str = STUDY
+) -> Iterator[tuple[Network, Study, Gate, Served]]:
+    """Hosts, a study, and the server of its model between them, whose replies wait."""
+    gate = Gate()
+    with ExitStack() as stack:
+        made = hosts(stack, folder, *names)
+        stack.callback(gate.open.set)
+        with made.inside():
+            served = stack.enter_context(serve(always=gate.answer, host=BETWEEN))
+        init_study(folder / "study", text.format(served.url))
+        study = pipeline.open_study(folder / "study")
+        promise_unchecked(study)
+        yield made, study, gate, served
+
+
+def hosts(stack: ExitStack, folder: Path, *names: str) -> Network:
+    """Hosts of the test in this folder, whose study is in its ``study``."""
+    if reason := why_not():
+        pytest.skip(f"no hosts of their own here: {reason}")
+    made = stack.enter_context(network(folder / "hosts", *names))
+    for host in made.hosts.values():
+        host.environment[TESTED] = str(folder / "study")
+    return made
+
+
+def join(made: Network, **sandboxes: int) -> tuple[str, ...]:
+    """Join the hosts into a cluster and return the options of a sweep on it. ``sandboxes`` has the
+    number of workers that each host but the head may run."""
+    head = made.hosts["head"]
+    head.join(None, cpus=0, resources='{"head":1}')
+    with ThreadPoolExecutor() as pool:
+        for name, count in sandboxes.items():
+            pool.submit(made.hosts[name].join, head, resources=f'{{"sandbox":{count}}}')
+    return "--address", f"{head.address}:{RAY_PORT}", "--workers", "2"
+
+
+def folders_of(made: Network) -> list[Path]:
+    return [host.folder for host in made.hosts.values()]
+
+
+@pytest.mark.slow
+def test_a_lost_host_costs_what_was_on_its_way_there(tmp_path: Path) -> None:
+    with on_hosts(tmp_path, "head", "w1", "w2") as (made, study, gate, served):
+        options = join(made, w1=1, w2=1)
+        sweep = made.hosts["head"].start(*command(study, *options))
+        until(lambda: len(served.requests) == 2 * PARALLEL)
+        made.hosts["w2"].lose()
+        gate.open.set()
+        check_swept(study, finish(sweep), served, lost=PARALLEL)
+        check_clean(study, *folders_of(made))
+
+
+TURNS = 3  # of an agent that uses no tool, and is asked twice to go on
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_a_host_that_is_cut_off_buys_no_turn_that_another_buys(tmp_path: Path) -> None:
+    """It reaches the model and the store still, but not the head."""
+    text = IN_TURNS.replace("arm: 8", "arm: 4")
+    with on_hosts(tmp_path, "head", "w1", "w2", text=text) as (made, study, gate, served):
+        options = join(made, w1=2, w2=1)
+        sweep = made.hosts["head"].start(*command(study, *options))
+        until(lambda: len(served.requests) == 2 * PARALLEL or sweep.poll() is not None)
+        made.cut("w2", from_host="head")
+        until(lambda: len(served.requests) == 3 * PARALLEL or sweep.poll() is not None)
+        gate.open.set()  # for the host that is cut off as well
+        outcome = finish(sweep)
+        made.heal("w2", from_host="head")
+        assert outcome["closed"]["finished"] == 2 * PARALLEL
+        assert outcome["lost"] == PARALLEL
+        assert len(served.requests) == 2 * PARALLEL * TURNS + PARALLEL
+        assert len(episodes_of(study)) == 2 * PARALLEL
+        check_clean(study, *folders_of(made))
+
+
+SKEWED = """\
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <time.h>
+#define SKEW (-3600)
+int clock_gettime(clockid_t which, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int failed = real(which, now);
+    if (!failed && (which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE)) now->tv_sec += SKEW;
+    return failed;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec read;
+    clock_gettime(CLOCK_REALTIME, &read);
+    now->tv_sec = read.tv_sec;
+    now->tv_usec = read.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *now) {
+    struct timespec read;
+    clock_gettime(CLOCK_REALTIME, &read);
+    if (now) *now = read.tv_sec;
+    return read.tv_sec;
+}
+"""
+
+
+def skewed_clock(folder: Path) -> dict[str, str]:
+    """The environment in which clocks are an hour behind."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler, with which to set back a clock")
+    source, library = folder / "skewed.c", folder / "skewed.so"
+    source.write_text(SKEWED)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library)}
+
+
+@pytest.mark.slow
+def test_a_driver_on_another_host_waits_and_takes_over_though_its_clock_is_an_hour_behind(
+    tmp_path: Path,
+) -> None:
+    with on_hosts(tmp_path, "here", "there") as (made, study, gate, served):
+        here, there = made.hosts["here"], made.hosts["there"]
+        there.environment |= skewed_clock(tmp_path)
+        other = as_on_another_host(study, tmp_path / "other")
+        first = here.start(*command(study))
+        until(lambda: len(served.requests) == PARALLEL)
+        second = there.start(*command(other))
+        assert "another sweep of this run is at work" in refused(second, 2)
+        here.lose()
+        first.communicate()
+        again = there.start(*command(other))
+        gate.open.set()
+        check_swept(study, finish(again), served, lost=PARALLEL)
+        begun, closed = (
+            datetime.fromisoformat(study.ledger.find(kind)[0].time)
+            for kind in ("run-manifest", "wave-closed")
+        )
+        assert closed < begun, "the clock was behind"
+        verified = verify_study(study.store, study.identities())
+        assert verified.holds, verified.problems
+        check_clean(study, *folders_of(made))
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.s3
+@pytest.mark.timeout(1200)
+def test_the_demo_runs_on_two_hosts_with_a_store_between_them(
+    tmp_path: Path, s3_credentials: None
+) -> None:
+    """As on one machine, but for the addresses of cluster and store in its study.yaml. The hosts
+    share this machine's engine."""
+    with ExitStack() as stack:
+        made = hosts(stack, tmp_path, "head", "w1", "w2")
+        folder, weed = tmp_path / "study", tmp_path / "weed"
+        weed.mkdir()
+        _, address, *_ = join(made, w1=1, w2=1)
+        with made.inside():
+            store = stack.enter_context(store_between(weed))
+            init_study(folder, demo_on(address, store))
+        demo = made.hosts["head"].start(*MAIN, "demo", "--study", str(folder), "--json")
+        out, err = demo.communicate(timeout=1000)
+        assert demo.returncode == 0, err
+        verdicts = {row["model"]: row["verdict"] for row in json.loads(out)["models"]}
+        assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
+        assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
+        with made.inside():
+            study = pipeline.open_study(folder)
+            verified = verify_study(study.store, study.identities())
+            assert verified.holds, verified.problems
+            assert len(list(study.store.list(RESULTS))) == 3 * 4 * 2 * 2 * 12
+            check_clean(study, *folders_of(made))
+    for name in ("w1", "w2"):
+        assert any((made.hosts[name].folder / "ray").rglob("worker-*")), "it had no work"
+
+
+@contextmanager
+def store_between(folder: Path) -> Iterator[str]:
+    """The address of a study's store in SeaweedFS between the hosts; to be opened there."""
+    script = [sys.executable, "benchmarks/seaweedfs.py", str(folder), BETWEEN]
+    with subprocess.Popen(
+        script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        ready = json.loads(server.stdout.readline())
+        yield f"s3://{ready['bucket']}/demo?endpoint={ready['endpoint']}&region=us-east-1"
+        server.stdin.close()
+
+
+def demo_on(address: str, store: str) -> str:
+    """The demo's study.yaml for a cluster and a store."""
+    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    there = f"sweep: {{parallel: 6, workers: 2, address: '{address}'}}\nstore: '{store}'"
+    assert "sweep: {parallel: 6}" in text
+    return text.replace("sweep: {parallel: 6}", there)
