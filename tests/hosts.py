@@ -24,8 +24,8 @@ _HEALTH = (
     '"health_check_timeout_ms":1000,"health_check_failure_threshold":3}'
 )
 _CLONE_NEWNET = 0x40000000
-# Kept by a pipe: a test that is killed leaves no host. The shell stays, since the first process of a
-# host must reap the orphans there.
+# Kept by a pipe: a test that is killed leaves no host. The shell stays, since the first process of
+# a host must reap the orphans there.
 _HOST = """\
 set -eu
 mount --make-rprivate /

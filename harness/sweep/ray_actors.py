@@ -62,20 +62,18 @@ class Worker:
     def work(self, coordinator: Any, context: RunContext) -> int:
         """Serve the worker process until the run is over; return how many cells it finished. The
         context is without the run's key."""
-        with open_worker_process(context, self._name) as link:
-            while True:
-                try:
+        try:
+            with open_worker_process(context, self._name) as link:
+                while True:
                     kind, *arguments = link.recv()
-                except ConnectionLost:
-                    raise WorkerKilled(
-                        f"the worker process on {socket.gethostname()} died"
-                    ) from None
-                if kind == "finished":
-                    return int(arguments[0])
-                if kind == "raised":
-                    raise arguments[0]
-                method = getattr(coordinator, kind)  # lease, report or hear
-                link.send(ray.get(method.remote(self._name, *arguments)))
+                    if kind == "finished":
+                        return int(arguments[0])
+                    if kind == "raised":
+                        raise arguments[0]
+                    method = getattr(coordinator, kind)  # lease, report or hear
+                    link.send(ray.get(method.remote(self._name, *arguments)))
+        except ConnectionLost:
+            raise WorkerKilled(f"the worker process on {socket.gethostname()} died") from None
 
 
 def run_sweep(

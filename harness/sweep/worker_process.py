@@ -23,7 +23,7 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 
 from harness.episode import Cell
-from harness.errors import WorkStopped
+from harness.errors import HarnessError, WorkerKilled, WorkStopped
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.purchases import CallCounts, CallLimit
@@ -180,16 +180,24 @@ def _outcome(done: Future[LeaseOutcome]) -> LeaseOutcome | None:
 def open_worker_process(context: RunContext, name: str) -> Iterator[Connection]:
     """Start the worker process of this name for a run and yield the connection to it. The process
     sends requests as name and arguments, last ``finished`` or ``raised``, and receives the answers.
-    It exits when the connection is closed."""
+    It exits when the connection is closed. Raises WorkerKilled if it is killed as it starts,
+    HarnessError if it does not start, ConnectionLost."""
     near, far = socket.socketpair()
     with far:
-        subprocess.run(
+        started = subprocess.run(
             [sys.executable, "-P", "-m", "harness.sweep.worker_process", str(far.fileno())],
             stdin=subprocess.DEVNULL,
             pass_fds=(far.fileno(),),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
-            check=True,
+            check=False,
+        )
+    if started.returncode < 0:
+        raise WorkerKilled(f"the worker process on {socket.gethostname()} was killed at its start")
+    if started.returncode:
+        raise HarnessError(
+            f"{socket.gethostname()}: a worker process does not start: it exits with "
+            f"{started.returncode}; see the logs of Ray there"
         )
     link = Connection(near.detach())
     with link:

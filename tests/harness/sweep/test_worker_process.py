@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness.episode import Cell, Mode
+from harness.errors import HarnessError, WorkerKilled
 from harness.storage import result_key
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
@@ -219,3 +221,22 @@ def test_the_process_understands_what_its_heartbeat_is_answered(tmp_path: Path) 
         assert link.recv()[0] == "hear"
         link.send((Renewal.STOP, None))
         assert link.recv() == ("finished", 0), "it asks for no lease"
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "text"),
+    [
+        ("kill -9 $$", WorkerKilled, "was killed at its start"),
+        ("exit 3", HarnessError, "exits with 3"),
+    ],
+)
+def test_a_process_that_does_not_start_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, error: type[HarnessError], text: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{end}\n")
+    python.chmod(0o755)
+    context = context_of("http://127.0.0.1:9", tmp_path / "store")
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(error, match=text), open_worker_process(context, NAME):
+        raise AssertionError("it did not start")
