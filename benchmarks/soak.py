@@ -5,10 +5,10 @@
 EPISODES (20,000) single turns of a scripted model that no study.yaml can name, by two workers, in a
 command that does what ``dosimeter sweep`` does. Every SECONDS (3) one process of the sweep gets
 SIGKILL: a worker process, a Ray worker, the coordinator, or the command, each as often. A command
-that ends before the wave is closed is run again, the same each time. ``bad_rows`` counts
-rows that differ from those of an undisturbed run in more than time and attempts; ``more_attempts``
-counts episodes with more than one stored attempt; ``left`` counts processes and temporary files
-that are there after all. All three must be 0. Not part of ``make bench``: 20,000 take long.
+that ends before the wave is closed is run again, the same each time. ``bad_rows`` counts rows that
+differ from those of an undisturbed run in more than time and attempts; ``more_attempts`` counts
+episodes with more than one stored attempt; ``left`` counts processes and temporary files that are
+there after all. All three must be 0. Not part of ``make bench``: 20,000 take long.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ class Soak:
         deadline = time.monotonic() + LONGEST
         while (processes := self._processes()) and time.monotonic() < deadline:
             time.sleep(0.5)
-        files = [each for each in self.temporary.iterdir() if not each.name.endswith(".cells")]
-        return sum(map(len, processes.values())) + len(files)
+        return sum(map(len, processes.values())) + sum(1 for _ in self.temporary.iterdir())
 
     def _begin(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
