@@ -137,9 +137,9 @@ class ModelCalls:
 
     @property
     def urgent(self) -> bool:
-        """True if the coordinator should hear of these calls soon."""
-        unknown = self.limit is not None and not self.limit.rate
-        return self._counts.refused > 0 or (unknown and bool(self.queue))
+        """True if the coordinator should hear of these calls soon: of a refusal, and while calls
+        wait at a rate, as the shares of it change."""
+        return self._counts.refused > 0 or (self.limit is not None and bool(self.queue))
 
     def report(self, now: float) -> CallCounts:
         """Return the counts since the last report."""

@@ -96,7 +96,7 @@ def test_a_lost_host_costs_what_was_on_its_way_there(tmp_path: Path) -> None:
         check_clean(study, *folders_of(made))
 
 
-TURNS = 3  # of an agent that uses no tool, and is asked twice to go on
+TURNS = 2  # of an agent that uses no tool, and is asked once to go on
 
 
 @pytest.mark.slow
