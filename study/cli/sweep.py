@@ -10,7 +10,7 @@ import click
 
 from registry import ledger
 from study import pipeline, sweeps
-from study.cli.live import model_json, sweep_watch
+from study.cli.live import sweep_watch
 from study.cli.output import (
     accounts_json,
     cluster_address,
@@ -26,6 +26,7 @@ from study.cli.output import (
     study_option,
     styled,
 )
+from study.cli.sweep_state import model_json
 
 if TYPE_CHECKING:
     from harness.model import Message
@@ -189,8 +190,8 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
     closed, progress = outcome.closed, outcome.progress
     if progress is not None and progress.lost:
         print_line(
-            f"the workers of {progress.lost} episodes were lost: of each, at most one reply was on "
-            "its way and was paid for twice"
+            f"{_episodes(progress.lost)} lost their workers: of each, at most one reply was on its "
+            "way and was paid for twice"
         )
     accounts = progress.accounts if progress else ()
     open_label = f"wave {wave} stays open:"
@@ -200,40 +201,44 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
         print_accounts(accounts)
     elif progress is None:
         print_line(
-            f"the sweep of wave {wave} goes on by itself: follow it with `dosimeter wave attach "
-            f"{wave}`; `pause`, `resume` and `stop` are beside it"
+            f"the sweep of wave {wave} runs on the cluster by itself: follow it with `dosimeter "
+            f"wave attach {wave}`; see also `wave pause`, `resume` and `stop`"
         )
     elif progress.fenced:
-        print_line("another sweep of it has taken over; this one buys nothing more", open_label)
+        print_line("another sweep of it has taken over; this one buys nothing more.", open_label)
     elif progress.asked.value == "stop" and not progress.done:
         print_line(
-            f"stopped by `dosimeter wave stop {wave}`. Finished work is kept: run this again to go "
-            "on",
+            f"stopped by `dosimeter wave stop {wave}`. Finished work is kept; run this again to "
+            "continue.",
             open_label,
         )
     elif progress.held:
         print_line(
-            f"its budget does not pay for the {progress.held} episodes still owed. Raise `budget:` "
-            "in study.yaml and run this again; no request is paid for twice.",
+            f"its budget does not pay for the {_episodes(progress.held)} still owed. Raise "
+            "`budget:` in study.yaml and run this again; no request is paid for twice.",
             open_label,
             "yellow",
         )
         print_accounts(accounts)
     elif progress.stopped:
-        owed = ", ".join(f"{each.waiting} episodes of {each.model}" for each in progress.stopped)
+        owed = ", ".join(f"{_episodes(m.waiting)} of {m.model}" for m in progress.stopped)
         print_line(
-            f"{owed} are owed: the key was refused. Put a valid one into the variable that the "
-            "table names and run this again; no request is paid for twice.",
+            f"still owed are {owed}: the key was refused. Put a valid one into the variable that "
+            "the table names and run this again; no request is paid for twice.",
             open_label,
             "yellow",
         )
     else:
         print_line(
-            f"{progress.exhausted} episodes failed on every attempt. Run this again to retry them, "
-            "or add --close-missing to record them as missing.",
+            f"{_episodes(progress.exhausted)} failed on every attempt. Run this again to retry, or "
+            "add --close-missing to record them as missing.",
             open_label,
             "yellow",
         )
+
+
+def _episodes(count: int) -> str:
+    return "1 episode" if count == 1 else f"{count} episodes"
 
 
 # --- The first requests ---

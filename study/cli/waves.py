@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -215,12 +216,13 @@ def close(study: Study, number: int, as_json: bool) -> None:
 # --- A sweep that is at work, here or elsewhere ---
 
 
-_number = click.argument("number", type=click.IntRange(0))
+def _operation(command: Callable[..., None]) -> click.Command:
+    """Add a command on the sweep of a wave, which is given by its number."""
+    number = click.argument("number", type=click.IntRange(0))
+    return wave.command()(study_option(number(command)))
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def attach(study: Study, number: int) -> None:
     """Show the progress of a wave's sweep until it ends, wherever it runs.
 
@@ -232,54 +234,49 @@ def attach(study: Study, number: int) -> None:
     """
     with sweep_watch(f"wave {number}") as watch:
         last = sweeps.follow_sweep(study, number, watch)
+    left = last.owed - last.finished
     print_line(
-        f"the sweep of wave {number} has ended: {last.finished} of {last.owed} episodes have "
-        f"results; `dosimeter sweep --wave {number}` runs the rest, if any, and closes the wave"
+        f"the sweep of wave {number} has ended with {last.finished} of {last.owed} results; "
+        f"`dosimeter sweep --wave {number}` {f'runs the other {left} and ' if left else ''}closes "
+        "the wave"
     )
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def pause(study: Study, number: int) -> None:
-    """Have the sweep of a wave begin no more episodes; those at work go on to their end.
+    """Pause the sweep of a wave: no more episodes are begun, and those at work are finished.
 
     \b
     Example:
       dosimeter wave pause 3
     """
-    driver = sweeps.ask_sweep(study, number, "pause")
-    print_line(
-        f"the sweep on {driver.host} pauses within seconds; `dosimeter wave resume {number}`"
-    )
+    then = f"pauses within seconds; continue it with `dosimeter wave resume {number}`"
+    _ask(study, number, "pause", then)
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def resume(study: Study, number: int) -> None:
-    """Have a paused sweep go on.
+    """Continue a paused sweep.
 
     \b
     Example:
       dosimeter wave resume 3
     """
-    driver = sweeps.ask_sweep(study, number, "go")
-    print_line(f"the sweep on {driver.host} goes on within seconds")
+    _ask(study, number, "go", "continues within seconds")
 
 
-@wave.command()
-@study_option
-@_number
+@_operation
 def stop(study: Study, number: int) -> None:
-    """End the sweep of a wave as Ctrl-C does, wherever it runs. Replies on their way are kept.
+    """End the sweep of a wave, wherever it runs, as Ctrl-C does. Replies on their way are kept.
 
     \b
     Example:
       dosimeter wave stop 3
     """
-    driver = sweeps.ask_sweep(study, number, "stop")
-    print_line(
-        f"the sweep on {driver.host} buys nothing more and ends; `dosimeter sweep --wave {number}` "
-        "goes on"
-    )
+    then = f"buys nothing more and ends; continue with `dosimeter sweep --wave {number}`"
+    _ask(study, number, "stop", then)
+
+
+def _ask(study: Study, number: int, asked: Literal["go", "pause", "stop"], then: str) -> None:
+    """Ask the sweep of a wave to do something, and print what it does ``then``."""
+    print_line(f"the sweep on {sweeps.ask_sweep(study, number, asked).host} {then}")

@@ -106,7 +106,7 @@ def explain_failure(pin: ModelPin | JudgePin | None, failure: str) -> FailureCau
 def _key_words(variable: str) -> tuple[str, str]:
     if not variable:
         return "no key is sent, and one is wanted (401 or 403)", "name its variable: `api_key_env`"
-    return f"the key in {variable} is refused (401 or 403)", "put a valid one there"
+    return f"the key in {variable} is refused (401 or 403)", "put a valid key into it"
 
 
 def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from harness.sweep import Epochs, Heartbeat, Process, Progress, SweepOrder
-from registry.sealing import decrypt
 from study.errors import StudyError
-from study.workspace import Study, manifest_of
+from study.workspace import Study, manifest_of, run_identity_of
 
 _LOOK_SECONDS = 1.0
 _SILENT_SECONDS = 60.0
@@ -45,8 +44,8 @@ def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> 
         elif driver.has_ended or time.monotonic() - since > _SILENT_SECONDS:
             raise StudyError(
                 f"the sweep of wave {wave} on {driver.host} (process {driver.pid}) is silent: it "
-                f"was killed, or its host or store is lost; `dosimeter sweep --wave {wave}` goes "
-                "on with it"
+                "was killed, or its host or store is lost; continue it with `dosimeter sweep "
+                f"--wave {wave}`"
             )
         time.sleep(_LOOK_SECONDS)
 
@@ -55,8 +54,7 @@ def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
     """The epochs of a wave's run, and the last of them with its process, which has not ended."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is not None:
-        place = manifest.run_key
-        identity = decrypt(study.store.get(place), study.identities(), place).decode()
+        identity = run_identity_of(study, manifest)
         readers = (*study.recipients(), manifest.run_recipient)
         epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))
         if number := epochs.latest():

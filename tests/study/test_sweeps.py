@@ -359,7 +359,7 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
         options = ("--allow-dirty", "--allow-unknown-price", "--study", str(tmp_path))
         swept = CliRunner().invoke(main, ["sweep", "--wave", "0", *options])
     assert swept.exit_code == 1, swept.output
-    assert f"wave 0 stays open: {CELLS} episodes of revoked are owed" in swept.stdout
+    assert f"wave 0 stays open: still owed are {CELLS} episodes of revoked" in swept.stdout
     (row,) = [line for line in swept.stdout.splitlines() if line.startswith(" revoked")]
     assert "auth (provider)" in row
     assert f"the key in REVOKED is refused (401 or 403) at {revoked.url}" in row

@@ -20,7 +20,8 @@ from harness.sweep import (
     StorePause,
     WaitReason,
 )
-from study.cli.live import SweepHistory, sweep_facts, sweep_json, sweep_screen, sweep_watch
+from study.cli.live import sweep_screen, sweep_watch
+from study.cli.sweep_state import SweepHistory, sweep_facts, sweep_json
 from tests.study.cli.program import on_terminal
 
 
@@ -158,9 +159,9 @@ def test_a_log_gets_a_line_in_a_while(
     assert first == (
         "wave 3: 1,408 of 4,200 done, 3 given up, ≥40.2M+3.4M tokens, USD ≥89.00, "
         "run budget: USD 131.50 of 250.00; "
-        "nova-1: waits (overload), next try in 42 s; failed attempts: 12 × overload, 1 × timeout; "
+        "nova-1: waits (overload); next try in 42 s; failed attempts: 12 × overload, 1 × timeout; "
         "old-0: failed attempts: 9 × server lost (sandbox); "
-        "revoked: is stopped (its key is refused); failed attempts: 2 × auth"
+        "revoked: is stopped: its key is refused; failed attempts: 2 × auth"
     )
     assert second.startswith("wave 3: 1,410 of 4,200 done")
     assert closing == [
@@ -211,4 +212,4 @@ def test_a_log_says_at_once_that_the_store_is_away_and_back(
             watch(replace(progress(0), pauses=now))
     away, back = capsys.readouterr().err.splitlines()
     assert "; paused: no store on node-1 (the disk is full); 3 objects wait in its spool;" in away
-    assert back == "wave 0: goes on: node-1 has the store again"
+    assert back == "wave 0: the store is back on node-1"
