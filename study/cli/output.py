@@ -194,9 +194,16 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def print_line(text: str, label: str = "", style: str = "") -> None:
-    """Print a text on one line, without markup, after a label in a style."""
+    """Print a text without markup, after a label in a style: on one line, but that a terminal gets
+    lines that end between words."""
     line = styled("").append(label, style).append(" " if label and text else "").append(text)
-    stdout().print(line, soft_wrap=True)
+    stdout().print(line, soft_wrap=not sys.stdout.isatty())
+
+
+def print_note(text: str) -> None:
+    """Print a note on stderr, as ``print_line`` prints a text."""
+    console = stderr()
+    console.print(styled(f"note: {text}"), soft_wrap=not console.is_terminal, highlight=False)
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):

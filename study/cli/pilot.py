@@ -180,18 +180,21 @@ def _variance_json(row: StratumVariance) -> dict[str, Any]:
 def _print_outcome(made: PilotOutcome) -> None:
     if made.scores:
         rows = [_score_row(row, made.limits[row.stratum]) for row in made.scores]
-        right = ("turns", "score", "at 1", "at 0", "out of turns")
+        right = ("turns", "score", "at 100", "at 0", "out of turns")
         print_records(rows, title="Scores by turn budget, in points", right=right)
-        print_line("* the task's own turns. ±: standard error over instances.")
+        print_line(
+            "* the task's own turns. ±: standard error over instances. At 100, at 0, out of turns: "
+            "shares of the runs."
+        )
     if any(row.found is not None for row in made.variance):
-        title = "How scores vary, with the task's own turns: shares of the variance"
+        title = "How scores vary with the task's own turns: SD in points, shares of the variance"
         rows = [_variance_row(row) for row in made.variance]
         print_records(rows, title=title, right=tuple(rows[0])[1:])
         print_line("ICC: the share that stays with the instance, for all models and for one.")
         for line in _variance_notes(made.variance):
             print_line(line)
     elif made.variance:
-        print_line(made.variance[-1].reason, "How scores vary:", "bold")
+        print_line(made.variance[-1].reason)
     rows = [_model_row(model) for model in made.models]
     print_records(rows, title="What it took", right=("USD", "USD a run"))
     for name, reason in made.skipped:
@@ -207,7 +210,7 @@ def _score_row(row: TurnScore, limit: int) -> dict[str, Any]:
         "turns": f"{row.turns}{'*' if row.turns == limit else ' '}",
         "runs": row.runs,
         "score": f"{100 * row.score:.1f}{error}",
-        "at 1": _percent(row.ceiling),
+        "at 100": _percent(row.ceiling),
         "at 0": _percent(row.floor),
         "out of turns": _percent(row.at_limit),
     }
@@ -223,7 +226,7 @@ def _variance_row(row: StratumVariance) -> dict[str, Any]:
         return {"stratum": stratum, **dict.fromkeys(_PARTS, "–")}
     components = row.found.components
     parts = (components.seed_share, *components.parts)
-    values = (f"{components.sd[0]:.3f}", *map(_percent, parts))
+    values = (f"{100 * components.sd[0]:.1f}", *map(_percent, parts))
     return {"stratum": stratum, **dict(zip(_PARTS, values, strict=True))}
 
 
@@ -247,7 +250,7 @@ def _model_row(model: PilotModel) -> dict[str, Any]:
         "model": model.model,
         "owed": model.owed,
         "done": model.done,
-        "now": model.calls.fresh,
+        "done now": model.calls.fresh,
         "input tokens": model.input_tokens,
         "output tokens": model.output_tokens,
         "USD": _usd(model.usd, model.free, unknown),

@@ -21,6 +21,7 @@ from study.cli.output import (
     print_accounts,
     print_json,
     print_line,
+    print_note,
     print_records,
     stdout,
     study_option,
@@ -119,10 +120,9 @@ def sweep(
         return
     study.protocol.wave_models(wave)
     if early := sweeps.early_models(study, wave):
-        click.echo(
-            f"note: the public arm is not released: {', '.join(early)} will get no verdict at wave "
-            f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)",
-            err=True,
+        print_note(
+            f"the public arm is not released: {', '.join(early)} will get no verdict at wave "
+            f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)"
         )
     with sweep_watch(f"wave {wave}") as watch:
         outcome = pipeline.sweep(study, request, watch, watch.begin, watch.count)

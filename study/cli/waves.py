@@ -19,6 +19,7 @@ from study.cli.output import (
     complete_models,
     json_option,
     print_line,
+    print_note,
     print_records,
     print_step,
     progress_watch,
@@ -161,14 +162,13 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
     study = workspace.open_study(study.folder)
     burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
     for name, numbers in burned.items():
-        click.echo(
-            f"note: tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds "
-            "were sent to who may have kept them, or have leaked; --tranche gives it another "
-            "(docs/waves.md)",
-            err=True,
+        print_note(
+            f"tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds were "
+            "sent to a provider that may store them, or have leaked; --tranche gives it another "
+            "(docs/waves.md)"
         )
     for control, follows in protocols.missing_controls(study.protocol, number):
-        click.echo(f"note: without the {control}: {follows} (docs/waves.md)", err=True)
+        print_note(f"without the {control}: {follows} (docs/waves.md)")
     row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
     print_records([row], as_json, title="Wave")
 
