@@ -28,32 +28,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.sweep import make_study
 from harness.episodes import EpisodeResult
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.provenance import utc_now
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, context_of
-from study.workspace import Study, cells_of, init_study, open_study, pinned_image, take_snapshot
-from study.workspace.setup import draw_seeds, register_plan
+from study.workspace import Study, cells_of, open_study, pinned_image, take_snapshot
 
-EPISODES, SECONDS, INSTANCES = 20_000, 3.0, 200
+EPISODES, SECONDS = 20_000, 3.0
 MARK = "DOSIMETER_SOAK"  # in the environment of the sweep's processes
 KINDS = ("harness.sweep.worker_process", "ray::Worker", "ray::Coordinator", "study.cli.main")
 LONGEST = 120.0  # seconds that a process may take to end after all
-STUDY = """\
-study: soak
-tasks:
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: HALF
-replicates: REPLICATES
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {permutations: 999}
-sandbox: {kind: local}
-"""
 
 
 @dataclass
@@ -137,7 +124,7 @@ def main() -> None:
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(2**32)
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        study = make_study(Path(folder, "study"), count)
+        study = make_study(Path(folder, "study"), count, errors=0.3)
         shutil.copytree(study.folder, Path(folder, "quiet"))
         expected = run_quietly(open_study(Path(folder, "quiet")))
         temporary = Path(folder, "tmp")
@@ -164,16 +151,6 @@ def main() -> None:
         }
     line["met"] = not (line["bad_rows"] or line["more_attempts"] or line["left"])
     print(json.dumps(line), flush=True)
-
-
-def make_study(folder: Path, count: int) -> Study:
-    """A study with a wave of that many episodes, drawn and registered without its power checked."""
-    replicates = str(-(-count // INSTANCES))
-    init_study(folder, STUDY.replace("HALF", str(INSTANCES // 2)).replace("REPLICATES", replicates))
-    study = open_study(folder)
-    draw_seeds(study, lambda *step: None, utc_now())
-    register_plan(study, lambda *step: None, utc_now())
-    return study
 
 
 def run_quietly(study: Study) -> dict[str, dict[str, Any]]:

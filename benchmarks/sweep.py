@@ -78,13 +78,13 @@ READ_ALL = 50_000
 DISTINCT = 100_000
 MOST_LINKS = 60_000  # to a file; ext4 allows 65,000
 STUDY = """\
-study: closing
+study: benchmark
 tasks:
   - {family: compute_average, difficulty: easy}
 seeds_per_arm: HALF
 replicates: REPLICATES
 models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.1}
+  honest: {provider: scripted, agent: honest, error_rate: ERRORS}
 waves:
   - [honest]
 plan: {permutations: 999}
@@ -107,10 +107,11 @@ def main() -> None:
         print(json.dumps({"benchmark": "sweep", "store": kind, **line}), flush=True)
 
 
-def make_study(folder: Path, count: int, uri: str) -> Study:
+def make_study(folder: Path, count: int, uri: str = "", errors: float = 0.1) -> Study:
     """A study with a wave of that many cells, drawn and registered without checking its power."""
     replicates = str(-(-count // INSTANCES))
     text = STUDY.replace("HALF", str(INSTANCES // 2)).replace("REPLICATES", replicates)
+    text = text.replace("ERRORS", str(errors))
     init_study(folder, text + (f'store: "{uri}"\n' if uri else ""))
     study = open_study(folder)
     draw_seeds(study, lambda *step: None, utc_now())

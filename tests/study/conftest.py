@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.model import ModelRequest, Reply
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger.records import WaveClosed
@@ -59,6 +60,17 @@ SMALLNESS = "a test has few instances"  # the reason that every small study of t
 def draw_tiny(study: Study) -> None:
     """Draw a study that is too small to answer."""
     pipeline.draw(study, underpowered=SMALLNESS)
+
+
+class Lost:
+    """A model with a provider that answers nobody."""
+
+    name = "honest"
+    trusted = True
+    paid = False
+
+    def respond(self, request: ModelRequest) -> Reply:
+        raise ConnectionError
 
 
 def promise_unchecked(study: Study) -> None:

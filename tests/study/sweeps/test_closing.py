@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.model import ModelRequest, Reply
 from harness.storage import RESULTS, hex_of, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
@@ -25,20 +24,9 @@ from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of,
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study, open_study
-from tests.study.conftest import make_study
+from tests.study.conftest import Lost, make_study
 
 LOST = 3
-
-
-class Lost:
-    """A model with a provider that answers nobody."""
-
-    name = "honest"
-    trusted = True
-    paid = False
-
-    def respond(self, request: ModelRequest) -> Reply:
-        raise ConnectionError
 
 
 class WatchedStore:

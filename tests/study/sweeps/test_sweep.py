@@ -10,7 +10,6 @@ import pytest
 
 from generators.catalog import INSTALLED
 from harness.episode import Mode
-from harness.model import ModelRequest, Reply
 from harness.sweep.leases import Progress
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import RunContext, Workbench
@@ -22,7 +21,7 @@ from study.sweeps.sweep import SweepRequest, check_single_turns, sweep_wave
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study, open_study
-from tests.study.conftest import make_study, promise_unchecked, sweep
+from tests.study.conftest import Lost, make_study, promise_unchecked, sweep
 
 OPEN = SweepRequest(0, allow_dirty=True)
 
@@ -83,17 +82,6 @@ def test_a_sweep_that_would_not_fit_is_not_begun(
         sweep(study, 0)
     kinds = [entry.kind for entry in study.ledger.entries()]
     assert kinds == ["sealed-set", "preregistration"]
-
-
-class Lost:
-    """A model with a provider that answers nobody."""
-
-    name = "honest"
-    trusted = True
-    paid = False
-
-    def respond(self, request: ModelRequest) -> Reply:
-        raise ConnectionError
 
 
 @pytest.fixture
