@@ -295,9 +295,7 @@ class LeaseBook:
             exhausted=self._exhausted,
             lost=self._lost,
             failures=tuple(sorted(classes.items())),
-            held=sum(
-                self._count_held(model) for model in self._models.values() if not model.stopped
-            ),
+            held=sum(map(self._count_held, self._models)),
             accounts=() if self.budget is None else self.budget.accounts(),
             models=tuple(map(self._model_progress, sorted(self._tallies))),
         )
@@ -386,12 +384,12 @@ class LeaseBook:
         fresh = self._done.find(0, model.first, model.stop) >= 0
         return fresh or any(map(self._is_waiting, model.ready))
 
-    def _count_held(self, model: _ModelCells) -> int:
-        """Count the cells of a model that the budget does not pay for."""
-        if not model.over_budget:
-            return 0
-        fresh = self._done.count(0, model.first, model.stop)
-        return fresh + sum(map(self._is_waiting, (*model.over_budget, *model.ready)))
+    def _count_held(self, name: str) -> int:
+        """Count the waiting cells of a model if the budget does not pay for them."""
+        model = self._models[name]
+        unpaid = self.budget is not None and not self.budget.affords(name)
+        held = not model.stopped and (unpaid or model.over_budget)
+        return model.owed - model.running if held else 0
 
     def _keep(self, number: int) -> Cell:
         """Compute a cell, and keep it as long as it is owed."""

@@ -12,7 +12,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.model import Usage
-from harness.spending import Price, PricedModel
+from harness.spending import Budget, Price, PricedModel, Spend, SpendingLimits
 from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
 from harness.sweep.leases import LeaseBook, WorkerEnd
 from registry.errors import StoreUnavailable
@@ -90,6 +90,18 @@ def test_a_cell_that_is_given_up_for_killed_workers_is_stored_first() -> None:
         kept.release("a", WorkerEnd.KILLED)
         assert kept.progress().exhausted == (time > 0)
     assert asked == ["e0", "e0"]
+
+
+def test_a_cell_that_failed_is_held_by_a_budget_that_does_not_pay_for_it() -> None:
+    budget = Budget(SpendingLimits(run=Decimal(1)), (PricedModel("model", "openai", PRICE),))
+    kept = LeaseBook(ListedCells([cell("e0")]), bytes(1), 60.0, budget=budget)
+    assert names(kept.lease("a", 1, 0.0)) == ["e0"]
+    failed = LeaseOutcome("e0", False, "sandbox:lost", Spend(Decimal(1)))
+    kept.report("a", [failed], 0.0)
+    assert kept.lease("a", 1, 0.5) == (), "it waits after its failure"
+    assert kept.over()
+    progress = kept.progress()
+    assert (progress.held, progress.waiting, progress.exhausted) == (1, 1, 0)
 
 
 def test_a_book_goes_on_with_leases_of_the_one_before_it() -> None:
