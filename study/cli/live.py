@@ -7,20 +7,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from study.cli import output
 from study.cli.encoding import plain_text
-from study.cli.output import Watch, progress_bar, styled
-from study.cli.sweep_state import (
+from study.cli.output import Watch, accounts_json, progress_bar, styled
+from study.sweeps import (
     SweepHistory,
     duration_words,
     pause_words,
     sweep_facts,
-    sweep_json,
     sweep_notes,
     tokens_words,
     usd_words,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from harness.sweep import Progress
+    from harness.sweep import Consumption, ModelProgress, Progress
 
 _FRAME_SECONDS = 0.4  # between two frames of a table
 _COLUMNS = (
@@ -104,6 +103,61 @@ def _models_table(history: SweepHistory) -> Table:
             plain_text(usd_words(model.used)),
         )
     return table
+
+
+# --- For scripts ---
+
+
+def sweep_json(history: SweepHistory) -> dict[str, Any]:
+    """Return the state of a sweep for scripts; what is not known is null."""
+    latest = history.latest
+    return {
+        "owed": latest.owed,
+        "finished": latest.finished,
+        "running": latest.leased,
+        "waiting": latest.waiting,
+        "exhausted": latest.exhausted,
+        "lost": latest.lost,
+        "asked": latest.asked.value,
+        "no_store": [asdict(pause) for pause in latest.pauses],
+        **_used_json(latest.used),
+        "replies_per_minute": history.replies_per_minute(),
+        "seconds_left": history.seconds_left(),
+        "budget": accounts_json(latest.accounts),
+        "models": [
+            model_json(model) | {"replies_per_minute": history.replies_per_minute(model.model)}
+            for model in latest.models
+        ],
+    }
+
+
+def model_json(model: ModelProgress) -> dict[str, Any]:
+    """Return the state of one model in a sweep for scripts."""
+    return {
+        "model": model.model,
+        "owed": model.owed,
+        "finished": model.finished,
+        "running": model.running,
+        "waiting": model.waiting,
+        "exhausted": model.exhausted,
+        "waits_for": model.reason.value or None,
+        "failure": model.failure or None,
+        "next_try_seconds": model.seconds,
+        "failures": {each.error_class: each.attempts for each in model.failures},
+        **_used_json(model.used),
+    }
+
+
+def _used_json(used: Consumption) -> dict[str, Any]:
+    counted, priced = used.uncounted < used.replies, used.unpriced < used.replies
+    return {
+        "replies": used.replies,
+        "input_tokens": used.input_tokens if counted or not used.replies else None,
+        "output_tokens": used.output_tokens if counted or not used.replies else None,
+        "replies_without_tokens": used.uncounted,
+        "usd": float(used.usd) if priced or not used.replies else None,
+        "replies_of_unknown_cost": used.unpriced,
+    }
 
 
 # --- Displays ---

@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from analysis.report import Report
     from harness.spending import Account
-    from registry.ledger import Entry
+    from registry.ledger import Entry, JudgePin, ModelPin
     from registry.verify import Verification
     from study.protocol import Protocol
 
@@ -130,6 +130,18 @@ def study_option(command: Callable[..., None]) -> Callable[..., None]:
         command(study=workspace.open_study(folder), **options)
 
     return with_study
+
+
+def models_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option that names some models, ``of`` a study or wave in its help."""
+    return click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_models,
+        help=f"Of {of}; more than once for more. Default: all.",
+    )
 
 
 def cluster_address(
@@ -394,6 +406,23 @@ def print_accounts(accounts: Sequence[Account], over_budget: bool = False) -> No
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
             "again; no request is paid for twice."
         )
+
+
+def print_failing(
+    pins: Iterable[ModelPin | JudgePin], calls: Iterable[tuple[str, Sequence[tuple[str, int]]]]
+) -> None:
+    """Print a line for each class of failure of a model's provider, by the failures of each model,
+    without the calls that were not made after them."""
+    from study.sweeps import failing_words
+
+    failing = [
+        (model, failure, times)
+        for model, failures in calls
+        for failure, times in failures
+        if failure.startswith("provider:")
+    ]
+    for line in failing_words(pins, failing):
+        print_line(line, "failed:", "yellow")
 
 
 def count_failures(failures: Sequence[tuple[str, int]]) -> str:

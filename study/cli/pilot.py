@@ -13,12 +13,13 @@ from registry.provenance import utc_now
 from study import sweeps
 from study.cli.output import (
     accounts_json,
-    complete_models,
     count_failures,
     exit_by,
     json_option,
+    models_option,
     parallel_option,
     print_accounts,
+    print_failing,
     print_json,
     print_line,
     print_records,
@@ -35,14 +36,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @study_option
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_models,
-    help="Of study.yaml; more than once for more. Default: all.",
-)
+@models_option("study.yaml")
 @click.option(
     "--difficulty",
     "difficulties",
@@ -119,9 +113,7 @@ def pilot(
         print_json(_outcome_json(made))
     else:
         _print_outcome(made)
-        pins = [pin for pin in study.protocol.models if pin.name in {m.model for m in made.models}]
-        for line in sweeps.failing_words(pins, _failing(made)):
-            print_line(line, "failed:", "yellow")
+        print_failing(study.protocol.models, ((m.model, m.calls.failures) for m in made.models))
     exit_by(made.complete)
 
 
@@ -257,13 +249,3 @@ def _model_row(model: PilotModel) -> dict[str, Any]:
         "USD a run": _usd(model.usd_of_run, model.free, unknown),
         "failures": count_failures(model.calls.failures),
     }
-
-
-def _failing(made: PilotOutcome) -> list[tuple[str, str, int]]:
-    """Return the failures of each model's provider."""
-    return [
-        (model.model, failure, times)
-        for model in made.models
-        for failure, times in model.calls.failures
-        if failure.startswith("provider:")
-    ]

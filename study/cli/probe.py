@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
-from study import probing, sweeps
+from study import probing
 from study.cli.output import (
     accounts_json,
-    complete_models,
     count_failures,
     exit_by,
     json_option,
+    models_option,
     parallel_option,
     print_accounts,
+    print_failing,
     print_json,
-    print_line,
     print_records,
     progress_watch,
     study_option,
@@ -33,14 +33,7 @@ if TYPE_CHECKING:
 @click.command()
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="The wave of the models.")
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_models,
-    help="Of the wave; more than once for more. Default: all.",
-)
+@models_option("the wave")
 @parallel_option
 @unknown_price_option("Ask models")
 @click.option(
@@ -90,9 +83,8 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
         )
     else:
         _print(made)
-        pins = study.protocol.wave_models(wave)
-        for line in sweeps.failing_words(pins, _failing(made)):
-            print_line(line, "failed:", "yellow")
+        calls = ((outcome.model, outcome.failures) for outcome in (*made.models, *made.texts))
+        print_failing(study.protocol.wave_models(wave), calls)
     exit_by(made.complete)
 
 
@@ -117,16 +109,6 @@ def _print(made: ProbedWave) -> None:
     for line in lines:
         click.echo(line)
     print_accounts(made.accounts, made.over_budget)
-
-
-def _failing(made: ProbedWave) -> list[tuple[str, str, int]]:
-    """Return the failures of each model, but for calls that were not made after them."""
-    return [
-        (outcome.model, failure, times)
-        for outcome in (*made.models, *made.texts)
-        for failure, times in outcome.failures
-        if failure.startswith("provider:")
-    ]
 
 
 def _row(outcome: ProbeOutcome) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 
 from registry import ledger
 from study import pipeline, sweeps
-from study.cli.live import sweep_watch
+from study.cli.live import model_json, sweep_watch
 from study.cli.output import (
     accounts_json,
     cluster_address,
@@ -27,7 +27,6 @@ from study.cli.output import (
     study_option,
     styled,
 )
-from study.cli.sweep_state import model_json
 
 if TYPE_CHECKING:
     from harness.model import Message

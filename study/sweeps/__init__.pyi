@@ -21,6 +21,15 @@ from .operation import ask_sweep, follow_sweep
 from .pilot import PilotModel, PilotOutcome, pilot_table, run_pilot
 from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
+from .progress import (
+    SweepHistory,
+    duration_words,
+    pause_words,
+    sweep_facts,
+    sweep_notes,
+    tokens_words,
+    usd_words,
+)
 from .spending import (
     ALLOW,
     OVER_BUDGET,
@@ -49,6 +58,7 @@ __all__ = [
     "Pricing",
     "Rendered",
     "RenderedJudge",
+    "SweepHistory",
     "SweepOutcome",
     "SweepRequest",
     "address_of",
@@ -62,6 +72,7 @@ __all__ = [
     "close_wave_now",
     "count_stored",
     "declare_leak",
+    "duration_words",
     "early_models",
     "exact_rows",
     "exact_table",
@@ -78,6 +89,7 @@ __all__ = [
     "lock_budget",
     "open_budget",
     "open_wave",
+    "pause_words",
     "pilot_table",
     "price_pins",
     "render_wave",
@@ -85,7 +97,11 @@ __all__ = [
     "run_pilot",
     "stored_failures",
     "sum_calls",
+    "sweep_facts",
+    "sweep_notes",
     "sweep_wave",
+    "tokens_words",
     "unclosed_waves",
     "unclosed_words",
+    "usd_words",
 ]

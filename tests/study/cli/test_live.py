@@ -20,8 +20,8 @@ from harness.sweep import (
     StorePause,
     WaitReason,
 )
-from study.cli.live import sweep_screen, sweep_watch
-from study.cli.sweep_state import SweepHistory, sweep_facts, sweep_json
+from study.cli.live import sweep_json, sweep_screen, sweep_watch
+from study.sweeps import SweepHistory, sweep_facts
 from tests.study.cli.program import on_terminal
 
 

@@ -1,15 +1,12 @@
-"""The state of a running sweep, in words and as JSON: functions of its history, which is its
-progress with times on one clock."""
+"""The progress of a running sweep: its history, with times on one clock, and its state in words."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
-
-from study.cli.output import accounts_json
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.sweep import Consumption, ModelProgress, Progress
@@ -189,58 +186,3 @@ def usd_words(used: Consumption) -> str:
 
 def _money(usd: Decimal) -> str:
     return f"{usd:,.2f}" if usd == 0 or usd >= 1 else f"{usd:.4f}"
-
-
-# --- For scripts ---
-
-
-def sweep_json(history: SweepHistory) -> dict[str, Any]:
-    """Return the state of a sweep for scripts; what is not known is null."""
-    latest = history.latest
-    return {
-        "owed": latest.owed,
-        "finished": latest.finished,
-        "running": latest.leased,
-        "waiting": latest.waiting,
-        "exhausted": latest.exhausted,
-        "lost": latest.lost,
-        "asked": latest.asked.value,
-        "no_store": [asdict(pause) for pause in latest.pauses],
-        **_used_json(latest.used),
-        "replies_per_minute": history.replies_per_minute(),
-        "seconds_left": history.seconds_left(),
-        "budget": accounts_json(latest.accounts),
-        "models": [
-            model_json(model) | {"replies_per_minute": history.replies_per_minute(model.model)}
-            for model in latest.models
-        ],
-    }
-
-
-def model_json(model: ModelProgress) -> dict[str, Any]:
-    """Return the state of one model in a sweep for scripts."""
-    return {
-        "model": model.model,
-        "owed": model.owed,
-        "finished": model.finished,
-        "running": model.running,
-        "waiting": model.waiting,
-        "exhausted": model.exhausted,
-        "waits_for": model.reason.value or None,
-        "failure": model.failure or None,
-        "next_try_seconds": model.seconds,
-        "failures": {each.error_class: each.attempts for each in model.failures},
-        **_used_json(model.used),
-    }
-
-
-def _used_json(used: Consumption) -> dict[str, Any]:
-    counted, priced = used.uncounted < used.replies, used.unpriced < used.replies
-    return {
-        "replies": used.replies,
-        "input_tokens": used.input_tokens if counted or not used.replies else None,
-        "output_tokens": used.output_tokens if counted or not used.replies else None,
-        "replies_without_tokens": used.uncounted,
-        "usd": float(used.usd) if priced or not used.replies else None,
-        "replies_of_unknown_cost": used.unpriced,
-    }
