@@ -1,4 +1,4 @@
-"""What a pilot shows: scores by turn budget with ceiling and floor, and how scores vary."""
+"""Results of a pilot: scores by turn budget with ceiling and floor, and variance components."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def sweep_screen(history: SweepHistory, step: str, seconds: float, width: int) -
 
 
 def _fill_lines(phrases: Iterable[str], width: int) -> list[str]:
-    """Return lines of less than this width, in which no phrase is parted unless it is longer."""
+    """Return lines shorter than a width, broken between phrases if possible."""
     lines: list[str] = []
     for phrase in map(plain_text, phrases):
         joined = f"{lines[-1]}, {phrase}" if lines else phrase
@@ -109,7 +109,7 @@ def _models_table(history: SweepHistory) -> Table:
 
 
 def sweep_json(history: SweepHistory) -> dict[str, Any]:
-    """Return the state of a sweep for scripts; what is not known is null."""
+    """Return the state of a sweep for scripts; unknown values are null."""
     latest = history.latest
     return {
         "owed": latest.owed,

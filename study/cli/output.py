@@ -206,8 +206,8 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def print_line(text: str, label: str = "", style: str = "") -> None:
-    """Print a text without markup, after a label in a style: on one line, but that a terminal gets
-    lines that end between words."""
+    """Print a text without markup, after a label in a style. A terminal gets lines that are broken
+    between words, a file or a pipe a single line."""
     line = styled("").append(label, style).append(" " if label and text else "").append(text)
     stdout().print(line, soft_wrap=not sys.stdout.isatty())
 
@@ -411,8 +411,8 @@ def print_accounts(accounts: Sequence[Account], over_budget: bool = False) -> No
 def print_failing(
     pins: Iterable[ModelPin | JudgePin], calls: Iterable[tuple[str, Sequence[tuple[str, int]]]]
 ) -> None:
-    """Print a line for each class of failure of a model's provider, by the failures of each model,
-    without the calls that were not made after them."""
+    """Print a line for each model and class of failure of its provider. ``calls`` has the models
+    with their failures."""
     from study.sweeps import failing_words
 
     failing = [

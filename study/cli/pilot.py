@@ -226,7 +226,7 @@ _PARTS = ("SD of a run", "ICC", "instance, all models", "instance, one model", "
 
 
 def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
-    """Return what could not be estimated, and what limits the numbers over all strata."""
+    """Return lines on strata without an estimate, and on limits of the numbers over all strata."""
     notes = [f"{row.stratum or 'all'}: {row.reason}" for row in rows if row.found is None]
     whole = rows[-1]
     if whole.found is not None:

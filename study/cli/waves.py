@@ -217,7 +217,7 @@ def close(study: Study, number: int, as_json: bool) -> None:
 
 
 def _operation(command: Callable[..., None]) -> click.Command:
-    """Add a command on the sweep of a wave, which is given by its number."""
+    """Make a function of a study and the number of a wave a command of ``dosimeter wave``."""
     number = click.argument("number", type=click.IntRange(0))
     return wave.command()(study_option(number(command)))
 
@@ -278,5 +278,5 @@ def stop(study: Study, number: int) -> None:
 
 
 def _ask(study: Study, number: int, asked: Literal["go", "pause", "stop"], then: str) -> None:
-    """Ask the sweep of a wave to do something, and print what it does ``then``."""
+    """Ask the sweep of a wave for something, and print ``then``, which it will do."""
     print_line(f"the sweep on {sweeps.ask_sweep(study, number, asked).host} {then}")

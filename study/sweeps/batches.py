@@ -1,5 +1,5 @@
-"""Replies bought in batches; those of single-turn episodes before the sweep, which then finds them
-as replies that were paid for."""
+"""Purchase of replies in batches. Those of single-turn episodes are bought before the sweep, which
+finds them in the store."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _LOOK_SECONDS = 1.0  # between two looks at the epoch while the store takes no h
 
 
 def buy_single_turns(study: Study, context: RunContext, begin: Callable[[str], None]) -> None:
-    """Buy, in batches, a reply for each owed single-turn cell of the models that ask for that.
-    Killed at any moment, it goes on with the batches that it submitted when called again. They are
-    bought in an epoch of their own: of two drivers, one buys.
+    """Buy, in batches, a reply for each owed single-turn cell of the models with ``batch: true``.
+    After a kill at any moment, the next call goes on with the batches that were submitted. It holds
+    an epoch of the run meanwhile, so that of two drivers only one buys.
 
     Raises StudyError if a batch cannot be bought now, WorkStopped, SweptElsewhere, HarnessError,
     RegistryError.
@@ -158,7 +158,7 @@ def _buy(
 
 
 def _next_attempt(cell: Cell, study: Study, context: RunContext) -> int:
-    """The number of the attempt that the sweep makes next; 0 if it inherits a reply."""
+    """Return the number of the next attempt at a cell; 0 if that inherits a reply."""
     attempt = 1
     while True:
         key = attempt_key(cell.episode, attempt)

@@ -1,5 +1,5 @@
-"""Operation of a sweep that is at work somewhere: its progress by its heartbeat, and what it is
-asked for, both through the study's store."""
+"""Operation of a running sweep, wherever it runs: its heartbeat in the study's store has its
+progress, and the requests of operators are stored beside that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) ->
 
 def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> Progress:
     """Watch the sweep of a wave until it ends, and return its last count. Raises StudyError if no
-    sweep of it is at work, or it falls silent; RegistryError."""
+    sweep of it is at work, or its heartbeat stops; RegistryError."""
     epochs, number, driver = _at_work(study, wave)
     seen: Heartbeat | None = None
     since = time.monotonic()
@@ -51,7 +51,8 @@ def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> 
 
 
 def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
-    """The epochs of a wave's run, and the last of them with its process, which has not ended."""
+    """Return the epochs of a wave's run, the number of the last one, and its process. Raises
+    StudyError if that has ended."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is not None:
         identity = run_identity_of(study, manifest)

@@ -1,7 +1,7 @@
 """`dosimeter pilot`: a few runs on instances of its own, over turn budgets and difficulties.
 
 A pilot is no part of any wave, table or test. Its instances are drawn apart from the study's; its
-replies are stored before they are used, so that a killed pilot goes on and buys none twice.
+replies are stored before they are used, so that a killed pilot resumes and pays for none twice.
 
 Each turn budget has runs of its own. They do not follow from those with a larger one: an agent
 reads the turns it has left in each result, and meets the last question at the end of its budget.
@@ -87,7 +87,7 @@ _CODEC: Codec[PilotRun] = Codec("pilot-run", 1, PilotRun)
 @dataclass(frozen=True, slots=True)
 class PilotModel:
     """A model's runs and their cost. Tokens and USD are sums over its finished runs, None if
-    unknown; ``calls`` has what was done and spent now."""
+    unknown; ``calls`` counts this call's episodes and their cost."""
 
     model: str
     free: bool
@@ -106,7 +106,7 @@ class PilotModel:
 
 @dataclass(frozen=True, slots=True)
 class PilotOutcome:
-    """A pilot as far as it is done. ``variance`` is of the runs with the tasks' own turns."""
+    """Results of a pilot so far. ``variance`` is that of runs with the tasks' own turns."""
 
     scores: tuple[TurnScore, ...]
     limits: Mapping[str, int]  # the tasks' own turns, by stratum
@@ -129,9 +129,9 @@ class PilotOutcome:
 def run_pilot(
     study: Study, request: PilotRequest, watch: Watch, now: Callable[[], str]
 ) -> PilotOutcome:
-    """Run what a pilot still owes, as far as the budget goes, and return all that it shows. Killed
-    at any moment, it goes on when called again. Raises StudyError for models, tasks or budgets
-    that cannot be run; RegistryError, HarnessError."""
+    """Run the episodes that a pilot still owes, as far as the budget goes, and return the results
+    of all. After a kill at any moment, the next call resumes. Raises StudyError for models, tasks
+    or budgets that cannot be run; RegistryError, HarnessError."""
     pins, skipped = pilot_pins(study, request)
     tasks = pilot_tasks(study, request)
     check_single_turns(pins, [each.task for each in tasks], study.protocol.catalog)
@@ -182,8 +182,8 @@ def _show(watch: Watch, model: str, begun: int, total: int, done: int) -> None:
 
 
 def pilot_table(study: Study) -> ResultTable | None:
-    """Return the runs of pilots that are like those of the study's waves: of its models and tasks
-    as study.yaml has them now, with the tasks' own turns; None if there is none. Needs the study's
+    """Return the runs of pilots that resemble episodes of the study's waves: those of the models
+    and tasks in study.yaml, with the tasks' own turns; None if there is none. Needs the study's
     key. Raises RegistryError."""
     strata = {(task.stratum, task.version, str(task.mode)) for task in planned_tasks(study)}
     runs = [

@@ -147,8 +147,8 @@ def planned_tasks(study: Study) -> tuple[Task, ...]:
 
 
 def pilot_tasks(study: Study, request: PilotRequest) -> tuple[PilotTask, ...]:
-    """Return the tasks of a pilot. Raises StudyError if difficulties are given, and none of the
-    study's tasks has one."""
+    """Return the tasks of a pilot. Raises StudyError if difficulties are asked for, and no task of
+    the study has difficulties."""
     tasks, catalog = planned_tasks(study), study.protocol.catalog
     if request.difficulties:
         tasks = tuple(task for task in tasks if task.difficulty in DIFFICULTIES)

@@ -18,12 +18,13 @@ _SAMPLE_SECONDS = 5.0  # between two values of progress that are kept
 
 @dataclass(slots=True)
 class SweepHistory:
-    """Progress of a sweep with the times in seconds: the latest, and some of the last half hour."""
+    """Progress of a sweep with times in seconds: the latest, and samples of the last half hour."""
 
     samples: deque[tuple[float, Progress]] = field(default_factory=deque)
 
     def add(self, progress: Progress, now: float) -> None:
-        """Add the latest progress. A sweep that counts anew begins the history anew."""
+        """Add the latest progress. Counts that fall are those of another sweep, and its history
+        begins here."""
         if self.samples:
             last = self.samples[-1][1]
             if progress.used.replies < last.used.replies or progress.finished < last.finished:
@@ -45,9 +46,8 @@ class SweepHistory:
         return self._per_minute(lambda each: each.used.replies, model, RATE_SECONDS)
 
     def seconds_left(self) -> float | None:
-        """Return the time after which all models that may go on will be done at their present
-        rates; None if one of them has finished nothing lately, the sweep is paused, or all are
-        done."""
+        """Return the seconds until all models that may go on are done, at their present rates; None
+        if one of them has finished nothing lately, if the sweep is paused, or if all are done."""
         seconds = [0.0]
         if _is_paused(self.latest):
             return None
@@ -108,7 +108,7 @@ def _is_paused(progress: Progress) -> bool:
 
 
 def pause_words(progress: Progress) -> dict[str, str]:
-    """Return by host why it waits for the store, in words."""
+    """Return the hosts that wait for the store, each with a line that gives the reason."""
     words: dict[str, str] = {}
     for pause in progress.pauses:
         spooled = ""
@@ -135,7 +135,7 @@ def _class_words(error_class: str) -> str:
 
 
 def _wait_words(model: ModelProgress) -> str:
-    """Return what the cells of a model wait for, in words; "" if for a free worker."""
+    """Return the reason why cells of a model wait, in words; "" if they wait for a worker."""
     kind = model.failure.rpartition(":")[2]
     match model.reason.value:
         case "outage":

@@ -98,7 +98,7 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """The result of a sweep. Both are None of one that goes on by itself."""
+    """The result of a sweep. Both fields are None for a detached one."""
 
     closed: WaveClosed | None  # None while cells are still owed
     progress: Progress | None  # None if nothing was left to run
@@ -112,10 +112,10 @@ def sweep_wave(
     begin: Callable[[str], None] = lambda step: None,
     closing: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
-    """Run the episodes that a wave still owes, and close it when all have results. To close it with
-    missing ones, those that failed are run once more first, and failures of providers count, which
-    are waited for otherwise. ``begin`` gets the steps before the first episode, in words,
-    ``closing`` the steps and progress of closing.
+    """Run the episodes that a wave still owes, and close it when all have results. With
+    ``close_missing``, failures of providers count too, failed episodes are run once more, and those
+    that fail again are recorded as missing. ``begin`` gets the steps before the first episode, in
+    words, ``closing`` the steps and progress of closing.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -124,7 +124,6 @@ def sweep_wave(
     registration_of(study)
     if (closed := closed_wave(study.ledger, wave)) is not None:
         return SweepOutcome(closed, None)
-    # A second sweep of the wave from this folder would pay for the same replies.
     if request.detach and not (request.address or protocol.sweep.address):
         raise StudyError(
             "--detach needs a cluster that outlives this command: give its --address, or `address` "
@@ -224,7 +223,7 @@ def _run_owed(
     watch: Callable[[Progress], None],
     begin: Callable[[str], None],
 ) -> Progress | None:
-    """Sweep the owed episodes on a cluster. Return None if the sweep goes on there by itself."""
+    """Sweep the owed episodes on a cluster. Return None if the sweep is detached."""
     address = request.address or study.protocol.sweep.address
     prepare_ray(address)
     from harness.sweep.ray_actors import detach_sweep, run_sweep

@@ -100,7 +100,7 @@ class WaveTable:
             yield self._key(number), problem
 
     def _context(self) -> bytes:
-        """What a table depends on: the results, and the columns that this code gives them."""
+        """Return the bytes that a table's key depends on: the results and their columns."""
         columns = digest_bytes(repr([*map(get_type_hints, (EpisodeResult, Grade))]).encode())
         return f"{_PURPOSE} {self._closed.results_root} {columns}".encode()
 
