@@ -233,7 +233,7 @@ def attach(study: Study, number: int) -> None:
       dosimeter wave attach 3
     """
     with sweep_watch(f"wave {number}") as watch:
-        last = sweeps.follow_sweep(study, number, watch)
+        last = sweeps.follow_sweep(study, number, watch, watch.begin)
     left = last.owed - last.finished
     print_line(
         f"the sweep of wave {number} has ended with {last.finished} of {last.owed} results; "

@@ -31,6 +31,7 @@ from harness.spending import (
 )
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from harness.sweep import Pulse, RunContext, SweepOrder, instance_of, open_budget
+from registry.errors import RegistryError
 from registry.ledger import ModelPin, RecordingStore
 from study.errors import StudyError
 from study.workspace import Study, take_snapshot
@@ -85,7 +86,8 @@ def _epoch(context: RunContext, begin: Callable[[str], None]) -> Iterator[Callab
         if pulse.asked is SweepOrder.STOP:
             raise WorkStopped("the sweep was stopped after its batches: run this again to go on")
     except BaseException as error:
-        failure = "" if isinstance(error, WorkStopped) else type(error).__name__
+        explained = isinstance(error, (HarnessError, RegistryError, StudyError))
+        failure = str(error) if explained else type(error).__name__
         raise
     finally:
         pulse.close(failure)

@@ -23,9 +23,15 @@ def ask_sweep(study: Study, wave: int, asked: Literal["go", "pause", "stop"]) ->
     return driver
 
 
-def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> Progress:
-    """Watch the sweep of a wave until it ends, and return its last count. Raises StudyError if no
-    sweep of it is at work, or its heartbeat stops; RegistryError."""
+def follow_sweep(
+    study: Study,
+    wave: int,
+    watch: Callable[[Progress], None],
+    begin: Callable[[str], None] = lambda step: None,
+) -> Progress:
+    """Watch the sweep of a wave until it ends, and return its last count. ``begin`` gets what it
+    does before its first episode. Raises StudyError if no sweep of it is at work, or its heartbeat
+    stops; RegistryError."""
     epochs, number, driver = _at_work(study, wave)
     seen: Heartbeat | None = None
     since = time.monotonic()
@@ -35,7 +41,9 @@ def follow_sweep(study: Study, wave: int, watch: Callable[[Progress], None]) -> 
             seen, since = now, time.monotonic()
             if now.failure:
                 raise StudyError(f"the sweep of wave {wave} on {driver.host} failed: {now.failure}")
-            if now.progress is not None:
+            if now.progress is None:
+                begin(f"the sweep on {driver.host} prepares its episodes, or waits for batches")
+            else:
                 watch(now.progress)
                 if now.ended:
                     return now.progress

@@ -27,7 +27,8 @@ from registry.provenance import utc_now
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
-from study.sweeps import SweepRequest, ask_sweep, sweep_wave
+from study.errors import StudyError
+from study.sweeps import SweepRequest, ask_sweep, follow_sweep, sweep_wave
 from study.workspace import take_snapshot
 from study.workspace.setup import init_study
 from study.workspace.study import Study
@@ -230,7 +231,12 @@ def test_a_sweep_that_is_stopped_leaves_its_batch_to_the_next(
         sweeping = pool.submit(sweep_wave, study, REQUEST, lambda _: None, utc_now)
         try:
             until(lambda: any(batch.polls for batch in sold.batches))
+            steps: list[str] = []
+            following = pool.submit(follow_sweep, study, 0, lambda _: None, steps.append)
+            until(lambda: any("waits for batches" in step for step in steps))
             ask_sweep(study, 0, "stop")
+            with pytest.raises(StudyError, match="the batches go on at the provider"):
+                following.result(timeout=120)
             with pytest.raises(WorkStopped):
                 sweeping.result()
         finally:
