@@ -189,7 +189,7 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
     closed, progress = outcome.closed, outcome.progress
     if progress is not None and progress.lost:
         print_line(
-            f"{_episodes(progress.lost)} lost their workers: of each, at most one reply was on its "
+            f"{_episodes(progress.lost)} lost the worker: of each, at most one reply was on its "
             "way and was paid for twice"
         )
     accounts = progress.accounts if progress else ()
@@ -213,7 +213,7 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
         )
     elif progress.held:
         print_line(
-            f"its budget does not pay for the {_episodes(progress.held)} still owed. Raise "
+            f"its budget does not pay for {_episodes(progress.held)} still owed. Raise "
             "`budget:` in study.yaml and run this again; no request is paid for twice.",
             open_label,
             "yellow",
