@@ -17,11 +17,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def parallel_map(store: Store, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def parallel_map(
+    store: Store, work: Callable[[T], R], items: Iterable[T], ahead: int = _AHEAD
+) -> Iterator[R]:
     """Yield the result of ``work`` for each item, in the order of the items.
 
-    ``work`` reads or writes objects of the store. On a remote store it runs on 32 threads, at most
-    128 items ahead of the one that is asked for; on any other in this thread, one by one. The
+    ``work`` reads or writes objects of the store. On a remote store it runs on 32 threads, with at
+    most 128 items, or ``ahead``, begun; on any other in this thread, one by one. The
     items are always taken in this thread. Raises the first error of ``work`` in that order, and
     begins no more items after it.
     """
@@ -30,7 +32,7 @@ def parallel_map(store: Store, work: Callable[[T], R], items: Iterable[T]) -> It
         return
     rest = iter(items)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="store") as pool:
-        pending = deque[Future[R]](pool.submit(work, item) for item in islice(rest, _AHEAD))
+        pending = deque[Future[R]](pool.submit(work, item) for item in islice(rest, ahead))
         try:
             while pending:
                 result = pending.popleft().result()

@@ -6,8 +6,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from botocore.config import Config
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.stores.base import check_key, check_prefix
+from registry.stores.parallel import parallel_map
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -27,7 +27,7 @@ _FORM = "s3://bucket/prefix[?endpoint=http://host:port&region=name]"
 _TRIES = 5  # of a request that fails, with growing pauses
 _CONFLICTS = 6  # times that a 409 is retried, after 50 ms at first
 _PAGE = 1000  # names, the most that S3 gives
-_LISTERS = 16  # pages of a long listing that are asked for at once
+_LISTERS = 16  # parts of a long listing that are asked for at once
 _FIRST_CHARACTERS = ascii_letters + digits + "_"  # of a key, and after a slash in it
 _READS = 3  # times that a body that breaks off is fetched
 _GONE = {"404", "NoSuchKey", "NotFound"}
@@ -146,38 +146,56 @@ class S3Store:
         return self._metadata(check_key(key)) is not None
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """See ``Store.list``. Names are gathered and sorted here: not every server's order is
-        that of bytes (SeaweedFS goes folder by folder). A page has 1,000 names and names the next
-        one, so a folder of several pages is listed by the first characters of its names, several
-        at once."""
-        check_prefix(prefix)
-        names, more = self._page(prefix)
+        """See ``Store.list``. Names are sorted here: not every server's order is that of bytes
+        (SeaweedFS goes folder by folder). A page has 1,000 names and names the next one, so a
+        folder of several pages is listed by its subfolders, or by the first characters of its names
+        if those are many: 16 of these at once, and memory holds no others."""
+        names, more = self._page(check_prefix(prefix))
         if not more:
             return iter(sorted(names))
         if prefix and not prefix.endswith("/"):
-            return iter(sorted(self._names(prefix)))
-        parts = [prefix + first for first in _FIRST_CHARACTERS]
-        with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list") as pool:
-            return iter(sorted(chain.from_iterable(pool.map(self._names, parts))))
+            return iter(self._names(prefix))
+        parts, more = self._page(prefix, delimiter="/")
+        if more:
+            parts = tuple(prefix + first for first in _FIRST_CHARACTERS)
+        elif not prefix:
+            return chain.from_iterable(map(self._folder, sorted(parts)))
+        listed = parallel_map(self, self._names if more else self._part, sorted(parts), _LISTERS)
+        return chain.from_iterable(listed)
 
-    def _names(self, prefix: str) -> tuple[str, ...]:
-        """The names on all pages."""
-        names, token = self._page(prefix)
-        pages = [names]
+    def _folder(self, part: str) -> Iterable[str]:
+        """What a folder lists; of a name, itself."""
+        return self.list(part) if part.endswith("/") else (part,)
+
+    def _part(self, part: str) -> Iterable[str]:
+        """The names in a folder, in order; of a name, itself."""
+        return self._names(part) if part.endswith("/") else (part,)
+
+    def _names(self, prefix: str) -> Sequence[str]:
+        """The names on all pages, in order."""
+        page, token = self._page(prefix)
+        names = [*page]
         while token:
-            names, token = self._page(prefix, token)
-            pages.append(names)
-        return tuple(chain.from_iterable(pages))
+            page, token = self._page(prefix, token)
+            names += page
+        return sorted(names)
 
-    def _page(self, prefix: str, token: str = "") -> tuple[tuple[str, ...], str]:
-        """The names on a page, and the token of the next one; "" if it is the last."""
+    def _page(
+        self, prefix: str, token: str = "", delimiter: str = ""
+    ) -> tuple[tuple[str, ...], str]:
+        """The names on a page, and the token of the next one; "" if it is the last. With a
+        delimiter, names end with the first one after the prefix, each once."""
         options: Any = {"ContinuationToken": token} if token else {}
+        if delimiter:
+            options["Delimiter"] = delimiter
         with self._explained(prefix):
             page = self._client.list_objects_v2(
                 Bucket=self.bucket, Prefix=self._base + prefix, MaxKeys=_PAGE, **options
             )
-        names = tuple(item["Key"].removeprefix(self._base) for item in page.get("Contents", []))
-        return names, page.get("NextContinuationToken", "")
+        folders = [item["Prefix"] for item in page.get("CommonPrefixes", [])]
+        names = [*folders, *(item["Key"] for item in page.get("Contents", []))]
+        token = page.get("NextContinuationToken", "")
+        return tuple(name.removeprefix(self._base) for name in names), token
 
     def _metadata(self, key: str) -> dict[str, str] | None:
         """The object's metadata; None if there is no such object (in a bucket that is there)."""

@@ -130,6 +130,23 @@ def test_no_name_is_lost_between_pages(store: S3Store, monkeypatch: pytest.Monke
         assert list(store.list(prefix)) == expected
 
 
+@pytest.mark.parametrize("store", ["moto", "seaweedfs"], indirect=True)
+def test_a_long_listing_asks_for_few_parts_ahead(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"a/{n:02x}/{n:02x}{end}" for n in range(0, 256, 12) for end in (".1", "-2", "3")]
+    for name in names:
+        store.put(name, b"")
+    monkeypatch.setattr(s3, "_PAGE", 30)
+    monkeypatch.setattr(s3, "_LISTERS", 2)
+    asked, page = list[str](), store._page
+    monkeypatch.setattr(store, "_page", lambda *of, **how: asked.append(of[0]) or page(*of, **how))
+    listed = store.list("a/")
+    first = next(listed)
+    assert len(asked) <= 2 + 3, "the folder, its subfolders, and few of these"
+    assert [first, *listed] == sorted(names)
+
+
 def test_a_prefix_is_any_beginning_of_a_name(store: Store) -> None:
     names = ["run/1/a", "run/1/b", "run/10/a", "run/2", "runs"]
     for name in names:
