@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from generators.family import (
@@ -187,7 +186,8 @@ def make_truth(blocks: Sequence[Sequence[str]]) -> GroundTruth:
 
 
 def _mean(lines: Sequence[str]) -> float:
-    return float(sum(map(Fraction, lines)) / len(lines))
+    units = sum(int(Decimal(line).scaleb(DECIMALS)) for line in lines)
+    return units / (UNIT * len(lines))  # of integers, which rounds once
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
