@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -22,6 +23,7 @@ from harness.sweep.run_cell import count_spend, open_budget, run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
+from registry.stores.base import MemoryStore
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
@@ -140,3 +142,42 @@ def test_bounds_hold_however_long_an_episode_becomes(tmp_path: Path) -> None:
         bench.close()
     assert progress.accounts[0].spent == seller.bill <= 1
     assert (progress.finished, len(spent)) == (1, 1), "what is left does not cover another"
+
+
+class CountingStore(MemoryStore):
+    """Counts what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = Counter[str]()
+
+    def put(self, key: str, data: bytes) -> bool:
+        self.asked["put"] += 1
+        return super().put(key, data)
+
+    def get(self, key: str) -> bytes:
+        self.asked["get"] += 1
+        return super().get(key)
+
+    def exists(self, key: str) -> bool:
+        self.asked["exists"] += 1
+        return super().exists(key)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        self.asked["list"] += 1
+        return super().list(prefix)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_an_episode_asks_its_store_as_often_as_documented(tmp_path: Path, limited: bool) -> None:
+    """In docs/scaling.md and docs/cluster.md, which has the price."""
+    with serve(always=Seller(lambda number: False).answer) as served:
+        bench = opened(served.url, tmp_path, SpendingLimits(run=LIMIT))
+        context = bench.context if limited else replace(bench.context, limits=None)
+        store = CountingStore()
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert run_cell(cell, replace(bench, store=store, context=context), noon).finished
+        bench.close()
+        turns = len(served.requests)
+    budget = {"get": turns, "list": 1} if limited else {}
+    assert store.asked == {"put": turns + 2, "exists": turns + 2, **budget}
