@@ -84,7 +84,7 @@ tasks:
 seeds_per_arm: HALF
 replicates: REPLICATES
 models:
-  honest: {provider: scripted, agent: honest, error_rate: ERRORS}
+  honest: {provider: scripted, agent: honest, error_rate: 0.1}
 waves:
   - [honest]
 plan: {permutations: 999}
@@ -111,7 +111,6 @@ def make_study(folder: Path, count: int, uri: str = "") -> Study:
     """A study with a wave of that many cells, drawn and registered without checking its power."""
     replicates = str(-(-count // INSTANCES))
     text = STUDY.replace("HALF", str(INSTANCES // 2)).replace("REPLICATES", replicates)
-    text = text.replace("ERRORS", str(errors))
     init_study(folder, text + (f'store: "{uri}"\n' if uri else ""))
     study = open_study(folder)
     draw_seeds(study, lambda *step: None, utc_now())
