@@ -7,14 +7,14 @@ and the servers are simulated. No time passes, and nothing is sent. An episode h
 are 64 slots (``parallel``) unless said, of one worker or shared by eight; a worker polls four times
 a second.
 
-``outage``: a server answers nothing for an hour, then all. ``leases`` are those in that hour: first
-the cells at work when it began, then ``probes``. ``limited``: a server refuses what is over six
-requests a second, in a wave of 3,000 episodes; replies take that many seconds on average, half of
-it either way. ``refusals_per_reply_later`` leaves out the first ten minutes; ``rate`` is relative
-to what six a second and 64 slots allow; ``given_back`` are cells that would have waited for long.
-``beside``: replies of a healthy model in ten minutes beside one of which requests are refused,
-relative to those it has alone. ``shared``: two models of one provider key that allows six requests
-a second, with replies of 0.5 and 5 s.
+``outage``: a server answers nothing for an hour, then all. ``leases`` are those in that hour of
+which a request was sent: first the cells at work when it began, then ``probes``. ``limited``: a
+server refuses what is over six requests a second, in a wave of 3,000 episodes; replies take that
+many seconds on average, half of it either way. ``refusals_per_reply_later`` leaves out the first
+ten minutes; ``rate`` is relative to what six a second and 64 slots allow; ``given_back`` are cells
+that would have waited for long. ``beside``: replies of a healthy model in ten minutes beside one of
+which requests are refused, relative to those it has alone. ``shared``: two models of one provider
+key that allows six requests a second, with replies of 0.5 and 5 s.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Attempt:
 
     model: str
     worker: str
+    leased: float
     replies: int = 0
     failed: list[str] = field(default_factory=list)
 
@@ -85,7 +86,8 @@ class Sweep:
     slots: int = SLOTS
     workers: int = 1
     replies: Counter[str] = field(default_factory=Counter)  # by model
-    leases: list[tuple[float, str]] = field(default_factory=list)  # time, model
+    leases: int = 0
+    tried: set[tuple[float, str]] = field(default_factory=set)  # leases that sent a request
     replied: list[float] = field(default_factory=list)  # times of requests that got a reply
     refused: list[float] = field(default_factory=list)  # times of the others
     given_back: int = 0  # leases of cells that would have waited for long
@@ -128,8 +130,8 @@ class Sweep:
                 self._send(name, model, now)
         own = frozenset(each for each, attempt in self._attempts.items() if attempt.worker == name)
         for cell in self.book.lease(name, self.slots // self.workers - len(own), now, own):
-            self._attempts[cell.episode] = Attempt(cell.model, name)
-            self.leases.append((now, cell.model))
+            self._attempts[cell.episode] = Attempt(cell.model, name, now)
+            self.leases += 1
             self._ask(cell.episode, now)
         if self._attempts or not self.book.over():
             self._at(now + POLL, partial(self._poll, name))
@@ -159,6 +161,7 @@ class Sweep:
     def _get(self, episode: str, calls: ModelCalls, now: float) -> None:
         """Send a request. Its episode goes on with the reply, or after the refusal."""
         attempt, number = self._attempts[episode], next(self._numbers)
+        self.tried.add((attempt.leased, episode))
         server = self.servers[attempt.model]
         refusal = server.refuse(now)
         if refusal is not None:
@@ -221,13 +224,12 @@ def outage(kind: str, slots: int) -> dict[str, Any]:
     server = Server(refuse=lambda now: (kind, 0.0) if now < HOUR else None)
     sweep = Sweep(book("m", each=2 * SLOTS), {"m": server}, slots)
     sweep.run()
-    leased = [now for now, _ in sweep.leases if now < HOUR]
-    first = sum(now < 60 for now in leased)
+    leased = [at for at, _ in sweep.tried if at < HOUR]
     return {
         "failure": kind,
         "parallel": slots,
         "leases": len(leased),
-        "probes": len(leased) - first,
+        "probes": sum(at >= 60 for at in leased),
         "requests": len(sweep.refused),
         "given_up": sweep.book.progress().exhausted,
         "seconds_to_the_next_reply": round(min(sweep.replied) - HOUR, 1),
@@ -265,7 +267,7 @@ def limited(latency: float, workers: int, episodes: int = 3_000) -> dict[str, An
         "refusals_per_reply": round(len(sweep.refused) / len(sweep.replied), 3),
         "refusals_per_reply_later": round(later(sweep.refused) / later(sweep.replied), 3),
         "rate": round(len(sweep.replied) / seconds / possible, 3),
-        "failed_attempts": len(sweep.leases) - sweep.given_back - episodes,
+        "failed_attempts": sweep.leases - sweep.given_back - episodes,
         "given_back": sweep.given_back,
         "given_up": sweep.book.progress().exhausted,
     }

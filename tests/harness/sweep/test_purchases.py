@@ -84,6 +84,11 @@ def test_a_share_that_is_not_known_yet_is_asked_for() -> None:
     assert sent(calls, 1000.0) == []
 
 
+def test_shares_are_asked_for_often_while_calls_wait() -> None:
+    assert queued(1, CallLimit(1.0)).urgent
+    assert not queued(0, CallLimit(1.0)).urgent
+
+
 def test_calls_that_would_wait_long_are_hopeless_but_never_the_first() -> None:
     assert queued(5, CallLimit(0.1)).hopeless == ()
     calls = queued(0)
