@@ -201,7 +201,7 @@ class RequestRate:
     def record(self, worker: str, counts: CallCounts, worked: float, now: float) -> None:
         """Record the counts of a worker since its last report, and the seconds of its episodes at
         work since then. It gets its share of the rate in answer: what it sent at an earlier rate
-        tells nothing of the present one."""
+        does not count for the present one."""
         if self._began is None:
             self._began = now
         if self._seen.get(worker, -math.inf) >= self._settled:

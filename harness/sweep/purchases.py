@@ -185,9 +185,9 @@ class Purchases:
         """Return True if none is allowed any more."""
         return self._stopped
 
-    def admit(self, model: str, patient: bool = True) -> None:
+    def admit(self, model: str, may_wait: bool = True) -> None:
         """Wait until a request to a model may be sent. Raises WorkStopped if none may be any more,
-        and RateWait rather than to wait long, unless ``patient``."""
+        and RateWait rather than to wait long, unless it ``may_wait``."""
         with self._lock:
             calls, call = self._calls[model], threading.Condition(self._lock)
             calls.join(call, time.monotonic())
@@ -196,7 +196,7 @@ class Purchases:
                     now = time.monotonic()
                     if self._stopped:
                         raise WorkStopped("the sweep has ended")
-                    if not patient and call in calls.hopeless:
+                    if not may_wait and call in calls.hopeless:
                         raise RateWait(f"model {model!r}: too many calls wait")
                     left = calls.seconds_left(call, now) if now < self._until else math.inf
                     if left <= 0:

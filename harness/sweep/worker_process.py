@@ -143,8 +143,8 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerCla
                     capacity, holding = parallel - len(pending), frozenset(pending.values())
                     cells, over = leases.lease(capacity, holding)
                     if cells:
-                        ours = {*holding, *(cell.episode for cell in cells)}
-                        claimed = claiming.submit(claims.take, ours)
+                        claimed_cells = {*holding, *(cell.episode for cell in cells)}
+                        claimed = claiming.submit(claims.take, claimed_cells)
                     for cell in cells:
                         pending[pool.submit(work_on, cell, claimed)] = cell.episode
                 if not pending:

@@ -163,9 +163,9 @@ def test_a_call_gives_its_place_back_if_it_may(request: pytest.FixtureRequest) -
     request.addfinalizer(purchases.stop)
     purchases.renew(time.monotonic(), {"m": CallLimit(0.0)})
 
-    def buy(patient: bool) -> None:
+    def buy(may_wait: bool) -> None:
         try:
-            purchases.admit("m", patient)
+            purchases.admit("m", may_wait)
         except WorkStopped as error:
             ends.append(type(error).__name__)
 
@@ -173,7 +173,7 @@ def test_a_call_gives_its_place_back_if_it_may(request: pytest.FixtureRequest) -
         while len(purchases._calls["m"].queue) < count:
             time.sleep(0.01)
 
-    threads = [threading.Thread(target=buy, args=(patient,)) for patient in (True, True, False)]
+    threads = [threading.Thread(target=buy, args=(may_wait,)) for may_wait in (True, True, False)]
     for number, thread in enumerate(threads, 1):
         thread.start()
         wait_for(number)
