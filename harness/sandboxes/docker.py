@@ -60,6 +60,7 @@ _UIDS = 20_000  # of agents that may live at once; the tool server of each has o
 _FIRST_UID, _FIRST_UID_REMAPPED = 200_000, 10_000  # an engine that remaps uids has 65,536 of them
 _SECCOMP = Path(server.__file__).with_name("recipe") / "seccomp.json"
 _REMOVING = 20  # seconds until the engine is not waited for
+_RESTART_SECONDS = 120.0  # for which an engine that does not answer is waited for
 _ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
 # neither of them being met: it has room beyond, and the tool server holds the programs to theirs.
@@ -273,6 +274,7 @@ class DockerSandboxes:
 
     def _create(self, profile: Profile) -> _Container:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
+        self._await_engine()
         name, folder = "", make_socket_folder() if profile.model_socket else None
         try:
             shed, size = partial(self._pool.shed, profile), bytes_of(profile, self.runtime)
@@ -299,6 +301,18 @@ class DockerSandboxes:
                 with suppress(RuntimeError):  # closing
                     self._removers.submit(reap, self._client)
         return container
+
+    def _await_engine(self) -> None:
+        """Wait for an engine that does not answer: it may be started again. Otherwise all episodes
+        of this machine would fail, each as often as is allowed, within seconds."""
+        until = time.monotonic() + _RESTART_SECONDS
+        while not self._closed and time.monotonic() < until:
+            try:
+                self._client.ping()
+                return
+            except _ENGINE_ERRORS as error:
+                logger.warning("waiting for the engine: %s", _in_short(error))
+                time.sleep(1.0)
 
     def _create_unique(self, profile: Profile, folder: Path | None) -> str:
         """Create a container whose agent has a uid that no other on this engine has; return its id.
@@ -577,15 +591,15 @@ def kill_by_hand(name: str) -> int:
 def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
     """Wait until no container with the label is left, by force where one stays."""
     begun = time.monotonic()
-    with suppress(*_ENGINE_ERRORS):
-        while time.monotonic() - begun < timeout:
+    while time.monotonic() - begun < timeout:
+        with suppress(*_ENGINE_ERRORS):
             left = client.containers(all=True, filters={"label": label})
             if not left:
                 return
             if time.monotonic() - begun > 1.0:
                 for container in left:
                     _remove(client, container["Id"])
-            time.sleep(0.05)
+        time.sleep(0.05)
 
 
 def _in_short(error: BaseException) -> str:
