@@ -333,7 +333,8 @@ from generators.task import Asset, Limits
 from harness.sandboxes.local import LocalSandboxes
 box = LocalSandboxes().open([Asset("in.csv", "text/csv", b"secret")], Limits())
 print(box.run(["pwd"], 20).output.decode(), end="", flush=True)
-box.run(["sh", "-c", f"kill -9 $PPID {os.getpid()}"], 20)
+# The server is stopped first: each of the two would clean up after the other's death.
+box.run(["sh", "-c", f"kill -STOP $PPID; kill -9 {os.getpid()}; kill -9 $PPID"], 20)
 """
     owner = subprocess.run([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     assert owner.returncode == -signal.SIGKILL
