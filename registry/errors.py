@@ -9,6 +9,10 @@ class BrokenPromise(RegistryError):  # noqa: N818 - the house's word
     """A digest, commitment, chain or pin that does not hold."""
 
 
+class ForeignObject(BrokenPromise):
+    """An object or a record that nobody whose signature counts has signed: not evidence."""
+
+
 class StoreError(RegistryError):
     """A store that cannot be read or written: unreachable, read-only, full."""
 

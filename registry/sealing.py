@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +28,7 @@ from registry.canonical import canonical_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import merkle_root, read_record
 from registry.result_row import Arm
+from registry.signing import Signer, check_object, check_signature, derive, sign_object
 
 _TAG = b"dosimeter/commitment"
 _VERSION = b"1"
@@ -69,20 +70,9 @@ def recipient_of(identity: str) -> str:
 def derive_identity(identity: str, name: str) -> str:
     """The identity of this name that only an identity's owner can compute, and from which that
     cannot be computed: HKDF with SHA-256 (RFC 5869), as an age secret key."""
-    derived = _derive(b"dosimeter/derived-identity", identity, name)
+    derived = derive(b"dosimeter/derived-identity", identity, name)
     words = bech32.convertbits(derived, 8, 5) or []  # None only for what is no bytes
     return bech32.bech32_encode("age-secret-key-", words).upper()
-
-
-def derive_key(identity: str, purpose: str) -> bytes:
-    """The 32 bytes for this purpose that only an identity's owner can compute, and from which that
-    cannot be computed: HKDF with SHA-256 (RFC 5869)."""
-    return _derive(b"dosimeter/derived-key", identity, purpose)
-
-
-def _derive(salt: bytes, identity: str, info: str) -> bytes:
-    extracted = hmac.digest(salt, identity.encode(), "sha256")
-    return hmac.digest(extracted, info.encode() + b"\x01", "sha256")
 
 
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
@@ -142,6 +132,37 @@ def _decrypt_into(plain: BinaryIO, data: bytes, identities: Sequence[str], place
         if "No matching keys" in str(error):
             raise RegistryError(_wrong_key(place, keys)) from None
         raise BrokenPromise(f"{place}: altered or cut: it is not the age file it was") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Who may read an object, and whose signature counts on it. Its repr shows no secret."""
+
+    recipients: tuple[str, ...] = ()
+    identities: tuple[str, ...] = field(default=(), repr=False)
+    signer: Signer | None = None
+    trusted: Collection[str] = ()  # public signing keys
+
+    def seal(self, name: str, data: bytes) -> bytes:
+        """Return an object of this name, signed and encrypted. Raises RegistryError."""
+        if self.signer is None:
+            raise RegistryError(f"{name}: nothing is stored without a key to sign it")
+        return encrypt(sign_object(self.signer, name, data), self.recipients)
+
+    def open(self, name: str, sealed: bytes) -> bytes:
+        """Return what was sealed under a name. Raises as ``decrypt``, and ForeignObject unless it
+        was signed for this name by a key that counts."""
+        return check_object(self.trusted, name, decrypt(sealed, self.identities, name))
+
+    def open_lines(self, name: str, sealed: bytes) -> Iterator[bytes]:
+        """Yield the lines of what was sealed under a name, decrypted as they are asked for. Raises
+        as ``open``, but only after the last line."""
+        lines = decrypt_lines(sealed, self.identities, name)
+        first, digest = next(lines, b""), hashlib.sha256()
+        for line in lines:
+            digest.update(line)
+            yield line
+        check_signature(self.trusted, name, first, digest.digest())
 
 
 def read_identities(path: Path) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from harness.episode import Cell, Mode
 from harness.storage import Codec, hex_of
 from registry.canonical import canonical_bytes, digest_value
 from registry.ledger import ModelPin, record_body
-from registry.sealing import derive_key
+from registry.signing import derive_key
 
 _ROUNDS = 2  # pairs of them
 _NAMES, _ORDER = "dosimeter/episode-names/1", "dosimeter/episode-order/1"  # keys, by purpose

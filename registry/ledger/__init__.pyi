@@ -1,4 +1,4 @@
-from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain
+from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain, signers_of
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -16,6 +16,7 @@ from .inventory import (
 from .merkle import merkle_root
 from .receipts import RECEIPTS, ReceiptFolder, RecordingStore, episode_stem, read_receipts
 from .records import (
+    Announcement,
     CalibrationMade,
     Graded,
     JudgeChecked,
@@ -46,6 +47,7 @@ __all__ = [
     "LEDGER",
     "PARTS",
     "RECEIPTS",
+    "Announcement",
     "CalibrationMade",
     "Entry",
     "Graded",
@@ -85,5 +87,6 @@ __all__ = [
     "record_body",
     "record_digest",
     "run_objects",
+    "signers_of",
     "write_inventory",
 ]

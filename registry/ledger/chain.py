@@ -1,24 +1,40 @@
-"""The ledger: an append-only chain of canonical JSON records, one object each.
+"""The ledger: an append-only chain of signed, canonical JSON records, one object each.
 
-Record ``n`` is ``ledger/<n, 8 digits>.json``: sequence, the digest of the record before it,
-kind, body, time. An edit, a gap or a swap breaks the chain at that place. Dropping records from
-the end leaves a shorter chain that is whole: only a head noted elsewhere shows it.
+Record ``n`` is ``ledger/<n, 8 digits>.json``: sequence, the digest of the record before it, kind,
+body, time, the signer's public key, and its signature over the purpose ``dosimeter/ledger/1`` and
+the canonical bytes of all the others. An edit, a gap or a swap breaks the chain at that place.
+Dropping records from the end leaves a shorter chain that is whole: only a head noted elsewhere
+shows it.
+
+The study's key is the one that signed the first record, which a reader compares with a key that
+they know from elsewhere. If the first record names an operator, that key may sign the records of
+running waves (OPERATOR_KINDS), and no others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.records import KINDS, read_record, record_body, record_kind
+from registry.ledger.records import (
+    KINDS,
+    OPERATOR_KINDS,
+    Announcement,
+    read_record,
+    record_body,
+    record_kind,
+)
+from registry.signing import Signer, is_signed
 from registry.stores import Store
 
 LEDGER = "ledger/"
 GENESIS = Digest("sha256:" + "0" * 64)  # named by the first record as its previous
+_PURPOSE = "dosimeter/ledger/1"
+_FIELDS = {"sequence", "previous", "kind", "body", "time", "signer", "signature"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -31,6 +47,8 @@ class Entry:
     kind: str
     body: dict[str, Any]
     time: str  # UTC, ISO 8601
+    signer: str  # its public key, 64 hexadecimal digits
+    signature: str = ""  # 128
     digest: Digest = GENESIS
 
     @property
@@ -50,14 +68,17 @@ class Ledger:
     """The chain in a store. Reading it verifies it; appending is put-if-absent on the next
     number, so that of racing writers each gets a number of its own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, signer: Callable[[], Signer] | None = None) -> None:
+        """``signer`` returns the key that signs what is appended; without one nothing can be."""
         self.store = store
+        self._signer = signer
 
     def append(self, record: Any, time: str, once: bool = False) -> Entry:
         """Add a record, of one of ``records.KINDS``.
 
         ``once`` refuses if the chain has a record of that kind, whoever wrote it. Raises
-        RegistryError for what is no record, BrokenPromise where the chain does not hold.
+        RegistryError for what is no record or may not be signed by this key, BrokenPromise where
+        the chain does not hold.
         """
         kind = record_kind(record)
         entry, fresh = self.append_unless(record, time, lambda e: once and e.kind == kind)
@@ -74,14 +95,24 @@ class Ledger:
         kind = record_kind(record)
         if not _TIME.fullmatch(time):
             raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
+        signer = None
         while True:
             entries = self.entries()
             if matches := [entry for entry in entries if there(entry)]:
                 return matches[-1], False
+            signer = signer or self._open_signer()
             body, previous = record_body(record), head_digest(entries)
-            entry, data = _seal_entry(Entry(len(entries), previous, kind, body, time))
+            unsigned = Entry(len(entries), previous, kind, body, time, signer.public)
+            if problem := _foreign((*entries, unsigned)[:1], unsigned):
+                raise RegistryError(f"the ledger takes no {kind} record from this key: {problem}")
+            entry, data = _seal_entry(unsigned, signer)
             if self.store.put(_key(entry.sequence), data):
                 return entry, True
+
+    def _open_signer(self) -> Signer:
+        if self._signer is None:
+            raise RegistryError("the ledger was opened without a key, and takes no record")
+        return self._signer()
 
     def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
         """All records, first first. Raises BrokenPromise that names the first record that does not
@@ -130,6 +161,8 @@ def inspect_chain(
             continue
         problems.extend(_breaks(entries, entry, key))
         entries.append(entry)
+        if problem := _foreign(entries[:1], entry) or _unsigned(entry):
+            problems.append((key, problem))
     if expected_head not in (None, GENESIS, *(entry.digest for entry in entries)):
         ends = f"which ends with {head_digest(entries)}: cut or replaced"
         problems.append((LEDGER, f"head {expected_head} expected in the chain, {ends}"))
@@ -151,15 +184,52 @@ def _breaks(entries: list[Entry], entry: Entry, key: str) -> Iterator[tuple[str,
         yield place, f"was altered: digest {entry.previous} expected by {key}, {head} found"
 
 
-def _seal_entry(entry: Entry) -> tuple[Entry, bytes]:
-    """The entry with its digest, as it will be read; and its bytes."""
-    data = canonical_bytes({k: v for k, v in asdict(entry).items() if k != "digest"})
+def signers_of(first: Sequence[Entry]) -> dict[str, Collection[str]]:
+    """The public keys that may sign a ledger with this first record, with the kinds that each may
+    sign. Raises BrokenPromise for an announcement of another form."""
+    if not first:
+        return {}
+    signers: dict[str, Collection[str]] = {first[0].signer: KINDS}
+    announced = first[0].record if first[0].kind == "announcement" else None
+    if isinstance(announced, Announcement) and announced.operator_signer:
+        signers.setdefault(announced.operator_signer, OPERATOR_KINDS)
+    return signers
+
+
+def _foreign(first: Sequence[Entry], entry: Entry) -> str:
+    """Say why the signer of a record is none who may sign it; "" if it is one."""
+    try:
+        signers = signers_of(first)
+    except BrokenPromise as error:
+        return str(error)
+    if entry.kind in signers.get(entry.signer, ()):
+        return ""
+    if entry.signer in signers:
+        return f"the operator's key does not sign records of the kind {entry.kind!r}"
+    return f"signed by {entry.signer[:16]}…, which is not the study's key {first[0].signer[:16]}…"
+
+
+def _unsigned(entry: Entry) -> str:
+    if is_signed(entry.signer, entry.signature, _PURPOSE, _signed_bytes(entry)):
+        return ""
+    return f"its signature is not by {entry.signer[:16]}…, the signer that it names"
+
+
+def _signed_bytes(entry: Entry) -> bytes:
+    body = asdict(entry)
+    return canonical_bytes({k: body[k] for k in sorted(_FIELDS - {"signature"})})
+
+
+def _seal_entry(entry: Entry, signer: Signer) -> tuple[Entry, bytes]:
+    """The entry with its signature and digest, as it will be read; and its bytes."""
+    signed = replace(entry, signature=signer.sign(_PURPOSE, _signed_bytes(entry)))
+    data = canonical_bytes({k: v for k, v in asdict(signed).items() if k != "digest"})
     return _read_entry(data, "a new record"), data
 
 
 def _read_entry(data: bytes, place: str) -> Entry:
     value = parse_canonical(data, place)
     entry = read_record(Entry, value, place)
-    if set(value) != {"sequence", "previous", "kind", "body", "time"}:
+    if set(value) != _FIELDS:
         raise BrokenPromise(f"{place}: not an Entry: it has other fields")
     return replace(entry, digest=digest_bytes(data))

@@ -120,6 +120,17 @@ class Preregistration:
 
 
 @dataclass(frozen=True, slots=True)
+class Announcement:
+    """A draw is about to be made: the first record of a study's ledger. Its signer is the study's
+    key for all that follows."""
+
+    study: str
+    operator_recipient: str = field(default="", metadata=_LATER)  # age public key, "" for none
+    # Public signing key of those who run waves; "" for none.
+    operator_signer: str = field(default="", metadata=_LATER)
+
+
+@dataclass(frozen=True, slots=True)
 class SealedSet:
     """A draw, sealed: what is promised of it in public."""
 
@@ -172,6 +183,7 @@ class RunManifest:
     replicates: tuple[int, ...]  # runs of each of the models on an instance, in their order
     schedule_seed: str  # hex; the order of the owed cells follows from it
     run_recipient: str  # age public key of the run
+    run_signer: str  # public signing key of the run, 64 hexadecimal digits
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
     prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
@@ -313,6 +325,7 @@ class ReportIssued:
 
 
 KINDS: dict[str, type[Any]] = {
+    "announcement": Announcement,
     "sealed-set": SealedSet,
     "preregistration": Preregistration,
     "run-manifest": RunManifest,
@@ -326,6 +339,11 @@ KINDS: dict[str, type[Any]] = {
     "leak": Leak,
     "report": ReportIssued,
 }
+
+# What the operator's key may sign: that which running a wave records.
+OPERATOR_KINDS = frozenset(
+    ("run-manifest", "wave-closed", "graded", "regraded", "judge-checked", "probed")
+)
 
 
 def record_kind(record: Any) -> str:

@@ -16,6 +16,7 @@ from registry.errors import BrokenPromise
 from registry.ledger import ModelPin, Preregistration, Provenance, RunManifest, record_body
 from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
+from registry.signing import Signer
 from study.protocol import FILE_NAME, Protocol, Tranches
 from study.workspace import (
     CHECKOUT,
@@ -131,6 +132,7 @@ def _new_manifest(
         replicates=protocol.wave_replicates(wave),
         schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
         run_recipient=recipient,
+        run_signer=Signer.of(identity).public,
         run_key=run_key_key(recipient),
         provenance=provenance,
         prices=prices,

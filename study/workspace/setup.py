@@ -16,6 +16,7 @@ from harness.episode import Mode
 from registry.draw import draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import (
+    Announcement,
     Ledger,
     Plan,
     Preregistration,
@@ -158,6 +159,9 @@ def draw_seeds(
     identify = identify_in(protocol.catalog)
     excluded = excluded_by_pilots(study, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
+    study.ledger.append_unless(
+        Announcement(protocol.name), now, lambda entry: entry.kind == "announcement"
+    )
     drawn = draw(
         strata,
         protocol.seeds_per_arm,

@@ -9,8 +9,15 @@ from pathlib import Path
 
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger import Ledger, SealedSet
-from registry.sealing import DrawnInstance, open_entries, read_identities, recipient_of
+from registry.ledger import Ledger, SealedSet, signers_of
+from registry.sealing import (
+    DrawnInstance,
+    Keys,
+    open_entries,
+    read_identities,
+    recipient_of,
+)
+from registry.signing import Signer
 from registry.stores import Store, open_store
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
@@ -37,6 +44,19 @@ class Study:
     def identities(self) -> tuple[str, ...]:
         """Return the age identities that decrypt sealed files. Raises RegistryError."""
         return read_identities(self.key_file)
+
+    def signer(self) -> Signer:
+        """Return the key that signs what the study records. Raises RegistryError."""
+        return Signer.of(self.identities()[0])
+
+    def keys(self) -> Keys:
+        """Return the keys of what the study stores itself. Needs the study's key. Raises
+        RegistryError."""
+        return Keys(self.recipients(), self.identities(), self.signer(), self.trusted())
+
+    def trusted(self) -> frozenset[str]:
+        """Return the public keys that sign for the study, as its ledger has them."""
+        return frozenset(signers_of(self.ledger.entries()[:1]))
 
     def recipients(self) -> tuple[str, ...]:
         """Return the public keys that the study encrypts to: those it names, else of its own key
@@ -68,7 +88,8 @@ def open_study(folder: Path) -> Study:
     named = uri.startswith(("s3:", "file:"))  # else a folder, whatever is in its name
     store = open_store(uri if named else f"file:{(folder / uri).absolute()}")
     logger.info("study %s in %s, store %s", protocol.name, folder, store.uri)
-    return Study(folder, protocol, store, Ledger(store))
+    study = Study(folder, protocol, store, Ledger(store, lambda: study.signer()))
+    return study
 
 
 def is_study(folder: Path) -> bool:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from registry.canonical import digest_bytes
 from registry.draw import Draw, FixedEntropy, SystemEntropy, allocate, draw, seal_draw
 from registry.errors import RegistryError
-from registry.ledger.chain import Ledger
 from registry.ledger.records import record_body
 from registry.result_row import Arm
 from registry.sealing import commitments_of, decrypt, new_identity, open_entries
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
+from tests.ledgers import signed_ledger
 
 ROOT = Path(__file__).resolve().parents[2]
 STRATA = (("circles", "1", "easy"), ("circles", "1", "hard"), ("average", "2", "easy"))
@@ -153,12 +153,12 @@ def test_a_draw_with_reserve_seals_the_tranche_and_one_without_says_nothing_of_i
     counted = Counter((entry.stratum, entry.arm, entry.tranche) for entry in drawn.entries)
     assert set(counted.values()) == {3, 2, 1}
     store = MemoryStore()
-    record = seal_draw(store, Ledger(store), drawn, [RECIPIENT], NOW)
+    record = seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW)
     assert record.reserve == (2, 1)
     assert open_entries(store.get(record.uri), [IDENTITY], record.uri) == drawn.entries
     plain = draw(STRATA, 3, FIXED, identify)
     bare = MemoryStore()
-    sealed = seal_draw(bare, Ledger(bare), plain, [RECIPIENT], NOW)
+    sealed = seal_draw(bare, signed_ledger(bare), plain, [RECIPIENT], NOW)
     assert b"tranche" not in decrypt(bare.get(sealed.uri), [IDENTITY], "x")
     assert "reserve" not in record_body(sealed)
 
@@ -196,18 +196,18 @@ def test_a_draw_shows_no_seed() -> None:
 
 
 def _sealed(store: Store, drawn: Draw) -> object:
-    return seal_draw(store, Ledger(store), drawn, [RECIPIENT], NOW)
+    return seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW)
 
 
 def test_a_sealed_draw_can_be_opened_and_is_promised_in_public() -> None:
     store, drawn = MemoryStore(), draw(STRATA, 3, SystemEntropy(), identify)
-    record = seal_draw(store, Ledger(store), drawn, [RECIPIENT], NOW)
+    record = seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW)
     sealed = store.get(record.uri)
     assert record.uri == f"sealed/{record.ciphertext.removeprefix('sha256:')}.age"
     assert record.ciphertext == digest_bytes(sealed)
     assert open_entries(sealed, [IDENTITY], record.uri) == drawn.entries
     assert record.commitments == commitments_of(drawn.entries)
-    last = Ledger(store).last("sealed-set")
+    last = signed_ledger(store).last("sealed-set")
     assert last is not None
     assert last.record == record
 
@@ -254,7 +254,7 @@ def test_a_kill_between_the_sealed_object_and_its_record_is_harmless(tmp_path: P
     assert killed.returncode == -signal.SIGKILL
     store = FolderStore(tmp_path)
     assert len(list(store.list("sealed/"))) == 1
-    assert Ledger(store).last("sealed-set") is None
+    assert signed_ledger(store).last("sealed-set") is None
     _sealed(store, draw(STRATA, 2, SystemEntropy(), identify))
-    assert Ledger(store).last("sealed-set") is not None
+    assert signed_ledger(store).last("sealed-set") is not None
     assert os.listdir(tmp_path / "ledger") == ["00000000.json"]

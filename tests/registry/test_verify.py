@@ -52,6 +52,7 @@ from registry.sealing import (
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
 from registry.verify import Verification, verify_study
+from tests.ledgers import signed_ledger
 
 IDENTITY, RECIPIENT = new_identity()
 NOW = "2026-11-01T12:00:00Z"
@@ -62,7 +63,7 @@ PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
 
 def make_study(store: Store, waves: int = 2) -> None:
     """A study as the pipeline leaves it, with stand-ins for what its objects hold."""
-    ledger = Ledger(store)
+    ledger = signed_ledger(store)
     drawn = draw([("f", "1", "easy")], 3, SystemEntropy(), lambda *args: "sha256:" + args[3].hex())
     sealed = seal_draw(store, ledger, drawn, [RECIPIENT], NOW)
     registered = Preregistration("study", PLAN, sealed.root, PROVENANCE)
@@ -86,6 +87,7 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         replicates=(),
         schedule_seed="00" * 32,
         run_recipient=RECIPIENT,
+        run_signer="5e" * 32,
         run_key=f"{folder}/key.age",
         provenance=PROVENANCE,
     )
@@ -138,7 +140,7 @@ def _verify(folder: Path, key: bool = True) -> Verification:
 
 
 def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None:
-    head = head_digest(Ledger(FolderStore(folder)).entries())
+    head = head_digest(signed_ledger(FolderStore(folder)).entries())
     seen: list[tuple[int, int]] = []
     found = verify_study(
         FolderStore(folder), [IDENTITY], head, lambda done, of: seen.append((done, of))
@@ -170,7 +172,7 @@ PIN = JudgePin("j", "them", "j-1", "sha256:p")
 def graded(folder: Path, wave: int, **wrong: object) -> Verification:
     """What is found of a study in which a judge has graded a wave, if that is so recorded."""
     store = FolderStore(folder, durable=False)
-    ledger, judge = Ledger(store), record_digest(PIN)
+    ledger, judge = signed_ledger(store), record_digest(PIN)
     closed = ledger.find("wave-closed")[wave].record
     episodes = EPISODES[3 * wave : 3 * wave + 3]
     others = {episode: f"grades/{judge[7:]}/{episode}.age" for episode in EPISODES}
@@ -194,7 +196,7 @@ def test_what_a_judge_graded_holds_and_is_the_waves_episodes(folder: Path) -> No
 def calibrated(folder: Path, **wrong: object) -> Verification:
     """What is found of a study with a calibration on record, if that is so recorded."""
     store = FolderStore(folder, durable=False)
-    ledger, data = Ledger(store), b'{"rates":[]}'
+    ledger, data = signed_ledger(store), b'{"rates":[]}'
     plan = record_digest(ledger.find("preregistration")[0].record)
     digest = digest_bytes(data)
     key = f"calibrations/{digest.removeprefix('sha256:')}.json"
@@ -266,7 +268,7 @@ def test_what_a_judge_graded_again_is_the_first_waves_and_was_graded_before(
 ) -> None:
     graded(folder, 0)
     store, judge = FolderStore(folder, durable=False), record_digest(PIN)
-    ledger = Ledger(store)
+    ledger = signed_ledger(store)
     (first, *_) = (entry.record for entry in ledger.find("graded"))
     for episode in EPISODES[:3]:
         key = f"regrades/{judge[7:]}/0001/{episode}.age"
@@ -363,7 +365,7 @@ def test_two_results_that_change_places_are_both_found(folder: Path) -> None:
 def test_an_inventory_rewritten_to_suit_does_not_match_the_ledger(folder: Path) -> None:
     """Who removes a result and makes the lists agree still cannot make the root agree."""
     store = FolderStore(folder)
-    entry = Ledger(store).find("wave-closed")[0]
+    entry = signed_ledger(store).find("wave-closed")[0]
     root = entry.record.objects_root
     victim = next(key for key, _ in read_inventory(store, root) if key.startswith("results/"))
     (folder / victim).unlink()
@@ -407,7 +409,7 @@ def test_a_wrong_key_is_one_error_that_names_the_right_one(folder: Path) -> None
 
 
 def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) -> None:
-    head = head_digest(Ledger(FolderStore(folder)).entries())
+    head = head_digest(signed_ledger(FolderStore(folder)).entries())
     (folder / "ledger/00000005.json").unlink()
     without = _verify(folder)
     assert without.holds
@@ -429,7 +431,7 @@ def test_objects_of_no_closed_wave_are_counted_as_open(folder: Path) -> None:
 def test_a_wave_closed_without_an_inventory_is_said_to_be_unchecked() -> None:
     store = MemoryStore()
     make_study(store, waves=0)
-    ledger = Ledger(store)
+    ledger = signed_ledger(store)
     manifest = begin_wave(store, ledger, ledger.entries()[1].record, 0)
     ledger.append(WaveClosed(0, record_digest(manifest), 0, 0, 0, merkle_root([]).hex()), NOW)
     found = verify_study(store, [IDENTITY])
@@ -443,7 +445,7 @@ def _forge(change: Callable[[SealedSet, tuple[DrawnInstance, ...]], object]) -> 
     drawn = draw(
         [("f", "1", "easy")], 3, FixedEntropy(bytes(32)), lambda *a: "sha256:" + a[3].hex()
     )
-    honest = seal_draw(MemoryStore(), Ledger(MemoryStore()), drawn, [RECIPIENT], NOW)
+    honest = seal_draw(MemoryStore(), signed_ledger(MemoryStore()), drawn, [RECIPIENT], NOW)
     changed = change(honest, drawn.entries)
     record, entries = changed if isinstance(changed, tuple) else (changed, drawn.entries)
     assert isinstance(record, SealedSet)
@@ -451,7 +453,7 @@ def _forge(change: Callable[[SealedSet, tuple[DrawnInstance, ...]], object]) -> 
     digest = digest_bytes(sealed)
     record = replace(record, ciphertext=digest, uri=sealed_key(digest))
     store.put(record.uri, sealed)
-    Ledger(store).append(record, NOW)
+    signed_ledger(store).append(record, NOW)
     return verify_study(store, [IDENTITY])
 
 
@@ -509,7 +511,9 @@ def _with_reserve(
         [("f", "1", "easy")], 3, SystemEntropy(), lambda *a: "sha256:" + a[3].hex(), reserve=(2,)
     )
     entries = (change(drawn.entries[0]), *drawn.entries[1:])
-    record = seal_draw(store, Ledger(store), replace(drawn, entries=entries), [RECIPIENT], NOW)
+    record = seal_draw(
+        store, signed_ledger(store), replace(drawn, entries=entries), [RECIPIENT], NOW
+    )
     return record, store
 
 
@@ -524,7 +528,7 @@ def test_a_tranche_that_was_not_allotted_is_found_with_the_key() -> None:
 
 def test_a_run_or_a_leak_of_what_was_not_drawn_is_found() -> None:
     record, store = _with_reserve(lambda entry: entry)
-    ledger = Ledger(store)
+    ledger = signed_ledger(store)
     places = allocate(record.strata, 3, record.allocation_seed, record.reserve)
     private = [c for c, p in zip(record.commitments, places, strict=True) if p == ("private", 1)]
     public = [c for c, p in zip(record.commitments, places, strict=True) if p == ("public", 1)]
@@ -544,7 +548,7 @@ def test_an_honest_one_made_the_same_way_holds() -> None:
 
 def test_a_record_that_names_what_no_record_before_it_made_is_found() -> None:
     store = MemoryStore()
-    ledger = Ledger(store)
+    ledger = signed_ledger(store)
     registered = Preregistration("study", PLAN, "00" * 32, PROVENANCE)
     ledger.append(registered, NOW)
     begin_wave(store, ledger, replace(registered, study="another"), 0)
@@ -603,18 +607,18 @@ def test_an_inventory_written_again_is_the_same() -> None:
     store = MemoryStore()
     make_study(store, waves=1)
     before = list(store.list())
-    manifest = Ledger(store).find("run-manifest")[0].record
+    manifest = signed_ledger(store).find("run-manifest")[0].record
     again = write_inventory(
         store, run_objects(store, manifest, frozenset(EPISODES[:3]).__contains__)
     )
     assert list(store.list()) == before
-    assert again.objects_root == Ledger(store).find("wave-closed")[0].record.objects_root
+    assert again.objects_root == signed_ledger(store).find("wave-closed")[0].record.objects_root
 
 
 def test_what_lies_in_a_place_of_no_episode_is_no_object_of_a_run() -> None:
     store = MemoryStore()
     make_study(store, waves=1)
-    manifest = Ledger(store).find("run-manifest")[0].record
+    manifest = signed_ledger(store).find("run-manifest")[0].record
     owed = frozenset(EPISODES[:3]).__contains__
     before = list(run_objects(store, manifest, owed))
     episode = EPISODES[0]

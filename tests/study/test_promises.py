@@ -417,7 +417,7 @@ def test_a_step_that_dies_at_any_write_is_finished_by_the_next(tmp_path: Path, a
         for puts in range(1, 20):
             mortal = MortalStore(study.store, puts, after)
             try:
-                step(replace(study, store=mortal, ledger=Ledger(mortal)))
+                step(replace(study, store=mortal, ledger=Ledger(mortal, study.signer)))
             except Death:
                 deaths += 1
             else:

@@ -16,6 +16,7 @@ from registry.ledger.chain import GENESIS, Ledger, head_digest
 from registry.ledger.records import KINDS, Release, ReportIssued
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
+from tests.ledgers import signed_ledger
 
 NOW = "2026-11-01T12:00:00Z"
 
@@ -26,7 +27,7 @@ def _release(count: int) -> Release:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    made = Ledger(FolderStore(tmp_path, durable=False))
+    made = signed_ledger(FolderStore(tmp_path, durable=False))
     for count in range(4):
         made.append(_release(count), NOW)
     return made
@@ -52,7 +53,7 @@ def test_a_record_is_canonical_json_of_five_fields(ledger: Ledger) -> None:
 
 
 def test_append_returns_what_is_read_back() -> None:
-    ledger = Ledger(MemoryStore())
+    ledger = signed_ledger(MemoryStore())
     entry = ledger.append(ReportIssued(0, "p", "t", "r", ("a", "b")), NOW)
     assert ledger.entries() == (entry,)
     assert entry.record.deviations == ("a", "b")
@@ -61,14 +62,14 @@ def test_append_returns_what_is_read_back() -> None:
 def test_racing_writers_each_get_a_number() -> None:
     store = MemoryStore()
     threads = [
-        threading.Thread(target=lambda n=n: Ledger(store).append(_release(n), NOW))
+        threading.Thread(target=lambda n=n: signed_ledger(store).append(_release(n), NOW))
         for n in range(12)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    entries = Ledger(store).entries()
+    entries = signed_ledger(store).entries()
     assert sorted(entry.record.count for entry in entries) == list(range(12))
 
 
@@ -78,7 +79,7 @@ def test_of_racing_writers_of_a_record_there_is_once_one_wins() -> None:
 
     def write(number: int) -> None:
         try:
-            Ledger(store).append(_release(number), NOW, once=True)
+            signed_ledger(store).append(_release(number), NOW, once=True)
         except RegistryError as error:
             refused.append(error)
 
@@ -87,7 +88,7 @@ def test_of_racing_writers_of_a_record_there_is_once_one_wins() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(Ledger(store).entries()) == 1
+    assert len(signed_ledger(store).entries()) == 1
     assert len(refused) == 11
 
 
@@ -185,7 +186,7 @@ def test_only_a_head_noted_elsewhere_tells_of_a_cut_end(ledger: Ledger) -> None:
 def test_a_noted_head_may_have_been_followed_by_more(ledger: Ledger) -> None:
     noted = ledger.entries()[1].digest
     assert len(ledger.entries(expected_head=noted)) == 4
-    assert Ledger(MemoryStore()).entries(expected_head=GENESIS) == ()
+    assert signed_ledger(MemoryStore()).entries(expected_head=GENESIS) == ()
 
 
 def test_the_last_records_edit_shows_against_a_noted_head(ledger: Ledger) -> None:
@@ -197,5 +198,5 @@ def test_the_last_records_edit_shows_against_a_noted_head(ledger: Ledger) -> Non
 
 def test_reading_does_not_write(tmp_path: Path) -> None:
     store: Store = FolderStore(tmp_path / "none")
-    assert Ledger(store).entries() == ()
+    assert signed_ledger(store).entries() == ()
     assert not (tmp_path / "none").exists()

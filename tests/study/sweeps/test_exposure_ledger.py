@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.probes import Exposure
-from registry.ledger.chain import Entry, Ledger
+from registry.ledger.chain import Entry
 from registry.ledger.records import (
     Graded,
     JudgePin,
@@ -31,6 +31,7 @@ from study.probing.kinds import entries_of_model
 from study.probing.results import _adjusted
 from study.sweeps.exposure_ledger import burned_tranches, provider_of
 from study.workspace.study import open_study
+from tests.ledgers import signed_ledger
 from tests.study.conftest import SMALL, make_study
 
 MADE = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "none", "3.11", ())
@@ -68,7 +69,7 @@ def run_of(
 
 def ledger_of(*records: object) -> tuple[Entry, ...]:
     """Each record a day after the one before, from the first of November."""
-    ledger = Ledger(MemoryStore())
+    ledger = signed_ledger(MemoryStore())
     for day, record in enumerate(records, start=1):
         ledger.append(record, f"2026-11-{day:02}T12:00:00Z")
     return ledger.entries()

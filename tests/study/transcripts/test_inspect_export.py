@@ -115,6 +115,7 @@ def log_of(held: list[LoggedEpisode]) -> bytes:
         replicates=(1,),
         schedule_seed="",
         run_recipient="",
+        run_signer="5e" * 32,
         run_key="",
         provenance=provenance,
     )
