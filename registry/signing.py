@@ -1,4 +1,4 @@
-"""Signatures, by Ed25519 (RFC 8032), of the ledger's records and of the objects that a study counts.
+"""Signatures by Ed25519 (RFC 8032) of the ledger's records, and of the objects that a study counts.
 
 What is signed joins its parts, each after its length as 8 bytes, big-endian; the first part is the
 purpose. Keys and signatures are written as hexadecimal digits, a public key as 64, a signature as

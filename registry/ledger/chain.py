@@ -212,7 +212,7 @@ def _foreign(first: Sequence[Entry], entry: Entry) -> str:
 def _unsigned(entry: Entry) -> str:
     if is_signed(entry.signer, entry.signature, _PURPOSE, _signed_bytes(entry)):
         return ""
-    return f"its signature is not by {entry.signer[:16]}…, the signer that it names"
+    return f"was altered: its signature is not by {entry.signer[:16]}…, the signer that it names"
 
 
 def _signed_bytes(entry: Entry) -> bytes:

@@ -26,7 +26,6 @@ from registry.sealing import (
     decrypt,
     decrypt_lines,
     derive_identity,
-    derive_key,
     encrypt,
     new_identity,
     open_entries,
@@ -35,6 +34,7 @@ from registry.sealing import (
     seal_entries,
     write_identity,
 )
+from registry.signing import derive_key
 
 IDENTITY, RECIPIENT = new_identity()
 OTHER, OTHER_RECIPIENT = new_identity()

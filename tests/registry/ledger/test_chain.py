@@ -12,11 +12,12 @@ import pytest
 
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.chain import GENESIS, Ledger, head_digest
-from registry.ledger.records import KINDS, Release, ReportIssued
+from registry.ledger.chain import GENESIS, Ledger, head_digest, inspect_chain
+from registry.ledger.records import KINDS, Announcement, Release, ReportIssued, WaveClosed
+from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
-from tests.ledgers import signed_ledger
+from tests.ledgers import SIGNER, signed_ledger
 
 NOW = "2026-11-01T12:00:00Z"
 
@@ -44,10 +45,11 @@ def test_records_are_numbered_and_chained(ledger: Ledger) -> None:
     assert ledger.last("report") is None
 
 
-def test_a_record_is_canonical_json_of_five_fields(ledger: Ledger) -> None:
+def test_a_record_is_canonical_json_of_seven_fields(ledger: Ledger) -> None:
     data = ledger.store.get("ledger/00000001.json")
     value = json.loads(data)
-    assert sorted(value) == ["body", "kind", "previous", "sequence", "time"]
+    named = ["body", "kind", "previous", "sequence", "signature", "signer", "time"]
+    assert sorted(value) == named
     assert data == canonical_bytes(value)
     assert ledger.entries()[1].digest == digest_bytes(data)
 
@@ -137,7 +139,7 @@ def _add_field(path: Path) -> None:
 TAMPERINGS: list[tuple[Callable[[Ledger], object], str]] = [
     (
         lambda ledger: _edit(_path(ledger, 1), canonical=True),
-        r"ledger/00000001.json: was altered: digest sha256:\w{64} expected .*, sha256:\w{64} found",
+        r"ledger/00000001.json: was altered: its signature is not by \w{16}…",
     ),
     (
         lambda ledger: _edit(_path(ledger, 1), canonical=False),
@@ -171,8 +173,10 @@ def test_the_digests_expected_and_found_are_the_right_ones(ledger: Ledger) -> No
     expected = ledger.entries()[1].digest
     _edit(_path(ledger, 1), canonical=True)
     found = digest_bytes(_path(ledger, 1).read_bytes())
-    with pytest.raises(BrokenPromise, match=rf"{expected} expected.*{found} found"):
-        ledger.entries()
+    _, problems = inspect_chain(ledger.store)
+    assert [place for place, _ in problems] == ["ledger/00000001.json"] * 2
+    assert problems[1][1].startswith(f"was altered: digest {expected} expected")
+    assert problems[1][1].endswith(f"{found} found")
 
 
 def test_only_a_head_noted_elsewhere_tells_of_a_cut_end(ledger: Ledger) -> None:
@@ -192,8 +196,42 @@ def test_a_noted_head_may_have_been_followed_by_more(ledger: Ledger) -> None:
 def test_the_last_records_edit_shows_against_a_noted_head(ledger: Ledger) -> None:
     head = head_digest(ledger.entries())
     _edit(_path(ledger, 3), canonical=True)
-    with pytest.raises(BrokenPromise, match="cut or replaced"):
-        ledger.entries(expected_head=head)
+    _, problems = inspect_chain(ledger.store, head)
+    assert "was altered: its signature" in problems[0][1]
+    assert "cut or replaced" in problems[1][1]
+
+
+def test_a_record_by_another_key_is_named(ledger: Ledger) -> None:
+    stranger = Signer(bytes(32))
+    with pytest.raises(RegistryError, match="takes no release record from this key: signed by"):
+        Ledger(ledger.store, lambda: stranger).append(_release(9), NOW)
+    value = json.loads(_path(ledger, 3).read_bytes())
+    value["signer"] = stranger.public
+    del value["signature"]
+    value["signature"] = stranger.sign("dosimeter/ledger/1", canonical_bytes(value))
+    _path(ledger, 3).write_bytes(canonical_bytes(value))
+    _, problems = inspect_chain(ledger.store)
+    assert problems == ((
+        "ledger/00000003.json",
+        f"signed by {stranger.public[:16]}…, which is not the study's key {SIGNER.public[:16]}…",
+    ),)  # fmt: skip
+
+
+def test_a_ledger_that_was_opened_without_a_key_takes_no_record(ledger: Ledger) -> None:
+    with pytest.raises(RegistryError, match="opened without a key"):
+        Ledger(ledger.store).append(_release(9), NOW)
+
+
+def test_an_operator_signs_what_waves_record_and_nothing_else() -> None:
+    store, operator = MemoryStore(), Signer(bytes(32))
+    announced = Announcement("study", operator_signer=operator.public)
+    signed_ledger(store).append(announced, NOW)
+    of_operator = Ledger(store, lambda: operator)
+    closed = WaveClosed(0, "sha256:" + "ab" * 32, 0, 0, 0, "")
+    assert of_operator.append(closed, NOW).signer == operator.public
+    with pytest.raises(RegistryError, match="the operator's key does not sign records of the kind"):
+        of_operator.append(_release(1), NOW)
+    assert len(of_operator.entries()) == 2
 
 
 def test_reading_does_not_write(tmp_path: Path) -> None:
