@@ -155,6 +155,7 @@ def workbench(folder: str) -> Workbench:
         wave=0,
         store=folder,
         recipients=(study[1],),
+        trusted=frozenset(),
         run_recipient=run[1],
         run_identity=run[0],
         models=(PIN,),
@@ -174,17 +175,17 @@ def run_episodes(cells: Sequence[Cell], bench: Workbench) -> None:
     """What a worker does with a cell, once it has the instance."""
     context = bench.context
     for cell in cells:
-        instance = _instances()[cell.instance]
+        instance, keys = _instances()[cell.instance], context.keys_of(cell)
         episode = run_attempt(
             AttemptRequest(cell, 1, instance.brief, run=context.run, journal=MemoryJournal()),
             bench.models[cell.model],
             bench.sandboxes,
             noon,
         )
-        EPISODE_CODEC.write(bench.store, attempt_key(cell.episode, 1), episode, context.readers)
+        EPISODE_CODEC.write(bench.store, attempt_key(cell.episode, 1), episode, keys)
         grade = grade_episode(instance, episode)
         result = summarise_episode(context.wave, cell, episode, grade, 1)
-        RESULT_CODEC.write(bench.store, result_key(cell.episode), result, context.recipients)
+        RESULT_CODEC.write(bench.store, result_key(cell.episode), result, keys)
 
 
 def run_cells(cells: Sequence[Cell], bench: Workbench) -> None:

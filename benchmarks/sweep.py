@@ -58,7 +58,6 @@ from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger import RecordingStore, RunManifest, WaveClosed, run_objects, write_inventory
 from registry.provenance import utc_now
-from registry.sealing import decrypt, encrypt
 from registry.stores import parallel_map
 from registry.stores.folder import FolderStore
 from study.sweeps.manifests import begin_wave
@@ -155,9 +154,9 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
 
 def rows(study: Study) -> dict[str, object]:
     """Read the results of the closed wave one by one, then as rows, twice."""
-    store, identities = study.store, study.identities()
+    store, own = study.store, study.keys()
     keys = list(store.list(RESULTS))
-    work = partial(RESULT_CODEC.read, store, identities=identities)
+    work = partial(RESULT_CODEC.read, store, keys=own)
     cpu = [time.process_time()]
     one_by_one, singly = seconds(lambda: [*parallel_map(store, work, keys)])
     cpu.append(time.process_time())
@@ -268,8 +267,7 @@ def simulate(
 ) -> None:
     """Store what a finished episode leaves, for these cells, with the bytes of a ``result``; if
     ``distinct``, with a result of its own."""
-    plain = RESULT_CODEC.decode(decrypt(result, study.identities(), "a result"))
-    recipients = study.recipients()
+    plain = RESULT_CODEC.read(study.store, next(study.store.list(RESULTS)), study.keys())
     store, threads = study.store, 8
     if isinstance(store, FolderStore):
         store, threads = LinkedFolder(store.path), 1
@@ -284,7 +282,8 @@ def simulate(
     def own(cell: Cell) -> bytes:
         grade = replace(plain.grade, episode=cell.episode)
         made = replace(plain, episode=cell.episode, instance=cell.instance, grade=grade)
-        return encrypt(RESULT_CODEC.encode(made), recipients)
+        keys = replace(context.keys_of(cell), recipients=context.recipients)
+        return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(made))
 
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(numbers), 10_000):
@@ -321,8 +320,7 @@ def real_result(study: Study, context: RunContext, cell: Cell) -> bytes:
     bench = Workbench.open(context)
     assert run_cell(cell, bench, utc_now).finished
     bench.close()
-    result = RESULT_CODEC.read(study.store, result_key(cell.episode), study.identities())
-    return encrypt(RESULT_CODEC.encode(result), study.recipients())
+    return study.store.get(result_key(cell.episode))
 
 
 def seconds(work: Callable[[], T]) -> tuple[T, float]:

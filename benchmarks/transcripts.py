@@ -96,8 +96,7 @@ def write_study(folder: Path) -> dict[str, tuple[str, int]]:
             seconds=1.0,
             container="c",
         )
-        recipients = study.recipients()
-        EPISODE_CODEC.write(study.store, attempt_key(cell.episode, 1), episode, recipients)
+        EPISODE_CODEC.write(study.store, attempt_key(cell.episode, 1), episode, study.keys())
         attempts[kind] = (cell.episode, len(EPISODE_CODEC.encode(episode)))
     return attempts
 

@@ -54,6 +54,7 @@ class Cell:
     replicate: int
     mode: Mode = Mode.AGENTIC
     key: str = field(default="", repr=False)  # of what is written of it; with a lease only
+    certificate: str = ""  # the run's, of the signing key that follows from that key; likewise
     definition: str = field(default="", repr=False)  # a digest; "" if that is the name
 
 

@@ -80,5 +80,5 @@ def run_marker_probe(
         replies.charge, instance.id, named, float(named == instance.marker), reply.served_version
     )
     key = probe_key(replies.charge.payer.pin, replies.charge.subject)
-    MARKER_CODEC.write(replies.store, key, probe, replies.recipients)
+    MARKER_CODEC.write(replies.store, key, probe, replies.keys)
     return probe

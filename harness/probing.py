@@ -82,9 +82,9 @@ def save_probe(replies: ReplyStore, probe: Probe | TextProbe) -> None:
     """Store a result beside the replies that it rests on."""
     key = probe_key(probe.charge.payer.pin, probe.charge.subject)
     if isinstance(probe, Probe):
-        PROBE_CODEC.write(replies.store, key, probe, replies.recipients)
+        PROBE_CODEC.write(replies.store, key, probe, replies.keys)
     else:
-        TEXT_PROBE_CODEC.write(replies.store, key, probe, replies.recipients)
+        TEXT_PROBE_CODEC.write(replies.store, key, probe, replies.keys)
 
 
 SYSTEM = f"""\

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -22,10 +23,12 @@ from pydantic_core import PydanticSerializationError
 from harness.episode import Episode, Grade, Turn
 from harness.model import Try
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise, RegistryError
+from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger import CALIBRATIONS, CHECKS, episode_stem, grades_folder
-from registry.sealing import decrypt, decrypt_lines, encrypt
+from registry.sealing import Keys
 from registry.stores import Store
+
+logger = logging.getLogger(__name__)
 
 RESULTS = "results/"
 ATTEMPTS = "attempts/"
@@ -37,6 +40,7 @@ JUDGE_CALLS = "judgements/"
 PROBES = "probes/"
 PILOTS = "pilots/"
 PILOT_INSTANCES = f"{PILOTS}instances/"
+FOREIGN = "foreign/"  # what was found under a name of ours, and nobody of ours has signed
 
 
 def hex_of(digest: str) -> str:
@@ -174,6 +178,24 @@ def calibration_key(result: str) -> str:
     return f"{CALIBRATIONS}{hex_of(result)}.json"
 
 
+def put_signed(store: Store, key: str, sealed: bytes, keys: Keys) -> bool:
+    """Store an object; False if the name is taken. What nobody whose signature counts has put there
+    is kept under ``foreign/`` and replaced; without an identity it cannot be told, and stays.
+    Raises RegistryError."""
+    if store.put(key, sealed):
+        return True
+    if keys.identities:
+        found = store.get(key)
+        try:
+            keys.open(key, found)
+        except ForeignObject as error:
+            logger.warning("%s: it is set aside", error)
+            store.put(f"{FOREIGN}{hex_of(digest_bytes(found))}.age", found)
+            store.replace(key, sealed)
+            return True
+    return False
+
+
 T = TypeVar("T")
 
 _CONFIG = ConfigDict(
@@ -233,17 +255,30 @@ class Codec(Generic[T]):
         body: T = envelope.body
         return body
 
-    def write(self, store: Store, key: str, value: T, recipients: tuple[str, ...]) -> bool:
-        """Encrypt and store a value; False if the key is taken."""
-        return store.put(key, encrypt(self.encode(value), recipients))
+    def write(self, store: Store, key: str, value: T, keys: Keys) -> bool:
+        """Sign, encrypt and store a value; False if the name is taken. What nobody whose signature
+        counts has put there is set aside. Raises RegistryError."""
+        return put_signed(store, key, keys.seal(key, self.encode(value)), keys)
 
-    def read(self, store: Store, key: str, identities: tuple[str, ...]) -> T:
-        """Return a stored value. Raises RegistryError."""
-        return self.decode(decrypt(store.get(key), identities, key), key)
+    def read(self, store: Store, key: str, keys: Keys) -> T:
+        """Return a stored value. Raises RegistryError, ForeignObject for one that nobody whose
+        signature counts has signed."""
+        return self.decode(keys.open(key, store.get(key)), key)
 
-    def find(self, store: Store, key: str, identities: tuple[str, ...]) -> T | None:
-        """Return a stored value, None if there is none. Raises RegistryError."""
-        return self.read(store, key, identities) if store.exists(key) else None
+    def find(self, store: Store, key: str, keys: Keys) -> T | None:
+        """Return a stored value, None if there is none that counts. Raises RegistryError."""
+        return next(self.read_each(store, [key] if store.exists(key) else [], keys), None)
+
+    def read_each(self, store: Store, names: Iterable[str], keys: Keys) -> Iterator[T]:
+        """Yield the values stored under names, without those that do not count. Raises
+        RegistryError."""
+        for name in names:
+            try:
+                value = self.read(store, name, keys)
+            except ForeignObject as error:
+                logger.warning("%s: it is left out", error)
+            else:
+                yield value
 
 
 def _is_finite(data: bytes) -> bool:
@@ -273,12 +308,11 @@ class EpisodeCodec(Codec[Episode]):
         head, turns = self._decode_lines(io.BytesIO(data), place)
         return replace(head, steps=tuple(turns))
 
-    def open(
-        self, store: Store, key: str, identities: tuple[str, ...]
-    ) -> tuple[Episode, Iterator[Turn]]:
+    def open(self, store: Store, key: str, keys: Keys) -> tuple[Episode, Iterator[Turn]]:
         """Return a stored episode without its turns, and its turns, which are decrypted one by one
-        as they are asked for. Raises RegistryError, both now and with any turn."""
-        return self._decode_lines(decrypt_lines(store.get(key), identities, key), key)
+        as they are asked for. Raises RegistryError, both now and with any turn, and ForeignObject
+        after the last one if nobody whose signature counts has signed it."""
+        return self._decode_lines(keys.open_lines(key, store.get(key)), key)
 
     def _decode_lines(self, lines: Iterable[bytes], place: str) -> tuple[Episode, Iterator[Turn]]:
         rest = iter(lines)

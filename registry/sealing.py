@@ -25,7 +25,7 @@ import pyrage
 from pyrage import x25519
 
 from registry.canonical import canonical_bytes, parse_canonical
-from registry.errors import BrokenPromise, RegistryError
+from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger import merkle_root, read_record
 from registry.result_row import Arm
 from registry.signing import Signer, check_object, check_signature, derive, sign_object
@@ -85,7 +85,7 @@ def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
 
 def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
     """The plain bytes. ``place`` names the object in errors: RegistryError if none of the
-    identities opens it, BrokenPromise if it was altered or cut."""
+    identities opens it, ForeignObject if it was altered or cut."""
     plain = io.BytesIO()  # read in parts: whole, the plain bytes would be copied twice
     _decrypt_into(plain, data, identities, place)
     return plain.getvalue()
@@ -131,7 +131,7 @@ def _decrypt_into(plain: BinaryIO, data: bytes, identities: Sequence[str], place
     except (pyrage.DecryptError, OSError) as error:
         if "No matching keys" in str(error):
             raise RegistryError(_wrong_key(place, keys)) from None
-        raise BrokenPromise(f"{place}: altered or cut: it is not the age file it was") from None
+        raise ForeignObject(f"{place}: altered or cut: it is not the age file it was") from None
 
 
 @dataclass(frozen=True, slots=True)

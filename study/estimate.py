@@ -269,7 +269,7 @@ def _episode_pilots(
     for cell in chain.from_iterable(_finished_cells(wave, pin) for wave in study.waves.values()):
         if cell.mode is not modes.get(cell.spec.stratum):
             continue
-        usages = read_episode_usages(store, study.identities(), cell.episode, pin.provider)
+        usages = read_episode_usages(store, study.keys(), cell.episode, pin.provider)
         if values := _quantities(usages, price):
             pilots.append(Pilot(cell.spec.stratum, cell.instance, values))
     return pin.name, pilots
@@ -287,7 +287,7 @@ def _judge_pilots(study: StudySnapshot, pin: JudgePin, price: Price | None) -> P
     if next(iter(study.store.list(JUDGE_CALLS)), None) is None:
         return pin.name, ()  # and no key is needed
     usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
-    for call in read_paid_calls(study.store, study.identities(), CallKind.JUDGE):
+    for call in read_paid_calls(study.store, study.keys(), CallKind.JUDGE):
         charge, payer = call.charge, call.charge.payer
         if (payer.provider, payer.version) == (pin.provider, pin.version):
             # An answer that is graded again is charged to another wave than its own.

@@ -24,6 +24,7 @@ from harness.judging.judge import (
 )
 from harness.storage import GRADE_CODEC, grade_key
 from registry.ledger import JudgePin, ModelPin
+from registry.sealing import Keys
 from registry.stores import Store
 
 _BUILT_IN = frozenset(f'"{agent}"' for agent in JUDGES)  # as a pin spells them
@@ -129,20 +130,18 @@ def submitted(brief: Brief, episode: Episode) -> str:
     return "\n\n".join(part for part in (episode.answer, *named) if part)
 
 
-def keep_grade(
-    store: Store, judge: str, grade: Grade, recipients: tuple[str, ...], look: int | None = None
-) -> bool:
+def keep_grade(store: Store, judge: str, grade: Grade, keys: Keys, look: int | None = None) -> bool:
     """Store a judge's grade; False if there is one already."""
-    return GRADE_CODEC.write(store, grade_key(judge, grade.episode, look), grade, recipients)
+    return GRADE_CODEC.write(store, grade_key(judge, grade.episode, look), grade, keys)
 
 
 def read_grade(
     store: Store,
     judge: str,
     episode: str,
-    identities: tuple[str, ...],
+    keys: Keys,
     look: int | None = None,
 ) -> Grade | None:
     """Return a judge's grade of an episode, the first one or that of a later look; None if there
     is none. Raises BrokenPromise."""
-    return GRADE_CODEC.find(store, grade_key(judge, episode, look), identities)
+    return GRADE_CODEC.find(store, grade_key(judge, episode, look), keys)

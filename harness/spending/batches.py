@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
@@ -30,6 +30,7 @@ from harness.spending.purchases import Journal, Payer
 from harness.storage import Codec, hex_of
 from registry.canonical import digest_value
 from registry.ledger import ModelPin
+from registry.sealing import Keys
 from registry.stores import Store
 
 BATCHES = "batches/"
@@ -97,8 +98,7 @@ class BatchDesk:
     scope: str
     model: ProviderModel
     service: BatchService
-    recipients: tuple[str, ...]
-    identities: tuple[str, ...] = field(repr=False)
+    keys: Keys
     budget: Budget | None = None
     price: Price | None = None
     bound: Decimal | None = None  # the most that one request can cost, in USD
@@ -161,7 +161,7 @@ class BatchDesk:
             stem = key.removesuffix(_END)
             if "-" in stem.rpartition("/")[2] or self.store.exists(f"{stem}-done{_END}"):
                 continue
-            yield stem, RECORD_CODEC.read(self.store, key, self.identities)
+            yield stem, RECORD_CODEC.read(self.store, key, self.keys)
 
     def _parts(self, requests: Mapping[str, Outgoing]) -> Iterator[dict[str, Outgoing]]:
         """Yield the requests in batches that the provider takes."""
@@ -192,7 +192,7 @@ class BatchDesk:
         mark = hex_of(digest_value(named))[:_MARK_DIGITS]
         stem = self._folder + mark
         record = BatchRecord(self.payer, self.scope, mark, calls, self.now())
-        RECORD_CODEC.write(self.store, stem + _END, record, self.recipients)
+        RECORD_CODEC.write(self.store, stem + _END, record, self.keys)
         logger.info("model %s: a batch of %d requests", self.payer.name, len(calls))
         self._note(stem, "id", self.service.submit(mark, requests))
         return self._finish(stem, record, wanted, journal)
@@ -243,7 +243,7 @@ class BatchDesk:
 
     def _id_of(self, stem: str, record: BatchRecord) -> str | None:
         """The id of a batch, stored or found at the provider; None if it was never submitted."""
-        note = NOTE_CODEC.find(self.store, f"{stem}-id{_END}", self.identities)
+        note = NOTE_CODEC.find(self.store, f"{stem}-id{_END}", self.keys)
         if note is not None:
             return note.text
         found = self.service.find(record.mark, record.calls, record.time)
@@ -252,7 +252,7 @@ class BatchDesk:
         return found
 
     def _note(self, stem: str, what: str, text: str) -> None:
-        NOTE_CODEC.write(self.store, f"{stem}-{what}{_END}", BatchNote(text), self.recipients)
+        NOTE_CODEC.write(self.store, f"{stem}-{what}{_END}", BatchNote(text), self.keys)
 
 
 def batch_bound(pin: ModelPin, price: Price | None, budget: Budget | None) -> Decimal | None:

@@ -36,7 +36,7 @@ from harness.storage import (
     stored_attempts,
 )
 from registry.ledger import JudgePin, ModelPin, record_digest
-from registry.sealing import encrypt
+from registry.sealing import Keys
 from registry.stores import Store
 
 
@@ -193,8 +193,7 @@ class ReplyStore:
 
     store: Store
     charge: Charge
-    recipients: tuple[str, ...]
-    identities: tuple[str, ...] = field(repr=False)
+    keys: Keys
     usages: list[Usage] = field(default_factory=list, compare=False)
     failed: Counter[str] = field(default_factory=Counter, compare=False)  # by class
 
@@ -242,16 +241,16 @@ class StoreJournal:
         replies, key = self.replies, reply_key(self.stem, turn)
         replies.usages.append(reply.usage)
         call = PaidCall(replies.charge, reply)
-        if PAID_CALL_CODEC.write(replies.store, key, call, replies.recipients):
+        if PAID_CALL_CODEC.write(replies.store, key, call, replies.keys):
             return reply
         return self._find(self.stem, turn) or reply
 
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep what a failed request returned, under the next free number of its turn."""
         self.replies.failed[failed.kind] += 1
-        data = encrypt(TRY_CODEC.encode(failed), self.replies.recipients)
+        store, keys = self.replies.store, self.replies.keys
         for number in count():
-            if self.replies.store.put(failed_key(self.stem, turn, number), data):
+            if TRY_CODEC.write(store, failed_key(self.stem, turn, number), failed, keys):
                 return
 
     def admit(self) -> None:
@@ -261,33 +260,28 @@ class StoreJournal:
 
     def _find(self, stem: str, turn: int) -> Reply | None:
         replies, key = self.replies, reply_key(stem, turn)
-        call = PAID_CALL_CODEC.find(replies.store, key, replies.identities)
+        call = PAID_CALL_CODEC.find(replies.store, key, replies.keys)
         return None if call is None else call.reply
 
 
-def read_paid_calls(
-    store: Store, identities: tuple[str, ...], kind: CallKind, stem: str = ""
-) -> Iterator[PaidCall]:
-    """Yield every paid call of a kind in a study, in key order, or those whose keys begin with a
+def read_paid_calls(store: Store, keys: Keys, kind: CallKind, stem: str = "") -> Iterator[PaidCall]:
+    """Return every paid call of a kind in a study, in key order, or those whose keys begin with a
     ``stem``. Raises RegistryError."""
-    for key in store.list(stem or _FOLDERS[kind]):
-        if is_reply(key):
-            yield PAID_CALL_CODEC.read(store, key, identities)
+    names = filter(is_reply, store.list(stem or _FOLDERS[kind]))
+    return PAID_CALL_CODEC.read_each(store, names, keys)
 
 
-def read_episode_usages(
-    store: Store, identities: tuple[str, ...], episode: str, provider: str
-) -> list[Usage]:
+def read_episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> list[Usage]:
     """Return the usage of every reply that was paid for in all attempts at an episode, in key
     order. Raises RegistryError."""
     stem = episode_replies(episode)
-    calls = read_paid_calls(store, identities, CallKind.EPISODE, stem)
+    calls = read_paid_calls(store, keys, CallKind.EPISODE, stem)
     usages = [call.reply.usage for call in calls]
     if provider == _EXTERNAL:
         stored = {_attempt_of(key) for key in store.list(stem) if is_reply(key)}
         for number in stored_attempts(store, episode):
             if number not in stored:  # it failed, so no reply was kept
-                attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), identities)
+                attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), keys)
                 usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
     return usages
 
@@ -299,7 +293,7 @@ def _attempt_of(key: str) -> int:
 
 def read_episode_spends(
     store: Store,
-    identities_of: Callable[[Cell], tuple[str, ...]],
+    keys_of: Callable[[Cell], Keys],
     cells: Iterable[Cell],
     models: Mapping[str, PricedModel],
 ) -> Iterator[tuple[Cell, Spend]]:
@@ -308,7 +302,7 @@ def read_episode_spends(
 
     def spend_on(cell: Cell) -> Spend:
         model = models[cell.model]
-        usages = read_episode_usages(store, identities_of(cell), cell.episode, model.provider)
+        usages = read_episode_usages(store, keys_of(cell), cell.episode, model.provider)
         return sum_spend(usages, model.price)
 
     priced = (cell for cell in cells if cell.model in models and models[cell.model].price)

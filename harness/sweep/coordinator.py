@@ -118,7 +118,7 @@ class Coordinator:
             self._next_try = time.monotonic() + _STORE_SECONDS
             return (), False
         self._pauses.pop("", None)
-        leased = tuple(replace(cell, key=context.identities_of(cell)[0]) for cell in cells)
+        leased = tuple(map(context.lease, cells))
         return leased, not cells and book.over()
 
     def _release_ended(self, book: LeaseBook, context: RunContext) -> None:
@@ -219,7 +219,7 @@ class Coordinator:
     def _book(self, context: RunContext) -> LeaseBook:
         store = open_store(context.store)
         key = instances_key(context.run_recipient)
-        cells = context.schedule(INSTANCES_CODEC.read(store, key, (context.run_identity,)))
+        cells = context.schedule(INSTANCES_CODEC.read(store, key, context.run_keys))
         finished = cells.marks(finished_names(store))
         budget = open_budget(cells, finished, store, context)
 

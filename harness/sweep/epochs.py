@@ -38,7 +38,7 @@ from harness.errors import SweptElsewhere
 from harness.storage import Codec, epoch_folder
 from harness.sweep.leases import Progress, SweepOrder
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.sealing import encrypt
+from registry.sealing import decrypt, encrypt
 from registry.stores import Store, parallel_map
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,8 @@ class Epochs:
 
     def driver(self, number: int) -> Process:
         """The process that opened an epoch."""
-        return _PROCESS_CODEC.read(self.store, f"{self._folder}{number:06d}.age", self.identities)
+        key = f"{self._folder}{number:06d}.age"
+        return _PROCESS_CODEC.decode(decrypt(self.store.get(key), self.identities, key), key)
 
     def beat(self, number: int, heartbeat: Heartbeat) -> None:
         """Replace the heartbeat of an epoch."""
@@ -137,7 +138,9 @@ class Epochs:
     def heartbeat(self, number: int) -> Heartbeat | None:
         """The last heartbeat of an epoch, if any."""
         key = self._place(number, "beat.age")
-        return _HEARTBEAT_CODEC.find(self.store, key, self.identities)
+        if not self.store.exists(key):
+            return None
+        return _HEARTBEAT_CODEC.decode(decrypt(self.store.get(key), self.identities, key), key)
 
     def ask(self, number: int, asked: SweepOrder) -> None:
         """Ask the driver of an epoch for something; it looks with every heartbeat."""
@@ -163,8 +166,11 @@ class Epochs:
 
     def claim(self, worker: str) -> Claim | None:
         """The last claim of a worker; None if it has dropped it, or never made one."""
-        found = _CLAIM_CODEC.find(self.store, f"{self._folder}{worker}.age", self.identities)
-        return found if found is not None and found.episodes else None
+        key = f"{self._folder}{worker}.age"
+        if not self.store.exists(key):
+            return None
+        found = _CLAIM_CODEC.decode(decrypt(self.store.get(key), self.identities, key), key)
+        return found if found.episodes else None
 
     def claims(self) -> dict[str, Claim]:
         """The claims that stand, by worker."""

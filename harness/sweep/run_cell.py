@@ -87,7 +87,7 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
     price is unknown. Raises RegistryError."""
     if context.limits is None:
         return None
-    spends = read_episode_spends(store, context.identities_of, [cell], context.priced)
+    spends = read_episode_spends(store, context.keys_of, [cell], context.priced)
     return next((spend for _, spend in spends), None)
 
 
@@ -101,7 +101,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
         episode = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
-        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers_of(cell)):
+        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.keys_of(cell)):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         attempts.append(episode)
         if not traffic.usages:  # replies that cost nothing are in no journal
@@ -191,7 +191,7 @@ def open_budget(
     begun = cells.marks(chain(replied_names(store), attempted_names(store)))
     for done in (1, 0):
         own = (cells[n] for n in range(len(cells)) if begun[n] and finished[n] == done)
-        for cell, spend in read_episode_spends(store, context.identities_of, own, context.priced):
+        for cell, spend in read_episode_spends(store, context.keys_of, own, context.priced):
             if spend.usd or spend.unknown:
                 budget.settle(cell.model, cell.episode, spend, bool(done))
     return budget
@@ -208,8 +208,8 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
     number, inherited = len(attempts) + 1, 0 if last is None else last.replies
     pin = next(pin for pin in context.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
-    readers = context.readers_of(cell)
-    replies = ReplyStore(store, charge, readers, context.identities_of(cell))
+    keys = context.keys_of(cell)
+    replies = ReplyStore(store, charge, keys)
     journal = replies.attempt(number, inherited)
     # A program starts from the beginning, so it inherits none.
     paid = 0 if "agent" in dict(pin.settings) else next(n for n in count() if not journal.load(n))
@@ -233,15 +233,22 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         replies=paid,
         inherited=inherited,
     )
-    EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, readers)
+    EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys)
 
 
-def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) -> None:
-    """Record a cell by its last attempt, which failed. Raises HarnessError if it had none."""
+def close_cell(
+    cell: Cell,
+    store: Store,
+    context: RunContext,
+    catalog: Catalog,
+    identities: tuple[str, ...] = (),
+) -> None:
+    """Record a cell by its last attempt, in the place of a result that was not signed for it if
+    ``identities``, the study's, open that. Raises HarnessError if it had no attempt."""
     attempts = list(_read_attempts(cell, store, context))
     if not attempts:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, instance_of(cell, catalog), attempts, store, context)
+    _write_result(cell, instance_of(cell, catalog), attempts, store, context, identities)
 
 
 def _run_attempt(
@@ -256,8 +263,7 @@ def _run_attempt(
     context = bench.context
     pin = next(pin for pin in context.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
-    readers, identities = context.readers_of(cell), context.identities_of(cell)
-    replies = ReplyStore(bench.store, charge, readers, identities)
+    replies = ReplyStore(bench.store, charge, context.keys_of(cell))
     journal = replies.attempt(attempt, inherited)
     model = _model_of(cell, pin, bench)
     # A program starts again from the beginning, and its replies would be paid for again.
@@ -315,7 +321,7 @@ def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Ep
     """The stored attempts in order: all but the last have failed."""
     for attempt in count(1):
         key = attempt_key(cell.episode, attempt)
-        stored = EPISODE_CODEC.find(store, key, context.identities_of(cell))
+        stored = EPISODE_CODEC.find(store, key, context.keys_of(cell))
         if stored is None:
             return
         yield stored
@@ -329,8 +335,11 @@ def _write_result(
     attempts: Sequence[Episode],
     store: Store,
     context: RunContext,
+    identities: tuple[str, ...] = (),
 ) -> None:
     """Store the result of a cell, by the last of its attempts."""
     grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
-    RESULT_CODEC.write(store, result_key(cell.episode), result, context.recipients)
+    # A worker reads no result, so that it cannot tell whose one is that is there already.
+    keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
+    RESULT_CODEC.write(store, result_key(cell.episode), result, keys)

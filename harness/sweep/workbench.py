@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Self
 
 from generators.catalog import INSTALLED, Catalog
@@ -23,13 +24,15 @@ from harness.spending import (
     Spend,
     SpendingLimits,
 )
+from harness.storage import hex_of
 from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
-from registry.sealing import derive_identity, recipient_of
+from registry.sealing import Keys, derive_identity, recipient_of
+from registry.signing import Signer
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
@@ -44,6 +47,7 @@ class RunContext:
     wave: int
     store: str  # uri
     recipients: tuple[str, ...]  # the study's
+    trusted: frozenset[str]  # public keys that sign for the study
     run_recipient: str
     run_identity: str = field(repr=False)  # "" in a worker, to which a cell brings its own key
     models: tuple[ModelPin, ...]
@@ -76,19 +80,30 @@ class RunContext:
         """The recipients that may read what the run writes of more than one cell."""
         return (*self.recipients, self.run_recipient)
 
-    def identities_of(self, cell: Cell) -> tuple[str]:
-        """The key that opens what the run has written of a cell, and of no other."""
-        return (cell.key or derive_identity(self.run_identity, cell.episode),)
+    @property
+    def run_keys(self) -> Keys:
+        """The keys of what the run writes of more than one cell. Needs the run's key."""
+        signer = Signer.of(self.run_identity)
+        trusted = self.trusted | {signer.public}
+        return Keys(self.readers, (self.run_identity,), signer, trusted)
+
+    def keys_of(self, cell: Cell) -> Keys:
+        """The keys of what the run writes of a cell, and of no other."""
+        return _keys_of(
+            cell.episode, cell.key, cell.certificate, self.run_identity, self.recipients
+        )
+
+    def lease(self, cell: Cell) -> Cell:
+        """Return a cell with its key and certificate. Needs the run's key."""
+        keys = self.keys_of(cell)
+        certificate = "" if keys.signer is None else keys.signer.certificate
+        return replace(cell, key=keys.identities[0], certificate=certificate)
 
     @property
     def epochs(self) -> Epochs:
         """The epochs of the run. Needs its key."""
         store = open_store(self.store)
         return Epochs(store, self.run_recipient, self.readers, (self.run_identity,))
-
-    def readers_of(self, cell: Cell) -> tuple[str, ...]:
-        """The recipients that may read what the run writes of a cell."""
-        return (*self.recipients, *map(recipient_of, self.identities_of(cell)))
 
     def schedule(self, instances: Iterable[WaveInstance]) -> Schedule:
         """Return the cells of the run on its instances. Needs the run's key."""
@@ -112,6 +127,19 @@ class RunContext:
     def price(self, model: str) -> Price | None:
         """Return what a model costs, if that is known."""
         return self.priced[model].price if model in self.priced else None
+
+
+@lru_cache(maxsize=512)
+def _keys_of(
+    episode: str, key: str, certificate: str, run_identity: str, recipients: tuple[str, ...]
+) -> Keys:
+    """The keys of a cell: those that it brings, or derived from the run's."""
+    identity = key or derive_identity(run_identity, episode)
+    signer = Signer.of(identity)
+    if not certificate and run_identity:
+        certificate = Signer.of(run_identity).certify(hex_of(episode), signer.public)
+    signer = replace(signer, certificate=certificate)
+    return Keys((*recipients, recipient_of(identity)), (identity,), signer, {signer.public})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ from .inventory import (
     CALIBRATIONS,
     CHECKS,
     PARTS,
+    Inventory,
     InventoryTrees,
     grades_folder,
     head_key,
@@ -14,7 +15,15 @@ from .inventory import (
     write_inventory,
 )
 from .merkle import merkle_root
-from .receipts import RECEIPTS, ReceiptFolder, RecordingStore, episode_stem, read_receipts
+from .receipts import (
+    RECEIPTS,
+    RUN_FOLDERS,
+    ReceiptBook,
+    ReceiptFolder,
+    RecordingStore,
+    episode_stem,
+    read_receipts,
+)
 from .records import (
     Announcement,
     CalibrationMade,
@@ -47,10 +56,12 @@ __all__ = [
     "LEDGER",
     "PARTS",
     "RECEIPTS",
+    "RUN_FOLDERS",
     "Announcement",
     "CalibrationMade",
     "Entry",
     "Graded",
+    "Inventory",
     "InventoryTrees",
     "JudgeChecked",
     "JudgePin",
@@ -62,6 +73,7 @@ __all__ = [
     "Preregistration",
     "Probed",
     "Provenance",
+    "ReceiptBook",
     "ReceiptFolder",
     "RecordingStore",
     "Regraded",

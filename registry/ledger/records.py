@@ -208,6 +208,8 @@ class WaveClosed:
     results_root: str  # Merkle root over the digests of the result objects, sorted by key
     objects: int = 0  # stored for this run, of every kind (registry/ledger/inventory.py)
     objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
+    # Objects under names of the run that none of its workers signed: not among the others.
+    foreign: int = field(default=0, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,14 +254,14 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
     families = dict(study.protocol.families)
     if name not in families:
         return None
-    digest, identities = record_digest(judge_pin(study, name)), study.identities()
+    digest, keys = record_digest(judge_pin(study, name)), study.keys()
 
     def shifts_by_instance() -> Iterator[tuple[str, bool, float]]:
         waves = take_snapshot(study).waves.values()
         for result in chain.from_iterable(wave.results.values() for wave in waves):
             if result.model not in families:
                 continue
-            grade = read_grade(study.store, digest, result.episode, identities)
+            grade = read_grade(study.store, digest, result.episode, keys)
             if grade is None:
                 continue
             # Excess of the judge's met marks over the truth, among facts decided by both.

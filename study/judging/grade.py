@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from analysis.judges import cohen_kappa, krippendorff_alpha
@@ -25,6 +25,7 @@ from harness.judging import (
 from harness.spending import Account, Budget, CallKind, Charge, ReplyStore
 from harness.sweep import instance_of
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
+from registry.sealing import Keys
 from study.errors import StudyError
 from study.judging.records import (
     FIRST,
@@ -129,7 +130,7 @@ def grade_study(
             look=look,
             pricing=pricing,
             budgets={wave: _open_budget(study, wave, pricing, pins) for wave in waves},
-            identities=study.identities(),
+            keys=study.keys(),
         )
         results = [grading.grade_by(judge, request.parallel, watch) for judge in judges]
         outcomes, alpha = grading.compare(judges, results, now)
@@ -173,7 +174,7 @@ class _Grading:
     look: int | None  # the wave for which they are graded again, if they are
     pricing: Pricing
     budgets: Mapping[int, Budget | None]  # by wave
-    identities: tuple[str, ...] = field(repr=False)
+    keys: Keys
 
     def grade_by(self, judge: Judge, parallel: int, watch: Watch) -> list[CallResult]:
         """Grade, wave by wave, a judge's ungraded episodes; return the result of each episode."""
@@ -198,7 +199,7 @@ class _Grading:
     def _grade_cell(self, judge: Judge, caller: Caller, cell: Cell) -> CallResult:
         """Grade one episode and store the grade, if the budget pays for it."""
         study, look = self.study, self.look
-        episode = read_attempt(study, cell.episode, self.identities)
+        episode = read_attempt(study, cell.episode, self.keys)
         instance = instance_of(cell, study.protocol.catalog)
         bound = None
         if caller.price is not None:
@@ -208,7 +209,7 @@ class _Grading:
 
         def grade(replies: ReplyStore) -> None:
             made = judge_episode(judge, instance, episode, replies.judge_call, look)
-            keep_grade(study.store, judge.digest, made, replies.recipients, look)
+            keep_grade(study.store, judge.digest, made, replies.keys, look)
 
         return caller.pay(cell.episode, bound, grade)
 
@@ -233,7 +234,7 @@ class _Grading:
         outcomes: list[JudgeOutcome] = []
         for judge, made in zip(judges, results, strict=True):
             grades = [
-                read_grade(store, judge.digest, episode, self.identities, self.look)
+                read_grade(store, judge.digest, episode, self.keys, self.look)
                 for episode in episodes
             ]
             both = list(zip(grades, truths, strict=True))

@@ -30,6 +30,7 @@ from registry.ledger import (
     write_inventory,
 )
 from registry.result_row import Arm, ResultRow
+from registry.sealing import Keys
 from registry.stores import parallel_map
 from study.errors import StudyError
 from study.protocol import FILE_NAME
@@ -199,11 +200,11 @@ def finished_waves(study: Study, wave: int | None = None) -> dict[int, tuple[Cel
     }
 
 
-def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:
+def read_attempt(study: Study, episode: str, keys: Keys) -> Episode:
     """Return the attempt that counts of an episode that has a result. Raises RegistryError."""
-    result = RESULT_CODEC.read(study.store, result_key(episode), identities)
+    result = RESULT_CODEC.read(study.store, result_key(episode), keys)
     key = attempt_key(episode, result.attempt)
-    return EPISODE_CODEC.read(study.store, key, identities)
+    return EPISODE_CODEC.read(study.store, key, keys)
 
 
 def graded_by(study: Study, judge: str, look: int | None = None) -> frozenset[str]:
@@ -214,14 +215,14 @@ def graded_by(study: Study, judge: str, look: int | None = None) -> frozenset[st
     return frozenset(f"sha256:{key.removeprefix(prefix).removesuffix('.age')}" for key in keys)
 
 
-def grades_of(study: Study, episode: str, identities: tuple[str, ...]) -> tuple[Labelled, ...]:
+def grades_of(study: Study, episode: str, keys: Keys) -> tuple[Labelled, ...]:
     """Return every judge's grade of an episode with its name, those of study.yaml first; older
     versions of a judge have a part of their digest in the name."""
     pins = [*study.protocol.judges, *(e.record.judge for e in study.ledger.find("graded"))]
     names: dict[str, str] = {record_digest(pin): pin.name for pin in pins}
     grades: dict[str, Grade] = {}
     for digest, name in names.items():
-        grade = read_grade(study.store, digest, episode, identities)
+        grade = read_grade(study.store, digest, episode, keys)
         if grade is not None:
             grades[f"{name}@{hex_of(digest)[:8]}" if name in grades else name] = grade
     return tuple(grades.items())
@@ -242,7 +243,7 @@ def labelled(exact: Grade, judged: Grade) -> Iterator[tuple[bool, bool | None]]:
 
 
 def judge_grades(
-    study: Study, results: Iterable[EpisodeResult], identities: tuple[str, ...]
+    study: Study, results: Iterable[EpisodeResult], keys: Keys
 ) -> Iterator[tuple[EpisodeResult, Grade]]:
     """Yield the results with each grade of a judge of study.yaml, for the judges that have graded
     them all: an incomplete column would compare other episodes than the next one."""
@@ -254,7 +255,7 @@ def judge_grades(
             continue
 
         def read(result: EpisodeResult, judge: str = digest) -> Grade | None:
-            return read_grade(study.store, judge, result.episode, identities)
+            return read_grade(study.store, judge, result.episode, keys)
 
         for result, grade in zip(graded, parallel_map(study.store, read, graded), strict=True):
             if grade is not None:
@@ -324,13 +325,13 @@ def regradings_of(study: StudySnapshot, looks: Sequence[int]) -> tuple[Regrading
 
 def _read_regrading(study: StudySnapshot, record: Regraded) -> Regrading:
     arms = {entry.instance: entry.arm for entry in study.entries()}
-    digest, identities = record_digest(record.judge), study.identities()
+    digest, keys = record_digest(record.judge), study.keys()
     pairs: list[tuple[ResultRow, ResultRow]] = []
     results = study.waves[FIRST].results
     for cell in archived_cells(study, record.share):
         result = results[cell.episode]
         grades = [
-            read_grade(study.store, digest, cell.episode, identities, look)
+            read_grade(study.store, digest, cell.episode, keys, look)
             for look in (None, record.wave)
         ]
         rows = [judged_row(result, grade, arms[cell.instance]) for grade in grades if grade]

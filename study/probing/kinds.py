@@ -121,13 +121,14 @@ def stored_probes(
     study: Study, wave: int, pin: ModelPin, entries: Iterable[DrawnInstance], kind: ProbeKind[P]
 ) -> dict[str, P]:
     """Return a model's stored probes of a kind at a wave, by instance. Needs the study's key."""
-    done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
+    done, keys, digest = done_calls(study, pin), study.keys(), record_digest(pin)
     probes: dict[str, P] = {}
     for entry in entries:
         call = kind.name(study.protocol.name, wave, pin, entry.instance)
         if call in done:
-            key = probe_key(digest, call)
-            probes[entry.instance] = kind.codec.read(study.store, key, identities)
+            probe = kind.codec.find(study.store, probe_key(digest, call), keys)
+            if probe is not None:
+                probes[entry.instance] = probe
     return probes
 
 

@@ -348,7 +348,7 @@ def graded_rows(
     entries = {entry.instance: entry for entry in study.entries()}
     burned = burned_tranches(study.ledger.entries())
     for wave in waves:
-        for result, grade in judge_grades(study, wave.results.values(), study.identities()):
+        for result, grade in judge_grades(study, wave.results.values(), study.keys()):
             entry = entries[result.instance]
             if labels is not None:
                 verdicts = labelled(result.grade, grade)

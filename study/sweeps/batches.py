@@ -122,15 +122,13 @@ def _buy(
 ) -> None:
     """Buy the replies of a model's cells that have none."""
     payer, price = Payer.of(pin), context.price(pin.name)
-    identities = (context.run_identity,)
     window = read_window(pin)
     journals: dict[str, Journal] = {}
     requests: dict[str, ModelRequest] = {}
     for cell in cells:
         attempt = _next_attempt(cell, study, context)
         charge = Charge(CallKind.EPISODE, payer, cell.episode, context.wave)
-        keys = context.identities_of(cell)
-        replies = ReplyStore(study.store, charge, context.readers_of(cell), keys)
+        replies = ReplyStore(study.store, charge, context.keys_of(cell))
         if attempt and (journal := replies.attempt(attempt)).load(0) is None:
             brief = instance_of(cell, study.protocol.catalog).brief
             name = hex_of(cell.episode)
@@ -147,8 +145,7 @@ def _buy(
             f"episode-{context.wave:04d}",
             served,
             batch_service(served),
-            context.readers,
-            identities,
+            context.run_keys,
             budget,
             price,
             batch_bound(pin, price, budget),
@@ -164,7 +161,7 @@ def _next_attempt(cell: Cell, study: Study, context: RunContext) -> int:
     attempt = 1
     while True:
         key = attempt_key(cell.episode, attempt)
-        stored = EPISODE_CODEC.find(study.store, key, context.identities_of(cell))
+        stored = EPISODE_CODEC.find(study.store, key, context.keys_of(cell))
         if stored is None:
             return attempt
         if stored.replies:

@@ -143,8 +143,9 @@ def _new_manifest(
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
     instances = instances_of(study.entries(), manifest)
-    readers = (*study.recipients(), recipient)
-    INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, readers)
+    own = study.keys()
+    keys = replace(own, recipients=(*own.recipients, recipient))
+    INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, keys)
     return manifest
 
 

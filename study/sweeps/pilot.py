@@ -43,6 +43,7 @@ from harness.spending import Account, CallKind, PricedModel, ReplyStore
 from harness.storage import PILOTS, Codec, pilot_folder
 from registry.ledger import ModelPin, record_digest
 from registry.result_row import Arm
+from registry.sealing import Keys
 from study.sweeps.pilot_plan import (
     PilotCell,
     PilotRequest,
@@ -291,14 +292,14 @@ class _Runner:
         grade = grade_episode(instance, episode)
         result = summarise_episode(_NO_WAVE, cell, episode, grade, 1, price)
         run = PilotRun(cell.spec.version, each.turns, each.limit, result)
-        _CODEC.write(study.store, each.key, run, study.recipients())
+        _CODEC.write(study.store, each.key, run, study.keys())
 
 
 def _read_runs(study: Study, keys: Iterable[str]) -> list[PilotRun]:
     """Return the finished runs among those of these keys. Without any, no key is needed."""
     stored = [key for key in keys if study.store.exists(key)]
-    identities = study.identities() if stored else ()
-    return [_CODEC.read(study.store, key, identities) for key in stored]
+    own = study.keys() if stored else Keys()
+    return [_CODEC.read(study.store, key, own) for key in stored]
 
 
 def _variance(

@@ -38,6 +38,7 @@ from harness.spending import (
 )
 from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin, record_digest
+from registry.sealing import Keys
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol import FILE_NAME, BudgetSection, Task
@@ -146,7 +147,7 @@ def read_spends(
     """Yield the cost of judges or probes to a wave, by answer or probe; or that of pilots or of the
     checks of judges, if ``wave`` is None. Needs the study's key. Raises RegistryError."""
     usages: dict[Charge, list[Usage]] = defaultdict(list)
-    for call in read_paid_calls(study.store, study.identities(), kind):
+    for call in read_paid_calls(study.store, study.keys(), kind):
         if call.charge.wave == wave:
             usages[call.charge].append(call.reply.usage)
     for charge, charged in usages.items():
@@ -215,7 +216,7 @@ def _episode_spends(study: Study, wave: int, budget: Budget) -> Iterator[tuple[P
         return
     pricing = price_pins(study, manifest.models, allow_unknown=True)
     models = {model.name: model for model in pricing.models if budget.limits_of(model)}
-    cells, keys = cells_of(study, manifest), study.identities()
+    cells, keys = cells_of(study, manifest), study.keys()
     for cell, spend in read_episode_spends(study.store, lambda _: keys, cells, models):
         yield models[cell.model], spend
 
@@ -301,12 +302,11 @@ class Caller:
     def replies(self, subject: str) -> ReplyStore:
         """The replies about an episode, answer sheet or probe, in the store."""
         charge = Charge(self.kind, Payer.of(self.pin), subject, self.wave)
-        return ReplyStore(self.study.store, charge, *self._keys)
+        return ReplyStore(self.study.store, charge, self._keys)
 
     @cached_property
-    def _keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The study's public keys and identities."""
-        return self.study.recipients(), self.study.identities()
+    def _keys(self) -> Keys:
+        return self.study.keys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -25,8 +25,12 @@ from harness.sweep import (
     prepare_ray,
 )
 from registry.canonical import digest_value
+from registry.errors import ForeignObject
 from registry.ledger import (
+    RUN_FOLDERS,
+    Inventory,
     ModelPin,
+    ReceiptBook,
     ReceiptFolder,
     RunManifest,
     WaveClosed,
@@ -37,7 +41,6 @@ from registry.ledger import (
 )
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
-from registry.sealing import decrypt
 from registry.stores import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
@@ -190,6 +193,7 @@ def context_of(
         wave=manifest.wave,
         store=study.store.uri,
         recipients=study.recipients(),
+        trusted=study.trusted(),
         run_recipient=manifest.run_recipient,
         run_identity=identity,
         models=manifest.models,
@@ -267,27 +271,41 @@ def close_wave(
     lists them. Killed at any moment, the next call gives the same record.
     """
     _close_owed(study, context, cells, finished, watch)
-    store, identities = study.store, study.identities()
-    missing: list[str] = []
+    store, missing, foreign = study.store, set[str](), set[str]()
+    keys = replace(study.keys(), trusted={manifest.run_signer})
 
     def inspect(key: str, data: bytes) -> None:
         # Workers store results of finished episodes only, so no receipt lists a missing one.
-        if key.startswith(RESULTS):
-            result = RESULT_CODEC.decode(decrypt(data, identities, key), key)
-            if result.status is Status.MISSING:
-                missing.append(key)
+        if not key.startswith(RUN_FOLDERS):
+            return
+        try:
+            plain = keys.open(key, data)
+        except ForeignObject as error:
+            logger.warning("%s: it is left out", error)
+            foreign.add(key)
+            return
+        if key.startswith(RESULTS) and RESULT_CODEC.decode(plain, key).status is Status.MISSING:
+            missing.add(key)
 
-    objects = run_objects(store, manifest, lambda name: cells.find(name) is not None)
-    with read_receipts(
-        store, context.receipts, lambda done, of: watch("closing: reading receipts", done, of)
-    ) as receipts:
-        inventory = write_inventory(
+    def list_objects(receipts: ReceiptBook, left_out: Collection[str]) -> Inventory:
+        objects = run_objects(store, manifest, lambda name: cells.find(name) is not None)
+        return write_inventory(
             store,
-            objects,
+            (key for key in objects if key not in left_out),
             receipts.digest,
             inspect,
             lambda done: watch("closing: listing objects with their digests", done, 0),
         )
+
+    with read_receipts(
+        store, context.receipts, lambda done, of: watch("closing: reading receipts", done, of)
+    ) as receipts:
+        inventory = list_objects(receipts, ())
+        if foreign:  # results are made again from what the run's workers signed
+            forged = [key for key in foreign if key.startswith(RESULTS)]
+            for number in (n for key in forged if (n := cells.find(_named(key))) is not None):
+                close_cell(cells[number], store, context, study.protocol.catalog, keys.identities)
+            inventory = list_objects(receipts, foreign - set(forged))
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,
@@ -297,6 +315,7 @@ def close_wave(
         results_root=inventory.results_root,
         objects=inventory.objects,
         objects_root=inventory.objects_root,
+        foreign=len(foreign),
     )
     entry, _ = study.ledger.append_unless(
         record,
@@ -306,6 +325,11 @@ def close_wave(
     closed: WaveClosed = entry.record
     logger.info("wave %d: closed, %d missing", closed.wave, closed.missing)
     return closed
+
+
+def _named(key: str) -> str:
+    """The 64 digits of the episode of a result."""
+    return key.rpartition("/")[2].partition(".")[0]
 
 
 def _close_owed(

@@ -142,21 +142,19 @@ def open_attempt(study: Study, episode: str, attempt: int) -> tuple[Episode, Ite
     if attempt not in stored:
         there = ", ".join(map(str, stored)) or "none"
         raise StudyError(f"--attempt {attempt}: stored of this episode are: {there}")
-    return EPISODE_CODEC.open(study.store, attempt_key(episode, attempt), study.identities())
+    return EPISODE_CODEC.open(study.store, attempt_key(episode, attempt), study.keys())
 
 
 def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
     """Return a whole attempt that is known to be stored. Raises RegistryError."""
     key = attempt_key(episode, attempt)
-    return EPISODE_CODEC.read(study.store, key, study.identities())
+    return EPISODE_CODEC.read(study.store, key, study.keys())
 
 
 def find_result(study: Study, episode: str) -> EpisodeResult | None:
     """Return the result of an episode, if it has one."""
     key = result_key(episode)
-    return (
-        RESULT_CODEC.read(study.store, key, study.identities()) if study.store.exists(key) else None
-    )
+    return RESULT_CODEC.read(study.store, key, study.keys()) if study.store.exists(key) else None
 
 
 def locate(study: Study, episode: Episode) -> tuple[RunManifest, DrawnInstance]:

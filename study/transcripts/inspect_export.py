@@ -163,7 +163,7 @@ def _write_logs(study: StudySnapshot, folder: Path, chosen: list[Listed]) -> Ite
 def _read_logged(study: Study, listed: Listed, result: EpisodeResult) -> LoggedEpisode:
     name = listed.cell.episode
     *failed, last = (stored_attempt(study, name, n) for n in range(1, result.attempt + 1))
-    judged = grades_of(study, name, study.identities())
+    judged = grades_of(study, name, study.keys())
     return LoggedEpisode(listed.seed, last, result, tuple(failed), judged)
 
 

@@ -84,7 +84,7 @@ def open_transcript(
 
     instance = instance_of(study, entry)
     asks = {part.id: part.text for part in instance.rubric.parts} if instance is not None else {}
-    judged = grades_of(study, name, study.identities())
+    judged = grades_of(study, name, study.keys())
     return replace(transcript, asks=asks, judged=judged), turns
 
 

@@ -11,7 +11,7 @@ from generators.title import split_headline
 from harness.storage import PILOT_INSTANCES, Codec, pilot_instance_key
 from registry.canonical import digest_value
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy
-from registry.sealing import DrawnInstance
+from registry.sealing import DrawnInstance, Keys
 from study.errors import StudyError
 from study.protocol import Protocol, Task
 from study.workspace.study import Study
@@ -82,9 +82,9 @@ def draw_pilot(
             taken = _names((*entries, *_stored(study)), [_stratum(task)], identify)
             for index in lacking:
                 instance = _draw_one(study, task, index, taken, identify)
-                _CODEC.write(study.store, keys[index], instance, study.recipients())
-        identities = study.identities()
-        drawn[task] = tuple(_CODEC.read(study.store, key, identities) for key in keys)
+                _CODEC.write(study.store, keys[index], instance, study.keys())
+        own = study.keys()
+        drawn[task] = tuple(_CODEC.read(study.store, key, own) for key in keys)
     return drawn
 
 
@@ -93,9 +93,9 @@ def stored_pilot(
 ) -> dict[Task, tuple[PilotInstance | None, ...]]:
     """Return the first ``count`` instances for pilots of each task, None for those that were not
     drawn yet. Needs the study's key if there is one. Raises RegistryError."""
-    identities = study.identities() if any(study.store.list(PILOT_INSTANCES)) else ()
+    keys = study.keys() if any(study.store.list(PILOT_INSTANCES)) else Keys()
     return {
-        task: tuple(_CODEC.find(study.store, key, identities) for key in _keys(study, task, count))
+        task: tuple(_CODEC.find(study.store, key, keys) for key in _keys(study, task, count))
         for task in tasks
     }
 
@@ -113,7 +113,7 @@ def _keys(study: Study, task: Task, count: int) -> list[str]:
 def _stored(study: Study) -> Iterator[PilotInstance]:
     """Yield the instances of all pilots."""
     for key in study.store.list(PILOT_INSTANCES):
-        yield _CODEC.read(study.store, key, study.identities())
+        yield _CODEC.read(study.store, key, study.keys())
 
 
 def _names(

@@ -19,7 +19,7 @@ from harness.storage import attempted_names, finished_names, result_key
 from harness.sweep import Schedule, WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
-from registry.sealing import DrawnInstance, decrypt
+from registry.sealing import DrawnInstance, Keys, decrypt, recipient_of
 from registry.stores import parallel_map
 from study.workspace.study import Study
 from study.workspace.tables import WaveTable
@@ -64,6 +64,10 @@ class StudySnapshot(Study):
         """Return the age identities that decrypt sealed files. Raises RegistryError."""
         return self._identities
 
+    def keys(self) -> Keys:
+        """Return the keys of what the study stores itself. Raises RegistryError."""
+        return self._keys
+
     def entries(self) -> tuple[DrawnInstance, ...]:
         """Return the seeds of both arms. Raises RegistryError."""
         return self._sealed_entries
@@ -104,6 +108,10 @@ class StudySnapshot(Study):
     @cached_property
     def _identities(self) -> tuple[str, ...]:
         return super().identities()
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return super().keys()
 
     @cached_property
     def _sealed_entries(self) -> tuple[DrawnInstance, ...]:
@@ -166,8 +174,8 @@ class WaveSnapshot:
             return {result.episode: result for result in rows}
         keys = sorted(result_key(cell.episode) for cell in self.finished_cells())
         logger.info("wave %d: reading %d results", self.number, len(keys))
-        store, identities = self.study.store, self.study.identities()
-        results = parallel_map(store, lambda key: RESULT_CODEC.read(store, key, identities), keys)
+        store, own = self.study.store, self.study.keys()
+        results = parallel_map(store, lambda key: RESULT_CODEC.read(store, key, own), keys)
         return {result.episode: result for result in results}
 
 
@@ -211,7 +219,10 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
 def run_identity_of(study: Study, manifest: RunManifest) -> str:
     """Return the key of a run. Needs the study's key. Raises RegistryError."""
     sealed = study.store.get(manifest.run_key)
-    return decrypt(sealed, study.identities(), manifest.run_key).decode()
+    identity = decrypt(sealed, study.identities(), manifest.run_key).decode("ascii", "replace")
+    if recipient_of(identity) != manifest.run_recipient:
+        raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")
+    return identity
 
 
 def cells_of(study: Study, manifest: RunManifest) -> Schedule:

@@ -47,7 +47,9 @@ class Study:
 
     def signer(self) -> Signer:
         """Return the key that signs what the study records. Raises RegistryError."""
-        return Signer.of(self.identities()[0])
+        signers = [Signer.of(identity) for identity in self.identities()]
+        trusted = signers_of(self.ledger.entries()[:1])
+        return next((signer for signer in signers if signer.public in trusted), signers[0])
 
     def keys(self) -> Keys:
         """Return the keys of what the study stores itself. Needs the study's key. Raises
@@ -55,8 +57,11 @@ class Study:
         return Keys(self.recipients(), self.identities(), self.signer(), self.trusted())
 
     def trusted(self) -> frozenset[str]:
-        """Return the public keys that sign for the study, as its ledger has them."""
-        return frozenset(signers_of(self.ledger.entries()[:1]))
+        """Return the public keys that sign for the study and for its runs, as its ledger has
+        them."""
+        entries = self.ledger.entries()
+        runs = (entry.record.run_signer for entry in entries if entry.kind == "run-manifest")
+        return frozenset((*signers_of(entries[:1]), *runs))
 
     def recipients(self) -> tuple[str, ...]:
         """Return the public keys that the study encrypts to: those it names, else of its own key

@@ -55,7 +55,8 @@ class WaveTable:
 
     def __init__(self, study: Study, closed: WaveClosed) -> None:
         self._study, self._closed = study, closed
-        self._store, self._identities = study.store, study.identities()
+        self._store, self._keys = study.store, study.keys()
+        self._identities = self._keys.identities
         self._secret = hmac.digest(self._identities[0].encode(), self._context(), "sha256")
         self._folder = f"{TABLES}{self._mac(b'folder').hex()}/"
 
@@ -157,8 +158,9 @@ class WaveTable:
                 "`dosimeter verify`"
             ) from None
         digest = f"sha256:{names[2 * _LISTED :]}"
-        result = RESULT_CODEC.decode(decrypt(data, self._identities, key), key)
-        if digest_bytes(data) != digest or result_key(result.episode) != key:
+        same = digest_bytes(data) == digest
+        result = RESULT_CODEC.decode(self._keys.open(key, data), key) if same else None
+        if result is None or result_key(result.episode) != key:
             raise BrokenPromise(
                 f"{key}: not the result that wave {self._closed.wave} was closed with: see "
                 "`dosimeter verify`"

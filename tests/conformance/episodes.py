@@ -132,6 +132,7 @@ def _run_all(
     pin = client.pin(url, **SETTINGS)
     context = RunContext(
         study="s", run="sha256:" + "a" * 64, wave=0, store=store, recipients=(recipient,),
+        trusted=frozenset(),
         run_recipient=recipient, run_identity=identity, models=(pin,), sandbox="local", runtime="",
         image_tag="", image_digest="none", parallel=1, folder=".", code="",
         receipts=ReceiptFolder("receipts/", bytes(32)),
@@ -173,8 +174,8 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
         now += 60.0
     if book.progress().exhausted:
         close_cell(cell, bench.store, bench.context, bench.catalog)
-    key = (bench.context.run_identity,)
-    return RESULT_CODEC.read(bench.store, result_key(cell.episode), key), tuple(failed)
+    keys = bench.context.run_keys
+    return RESULT_CODEC.read(bench.store, result_key(cell.episode), keys), tuple(failed)
 
 
 # Failures that pass: they make an episode missing only if each of its attempts runs out of retries.

@@ -18,6 +18,7 @@ from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from registry.stores import Store, open_store
 from tests.harness.script import brief, noon
+from tests.ledgers import keys_of
 
 CHARGE = Charge(CallKind.EPISODE, Payer.of(ModelPin("m", "openai", "v")), "sha256:e", 0)
 
@@ -25,7 +26,7 @@ CHARGE = Charge(CallKind.EPISODE, Payer.of(ModelPin("m", "openai", "v")), "sha25
 def journal_of(store: Store, episode: str, recipient: str, identity: str) -> StoreJournal:
     """The journal of an episode's first attempt."""
     charge = replace(CHARGE, subject=episode)
-    return ReplyStore(store, charge, (recipient,), (identity,)).attempt(1)
+    return ReplyStore(store, charge, replace(keys_of(identity), recipients=(recipient,))).attempt(1)
 
 
 class Vouched(LocalSandboxes):

@@ -48,6 +48,7 @@ def bench(url: str, folder: str, study: str, identity: str) -> Workbench:
         wave=0,
         store=folder,
         recipients=(study,),
+        trusted=frozenset(),
         run_recipient=recipient_of(identity),
         run_identity=identity,
         models=(pin_at(url),),

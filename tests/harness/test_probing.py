@@ -29,6 +29,7 @@ from harness.storage import probe_key
 from registry.ledger.records import ModelPin, record_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
+from tests.ledgers import keys_of
 
 FAMILIES = {
     each.name: each
@@ -80,7 +81,7 @@ def replies(tmp_path: Path) -> Iterator[ReplyStore]:
 def store_of(folder: Path, recipient: str, identity: str) -> ReplyStore:
     call = name_call("probe", probe_digest(), "study", 1, PIN, instance_of("compute_average").id)
     charge = Charge(CallKind.PROBE, Payer.of(PIN), call, 1)
-    return ReplyStore(FolderStore(folder), charge, (recipient,), (identity,))
+    return ReplyStore(FolderStore(folder), charge, keys_of(identity))
 
 
 def ask(model: Model, instance: TaskInstance, replies: ReplyStore) -> float:
@@ -102,7 +103,7 @@ def test_a_kept_probe_is_sealed_and_counts_once(replies: ReplyStore, tmp_path: P
     instance = instance_of("compute_average")
     ask(HonestAgent("asked", 0.0), instance, replies)
     kept = PROBE_CODEC.find(
-        replies.store, probe_key(record_digest(PIN), replies.charge.subject), replies.identities
+        replies.store, probe_key(record_digest(PIN), replies.charge.subject), replies.keys
     )
     assert kept is not None
     assert (kept.instance, kept.score, kept.charge.wave) == (instance.id, 0, 1)

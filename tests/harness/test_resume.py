@@ -32,12 +32,13 @@ from harness.sweep.leases import LeaseBook, Progress
 from harness.sweep.run_cell import close_cell, run_cell
 from harness.sweep.workbench import Workbench
 from registry.result_row import Arm, Status
-from registry.sealing import decrypt, new_identity
+from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.listed_cells import ListedCells
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
+from tests.ledgers import keys_of
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
@@ -77,13 +78,15 @@ def opened(served: Served, folder: Path) -> Iterator[Workbench]:
 def results(folder: Path) -> dict[str, EpisodeResult]:
     """What is in the store, but for durations, which no two runs share."""
     store = FolderStore(folder)
-    found = {key: RESULT_CODEC.read(store, key, (STUDY,)) for key in store.list("results/")}
+    found = {
+        key: RESULT_CODEC.read(store, key, keys_of(STUDY, RUN)) for key in store.list("results/")
+    }
     return {key: replace(result, seconds=0.0) for key, result in found.items()}
 
 
 def episode_of(folder: Path, cell: Cell, attempt: int = 1) -> Episode:
     key = attempt_key(cell.episode, attempt)
-    return EPISODE_CODEC.decode(decrypt(FolderStore(folder).get(key), (STUDY,), key), key)
+    return EPISODE_CODEC.read(FolderStore(folder), key, keys_of(STUDY, RUN))
 
 
 def said(episode: Episode) -> list[str]:
@@ -152,7 +155,7 @@ def test_over_five_kills_a_reply_is_bought_twice_only_where_it_was_on_its_way(
 
 def read_lines(store: FolderStore, key: str) -> Iterator[Json]:
     """The records of an object: one, and in an attempt one more for each turn."""
-    for line in decrypt(store.get(key), (STUDY,), key).splitlines():
+    for line in keys_of(STUDY, RUN).open(key, store.get(key)).splitlines():
         record = json.loads(line)
         assert record["format"].startswith("dosimeter/")
         yield record
@@ -474,7 +477,7 @@ def test_of_two_workers_at_one_cell_one_result_counts_and_both_are_done(tmp_path
     assert (result.score, result.attempts) == (1.0, 1)
     keys = [reply_key(attempt_replies(cell.episode, 1), turn) for turn in range(TURNS)]
     assert sorted(store.list("responses/")) == keys
-    kept = [PAID_CALL_CODEC.decode(decrypt(store.get(key), (STUDY,), key)).reply for key in keys]
+    kept = [PAID_CALL_CODEC.read(store, key, keys_of(STUDY, RUN)).reply for key in keys]
     assert [reply.message.text for reply in kept] == said(episode_of(tmp_path, cell))
 
 

@@ -25,10 +25,11 @@ from harness.storage import EPISODE_CODEC, GRADE_CODEC
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
-from registry.sealing import encrypt, new_identity
+from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
 from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import noon
+from tests.ledgers import keys_of
 
 BYTES = bytes(range(256))
 CALLS = (ToolCall("c1", "view_image", '{"path": "ü.png"}'),)
@@ -79,22 +80,23 @@ def test_a_value_comes_back_equal_from_its_bytes(kind: str) -> None:
 
 
 def test_an_episode_is_read_turn_by_turn() -> None:
-    identity, recipient = new_identity()
+    identity, _ = new_identity()
     store, key = MemoryStore(), "attempts/7.age"
-    assert EPISODE_CODEC.write(store, key, EPISODE, (recipient,))
-    head, turns = EPISODE_CODEC.open(store, key, (identity,))
+    assert EPISODE_CODEC.write(store, key, EPISODE, keys_of(identity))
+    head, turns = EPISODE_CODEC.open(store, key, keys_of(identity))
     assert head == replace(EPISODE, steps=())
     assert next(turns) == STEP
     assert list(turns) == [STEP]
-    assert EPISODE_CODEC.read(store, key, (identity,)) == EPISODE
+    assert EPISODE_CODEC.read(store, key, keys_of(identity)) == EPISODE
 
 
 def test_a_turn_of_another_form_is_refused_where_it_is_reached() -> None:
-    identity, recipient = new_identity()
+    identity, _ = new_identity()
     first, second, third = EPISODE_CODEC.encode(EPISODE).splitlines(keepends=True)
     store = MemoryStore()
-    store.put("it.age", encrypt(first + second + third.replace(b'"uses"', b'"used"'), (recipient,)))
-    _, turns = EPISODE_CODEC.open(store, "it.age", (identity,))
+    keys = keys_of(identity)
+    store.put("it.age", keys.seal("it.age", first + second + third.replace(b'"uses"', b'"used"')))
+    _, turns = EPISODE_CODEC.open(store, "it.age", keys)
     assert next(turns) == STEP
     with pytest.raises(BrokenPromise, match=r"it\.age: not a dosimeter/turn/1: body\.uses"):
         next(turns)

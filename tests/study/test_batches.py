@@ -78,7 +78,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def usages(study: Study, kind: CallKind) -> list[bool]:
-    calls = read_paid_calls(study.store, study.identities(), kind)
+    calls = read_paid_calls(study.store, study.keys(), kind)
     return [call.reply.usage.batch for call in calls]
 
 

@@ -114,13 +114,9 @@ def wait_for_results(
 
 def episodes_of(study: Study) -> list[Episode]:
     from harness.storage import EPISODE_CODEC
-    from registry.sealing import decrypt
 
-    keys = study.identities()
-    return [
-        EPISODE_CODEC.decode(decrypt(study.store.get(key), keys, key))
-        for key in study.store.list("attempts/")
-    ]
+    own = study.keys()
+    return [EPISODE_CODEC.read(study.store, key, own) for key in study.store.list("attempts/")]
 
 
 @pytest.mark.slow

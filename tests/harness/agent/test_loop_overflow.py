@@ -30,6 +30,7 @@ from tests.harness.dialects import DIALECTS
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.paid_attempt import CHARGE, Vouched
 from tests.harness.script import ANSWER, brief, noon
+from tests.ledgers import keys_of
 
 CELL = Cell(
     "sha256:" + "e" * 64, TaskSpec("x", "1", "easy", ()), "sha256:i", Seed(bytes(32)), "m", 0
@@ -252,4 +253,4 @@ def test_a_context_that_is_used_up_is_the_models_failure(tmp_path: Path) -> None
 def only(folder: Path) -> EpisodeResult:
     store = FolderStore(folder)
     (key,) = store.list("results/")
-    return RESULT_CODEC.read(store, key, (STUDY,))
+    return RESULT_CODEC.read(store, key, keys_of(STUDY, RUN))

@@ -33,6 +33,7 @@ from registry.ledger import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
 from tests.batch_server import EXPIRED, INVALID, OVERLOAD, Sold, sell
+from tests.ledgers import keys_of
 
 PROVIDERS = ("openai", "anthropic", "google")
 KEYS = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2", "GEMINI_API_KEY": "sk-3"}
@@ -65,7 +66,7 @@ def sold(request: pytest.FixtureRequest) -> Iterator[tuple[Sold, BatchDesk]]:
         inner = provider_model(model)  # type: ignore[arg-type]
         service = batch_service(inner, lambda seconds: None)
         store = open_store("memory:")
-        desk = BatchDesk(store, Payer.of(pin), "s", inner, service, (RECIPIENT,), (IDENTITY,))
+        desk = BatchDesk(store, Payer.of(pin), "s", inner, service, keys_of(IDENTITY))
         yield server, desk
         close_model(inner)
         assert server.faults == []

@@ -27,8 +27,9 @@ from harness.spending.purchases import (
 )
 from harness.storage import TRY_CODEC
 from registry.ledger.records import JudgePin, ModelPin
-from registry.sealing import decrypt, new_identity
+from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
+from tests.ledgers import keys_of
 
 IDENTITY, RECIPIENT = new_identity()
 MODEL = Payer.of(ModelPin("m", "openai", "m-1"))
@@ -42,12 +43,15 @@ CHARGES = {
 }
 
 
+KEYS = keys_of(IDENTITY)
+
+
 def reply(tokens: int) -> Reply:
     return Reply(Message(Role.ASSISTANT, "{}"), Usage(tokens, 0), "v")
 
 
 def replies_of(kind: CallKind, store: MemoryStore) -> ReplyStore:
-    return ReplyStore(store, CHARGES[kind], (RECIPIENT,), (IDENTITY,))
+    return ReplyStore(store, CHARGES[kind], KEYS)
 
 
 def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
@@ -67,12 +71,12 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
         assert journal.load(0) == reply(number)
         assert replies.usages == [Usage(number, 0), Usage(99, 0)], "both were paid for"
         assert dict(replies.failed) == {"overload": 1}
-        kept = list(read_paid_calls(store, (IDENTITY,), kind))
+        kept = list(read_paid_calls(store, KEYS, kind))
         assert kept == [PaidCall(CHARGES[kind], reply(number))]
         assert PAID_CALL_CODEC.decode(PAID_CALL_CODEC.encode(kept[0])) == kept[0]
     failed = [key for key in store.list("") if key.count("-") == 2]
     assert len(failed) == len(CallKind)
-    assert TRY_CODEC.decode(decrypt(store.get(failed[0]), (IDENTITY,), failed[0])).raw == b"busy"
+    assert TRY_CODEC.read(store, failed[0], KEYS).raw == b"busy"
 
 
 def test_an_attempt_inherits_the_replies_of_those_before() -> None:
@@ -97,10 +101,10 @@ def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:
     replies = replies_of(CallKind.EPISODE, store)
     replies.attempt(1).save(0, reply(1_000_000))
     replies.attempt(2, inherited=1).save(1, reply(2_000_000))
-    usages = read_episode_usages(store, (IDENTITY,), EPISODE, "openai")
+    usages = read_episode_usages(store, KEYS, EPISODE, "openai")
     assert usages == [Usage(1_000_000, 0), Usage(2_000_000, 0)]
     spec = TaskSpec("count_circles", "1", "easy", ())
     cells = [Cell(EPISODE, spec, "i", Seed(bytes(32)), name, 0) for name in ("m", "free")]
     models = {"m": PricedModel("m", "openai", price), "free": PricedModel("free", "local", None)}
-    spends = list(read_episode_spends(store, lambda _: (IDENTITY,), cells, models))
+    spends = list(read_episode_spends(store, lambda _: KEYS, cells, models))
     assert spends == [(cells[0], Spend(Decimal(3)))]

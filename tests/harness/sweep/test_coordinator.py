@@ -42,7 +42,7 @@ def context(tmp_path: Path) -> RunContext:
     seeds = [root.child("cell", number) for number in range(COUNT)]
     subjects = tuple(WaveInstance(spec, family.generate("easy", seed).id, seed) for seed in seeds)
     store = FolderStore(tmp_path)
-    INSTANCES_CODEC.write(store, instances_key(made.run_recipient), subjects, made.readers)
+    INSTANCES_CODEC.write(store, instances_key(made.run_recipient), subjects, made.run_keys)
     return made
 
 
@@ -53,7 +53,7 @@ def claimed(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setattr(epochs, "TAKEOVER_SECONDS", 0.0)
     monkeypatch.setattr(coordinator, "LOOK_SECONDS", 0.01)
     subjects = INSTANCES_CODEC.read(
-        FolderStore(Path(context.store)), instances_key(context.run_recipient), (RUN,)
+        FolderStore(Path(context.store)), instances_key(context.run_recipient), context.run_keys
     )
     assert context.epochs.open() == 1
     episodes = tuple(cell.episode for cell in context.schedule(subjects)[:2])

@@ -25,8 +25,9 @@ from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
-from registry.sealing import encrypt, new_identity
+from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
+from tests.ledgers import keys_of
 
 SEED = Seed(b"\x5e" * 32)
 INSTANCE = FAMILY.generate("easy", SEED)
@@ -56,6 +57,7 @@ CLUMSY = ModelPin("clumsy", "scripted", "clumsy/1", ())
 def bench(sandboxes: LocalSandboxes) -> Workbench:
     context = RunContext(
         study="s", run="sha256:" + "0" * 64, wave=0, store="memory:", recipients=(RECIPIENT,),
+        trusted=frozenset(),
         run_recipient=RECIPIENT, run_identity=IDENTITY, models=(CLUMSY,), sandbox="local",
         runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
         receipts=ReceiptFolder("receipts/", bytes(32)),
@@ -85,7 +87,7 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     assert work.store.exists(attempt_key(EPISODE, 1)), "a failed attempt is data"
     close_cell(CELL, work.store, work.context, work.catalog)
     key = next(iter(work.store.list("results/")))
-    result: EpisodeResult = RESULT_CODEC.read(work.store, key, (IDENTITY,))
+    result: EpisodeResult = RESULT_CODEC.read(work.store, key, keys_of(IDENTITY))
     assert result.status is Status.MISSING
 
 
@@ -98,18 +100,18 @@ def test_a_cell_that_was_given_up_for_killed_workers_is_missing(
     with pytest.raises(HarnessError, match="never tried"):
         close_cell(CELL, store, context, work.catalog)
     charge = Charge(CallKind.EPISODE, Payer.of(CLUMSY), EPISODE, 0)
-    keys = context.readers_of(CELL), context.identities_of(CELL)
-    journal = ReplyStore(store, charge, *keys).attempt(1)
+    keys = context.keys_of(CELL)
+    journal = ReplyStore(store, charge, keys).attempt(1)
     for turn in range(2):
         journal.save(turn, Reply(Message(Role.ASSISTANT, "So."), Usage(), "1"))
     for _ in range(2):
         keep_killed(CELL, store, context, noon)
     assert sorted(store.list("attempts/")) == [attempt_key(EPISODE, 1)]
-    failed: Episode = EPISODE_CODEC.read(store, attempt_key(EPISODE, 1), keys[1])
+    failed: Episode = EPISODE_CODEC.read(store, attempt_key(EPISODE, 1), keys)
     assert (failed.error_class, failed.replies) == ("worker:killed", 2)
     close_cell(CELL, store, context, work.catalog)
     (key,) = store.list("results/")
-    result: EpisodeResult = RESULT_CODEC.read(store, key, (IDENTITY,))
+    result: EpisodeResult = RESULT_CODEC.read(store, key, keys_of(IDENTITY))
     assert (result.status, result.error_class) == (Status.MISSING, "worker:killed")
 
 
@@ -118,7 +120,7 @@ def test_a_worker_has_the_keys_of_its_cells_and_no_other(sandboxes: LocalSandbox
     other = replace(CELL, episode="sha256:" + "e1" * 32)
     assert not run_cell(CELL, driver, noon).finished
     assert not run_cell(other, driver, noon).finished
-    leased = replace(CELL, key=driver.context.identities_of(CELL)[0])
+    leased = driver.context.lease(CELL)
     worker = replace(driver, context=replace(driver.context, run_identity=""))
     assert leased.key not in repr(leased)
     assert not run_cell(leased, worker, noon).finished
@@ -146,9 +148,8 @@ def test_an_attempt_that_cannot_be_read_is_refused_quietly(
     sandboxes: LocalSandboxes, content: str
 ) -> None:
     work = bench(sandboxes)
-    work.store.put(
-        attempt_key(EPISODE, 1), encrypt(content.encode(), work.context.readers_of(CELL))
-    )
+    key = attempt_key(EPISODE, 1)
+    work.store.put(key, work.context.keys_of(CELL).seal(key, content.encode()))
     text = complaint(lambda: run_cell(CELL, work, noon), BrokenPromise)
     assert "not a dosimeter/episode/1" in text
     assert_quiet(text)

@@ -28,6 +28,7 @@ from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
 from tests.harness.script import noon
+from tests.ledgers import keys_of
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
@@ -125,7 +126,7 @@ def test_leasing_stops_before_a_limit_is_passed(tmp_path: Path, named: str, brok
     assert 2 <= progress.finished < CELLS
     assert progress.finished + progress.held == CELLS
     store = FolderStore(tmp_path)
-    results = [RESULT_CODEC.read(store, key, (STUDY,)) for key in store.list("results/")]
+    results = [RESULT_CODEC.read(store, key, keys_of(STUDY, RUN)) for key in store.list("results/")]
     # The final message is no answer, so it is followed by a reminder.
     assert {(result.turns, result.tool_calls) for result in results} == {(TURNS + 2, TURNS)}
     dearest = max(result.cost_usd or 0 for result in results)

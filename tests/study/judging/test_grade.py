@@ -36,7 +36,7 @@ from harness.sweep.schedule import Schedule
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.provenance import utc_now
 from registry.result_row import ResultRow
-from registry.sealing import decrypt, encrypt, new_identity
+from registry.sealing import decrypt, new_identity
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
@@ -157,10 +157,9 @@ def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(
 ) -> None:
     study, _ = swept
     place = next(study.store.list("results/"))
-    forged = replace(
-        RESULT_CODEC.read(study.store, place, study.identities()), error_class="forged"
-    )
-    data = encrypt(RESULT_CODEC.encode(forged), study.recipients())
+    keys = study.keys()
+    forged = replace(RESULT_CODEC.read(study.store, place, keys), error_class="forged")
+    data = keys.seal(place, RESULT_CODEC.encode(forged))
     (study.folder / "store" / place).write_bytes(data)
     refused = run(study, "grade", "--judge", "kind")
     assert refused.exit_code == 3, refused.output
@@ -556,7 +555,7 @@ def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Se
     assert len(tries) == 2
     identities = study.identities()
     for key in tries:
-        kept = TRY_CODEC.decode(decrypt(study.store.get(key), identities, key))
+        kept = TRY_CODEC.read(study.store, key, study.keys())
         assert (kept.kind, kept.status) == ("rate_limit", 429)
         assert b"SECRET PROMPT" in kept.raw
     assert verify_study(study.store, identities).holds

@@ -277,10 +277,10 @@ def again(study: Study, *options: str) -> tuple[int, Told, str]:
 
 def arms_of(study: Study) -> dict[str, Arm]:
     """The arm of each answer of the first wave, by its text: what no judge can know."""
-    arms, identities = {entry.instance: entry.arm for entry in study.entries()}, study.identities()
+    arms, keys = {entry.instance: entry.arm for entry in study.entries()}, study.keys()
     briefs = {entry.instance: instance_of(study, entry).brief for entry in study.entries()}
     return {
-        submitted(briefs[cell.instance], read_attempt(study, cell.episode, identities)): arms[
+        submitted(briefs[cell.instance], read_attempt(study, cell.episode, keys)): arms[
             cell.instance
         ]
         for cell in finished_waves(study, 0)[0]

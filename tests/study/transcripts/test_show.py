@@ -21,7 +21,6 @@ from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.model import Image, Message, Omission, Reply, Role, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of, result_key
 from registry.canonical import digest_bytes
-from registry.sealing import encrypt
 from study import pipeline
 from study.cli.main import main
 from study.transcripts.find import list_episodes, stored_attempt
@@ -89,7 +88,7 @@ def hostile_episode(episode: Episode) -> Episode:
 
 def keep(study: Study, episode: Episode) -> None:
     key = attempt_key(episode.id, episode.attempt)
-    assert study.store.put(key, encrypt(EPISODE_CODEC.encode(episode), study.recipients()))
+    assert EPISODE_CODEC.write(study.store, key, episode, study.keys())
 
 
 @pytest.fixture

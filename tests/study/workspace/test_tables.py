@@ -57,8 +57,8 @@ def table_of(study: Study, store: Store | None = None) -> WaveTable:
 
 def singly(study: Study) -> list[EpisodeResult]:
     """The results as they are stored."""
-    keys, identities = sorted(study.store.list(RESULTS)), study.identities()
-    return [RESULT_CODEC.read(study.store, key, identities) for key in keys]
+    keys, own = sorted(study.store.list(RESULTS)), study.keys()
+    return [RESULT_CODEC.read(study.store, key, own) for key in keys]
 
 
 def plain_parts(study: Study) -> dict[str, bytes]:
@@ -182,7 +182,7 @@ def test_results_that_were_exchanged_altered_or_removed_give_no_rows(study: Stud
     keys = sorted(study.store.list(RESULTS))
     true = {key: study.store.get(key) for key in keys}
     forged = replace(singly(study)[0], score=0.125)
-    sealed = encrypt(RESULT_CODEC.encode(forged), study.recipients())
+    sealed = study.keys().seal(keys[0], RESULT_CODEC.encode(forged))
     for place, data in ((keys[0], true[keys[1]]), (keys[0], sealed), (keys[7], b"")):
         rewrite(study, place, data)
         with pytest.raises(BrokenPromise, match=place):
