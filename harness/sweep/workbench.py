@@ -29,6 +29,7 @@ from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
+from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
 from registry.sealing import Keys, derive_identity, recipient_of
@@ -134,6 +135,8 @@ def _keys_of(
     episode: str, key: str, certificate: str, run_identity: str, recipients: tuple[str, ...]
 ) -> Keys:
     """The keys of a cell: those that it brings, or derived from the run's."""
+    if not (key or run_identity):
+        raise RegistryError(f"{episode}: a worker has the keys of leased cells only")
     identity = key or derive_identity(run_identity, episode)
     signer = Signer.of(identity)
     if not certificate and run_identity:
