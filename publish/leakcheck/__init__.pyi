@@ -6,6 +6,7 @@ from .check import (
     regenerate,
     release_files,
     release_needles,
+    scan_paths,
 )
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "regenerate",
     "release_files",
     "release_needles",
+    "scan_paths",
 ]
