@@ -1,5 +1,6 @@
 from .check import (
     FindFamily,
+    LeakFound,
     check_folder,
     counted,
     leaks_in,
@@ -11,6 +12,7 @@ from .check import (
 
 __all__ = [
     "FindFamily",
+    "LeakFound",
     "check_folder",
     "counted",
     "leaks_in",

@@ -92,7 +92,7 @@ def _zip(data: bytes, depth: int) -> Iterator[Chunk]:
                 if not member.is_dir():
                     with archive.open(member) as stream:
                         yield from pieces(_bounded(stream), depth)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
+    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, zlib.error) as error:
         raise Unreadable("a zip archive that is damaged or encrypted") from error
 
 
@@ -293,7 +293,7 @@ def _in_text(data: bytes, depth: int) -> Iterator[Chunk]:
         yield from pieces(base64.b32decode(whole), _deeper(depth))
     small: list[bytes] = []
     for run in _base64_runs(data):
-        if any(recognises(run) for recognises, _ in _OPENERS) or _BASE64_RUN.search(run):
+        if any(r(run) for r, _ in _OPENERS) or _BASE64_RUN.search(run) or _STREAM.search(run):
             yield from pieces(run, _deeper(depth))
         else:
             small.append(run)
