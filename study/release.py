@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
-from publish.leakcheck import check_folder, release_files, release_needles
+from publish.leakcheck import (
+    LeakFound,
+    check_folder,
+    release_files,
+    release_needles,
+    scan_paths,
+)
 from publish.release import ReleaseText, build_release
 from registry.ledger import Release
 from registry.result_row import Arm
@@ -50,7 +58,8 @@ def publish_arm(
     progress = watch_of("building the release, by instance", len(public))
     built = build_release(folder, public, study.sealed_set(), find_family, text, progress)
     progress = watch_of("checking it for leaks, by instance", len(entries))
-    check = partial(check_folder, needles=release_needles(entries, find_family, progress))
+    needles = release_needles(entries, find_family, progress, study.secret_keys())
+    check = partial(check_folder, needles=needles)
     check(folder)
     logger.info("release of %d instances: no leak", len(public))
     location, revision = wanted.folder, ""
@@ -67,3 +76,31 @@ def publish_arm(
         record, now(), lambda entry: entry.kind == "release" and entry.record == record
     )
     return record, fresh
+
+
+def scan_for_leaks(
+    study: Study, paths: Iterable[Path], watch: Callable[[str, int, int], None]
+) -> tuple[LeakFound, ...]:
+    """Return what follows from private seeds in files and folders, the study's and its runs' keys,
+    and what could not be read there, sorted. Raises PublishError, RegistryError."""
+    entries = study.entries()
+    needles = release_needles(
+        entries,
+        study.protocol.catalog.family,
+        lambda done: watch("making the private instances", done, len(entries)),
+        study.secret_keys(),
+    )
+
+    def read(files: int, size: int) -> None:
+        watch(f"{files} files read, {size >> 20} MiB", 0, 0)
+
+    return tuple(
+        sorted(
+            {
+                replace(leak, file=str((path if path.is_dir() else path.parent) / leak.file))
+                for path in paths
+                for leak in scan_paths([path], needles, read)
+            },
+            key=str,
+        )
+    )

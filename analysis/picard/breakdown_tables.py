@@ -84,6 +84,9 @@ def make_tables(
     )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 def write_tables(folder: Path, tables: TableSet) -> list[Path]:
     """Write each table that has rows as ``<name>.csv`` into the folder, each whole or not at
     all; a file of a table without rows is removed, so that no old one is taken for new."""
@@ -100,12 +103,17 @@ def write_tables(folder: Path, tables: TableSet) -> list[Path]:
 
 
 def table_csv(rows: Sequence[Row]) -> str:
-    """Rows of the same columns as CSV, with a header (RFC 4180, but lines end in LF)."""
+    """Rows of the same columns as CSV, with a header (RFC 4180, but lines end in LF). A text that
+    a spreadsheet would run as a formula gets an apostrophe before it (OWASP, CSV injection)."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)  # None is written empty
-    return buffer.getvalue()
+    writer.writerow({name: _unarmed(name) for name in rows[0]})
+    writer.writerows({name: _unarmed(cell) for name, cell in row.items()} for row in rows)
+    return buffer.getvalue()  # None is written empty
+
+
+def _unarmed(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def _tally_row(tally: Tally, **named: str) -> dict[str, Any]:

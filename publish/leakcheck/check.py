@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
@@ -26,6 +27,7 @@ from registry.sealing import DrawnInstance
 CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
 _SHOWN = 20
+_BLOCK, _OVERLAP = 1 << 28, 1 << 16  # bytes of a file in memory at a time
 
 T = TypeVar("T")
 FindFamily = Callable[[str], Family]  # of "name@version", as Catalog.family
@@ -61,31 +63,89 @@ def check_folder(folder: Path, needles: Needles) -> None:
 
 
 def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
-    """All leaks in a folder, sorted. Raises PublishError for links and special files."""
-    leaks: set[LeakFound] = set()
-    for number, name in enumerate(release_files(folder), 1):
-        in_name = {
-            LeakFound(f"file {number} of the folder, in its name", trace.kind, trace.leaf)
-            for trace in needles.find(Chunk(name.encode("utf-8", "surrogateescape")))
-        }
-        shown = f"file {number} of the folder" if in_name else name
-        leaks |= in_name
-        try:
-            data = (folder / name).read_bytes()
-        except OSError as error:
-            leaks.add(LeakFound(shown, f"unreadable: {error.strerror}", None))
+    """All leaks in a folder, sorted: in files, their names, and what file systems store beside
+    them. Raises PublishError for links and special files."""
+    release_files(folder)
+    leaks = scan_paths([folder], needles)
+    return tuple(sorted(set(leaks), key=str))
+
+
+def scan_paths(
+    paths: Iterable[Path],
+    needles: Needles,
+    progress: Callable[[int, int], None] = lambda files, size: None,
+) -> Iterator[LeakFound]:
+    """Yield the leaks in files and folders, and what could not be read there: links and special
+    files too, which are not followed. ``progress`` gets the files done and their bytes."""
+    size = 0
+    every = ((root, path, mode) for root in paths for path, mode in _below(root))
+    for number, (root, path, mode) in enumerate(every, 1):
+        inside = path.relative_to(root).as_posix() if path != root else ""
+        shown = inside or path.name
+        if named := needles.find(Chunk(os.fsencode(shown))):
+            shown = f"file {number} of {root.name or root}"
+            yield from (LeakFound(f"{shown}, in its name", t.kind, t.leaf) for t in named)
+        if stat.S_ISLNK(mode):
+            target = needles.find(Chunk(os.fsencode(os.readlink(path))))
+            yield from (LeakFound(f"{shown}, in its target", t.kind, t.leaf) for t in target)
+            yield LeakFound(shown, "unreadable: a symbolic link is not followed", None)
+        elif stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            yield from leaks_in(f"{shown}, in its attributes", _attributes(path), needles)
+            if stat.S_ISREG(mode):
+                try:
+                    for block in _blocks(path):
+                        size += len(block)
+                        yield from leaks_in(shown, block, needles)
+                except OSError as error:
+                    yield LeakFound(shown, f"unreadable: {error.strerror}", None)
         else:
-            leaks.update(leaks_in(shown, data, needles))
-    return tuple(sorted(leaks, key=str))
+            yield LeakFound(shown, "unreadable: a special file", None)
+        progress(number, size)
+
+
+def _below(root: Path) -> Iterator[tuple[Path, int]]:
+    """A path and all below it, in order, with their modes. Raises PublishError."""
+    try:
+        mode = root.lstat().st_mode
+    except OSError as error:
+        raise PublishError(f"{root}: {error.strerror}") from None
+    yield root, mode
+    if stat.S_ISDIR(mode):
+        for place, folders, files in os.walk(root, onerror=_unlisted):
+            folders.sort()
+            for name in sorted(folders + files):
+                yield Path(place, name), Path(place, name).lstat().st_mode
+
+
+def _attributes(path: Path) -> bytes:
+    """The extended attributes of a file or folder: names and values."""
+    if not hasattr(os, "listxattr"):
+        return b""
+    try:
+        names = os.listxattr(path, follow_symlinks=False)
+        return b"\n".join(os.fsencode(n) + b"\n" + os.getxattr(path, n) for n in names)
+    except OSError:
+        return b""  # a file system that has none
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """A file's content; a large one in blocks that overlap. Raises OSError."""
+    with path.open("rb") as file:
+        block = file.read(_BLOCK)
+        yield block
+        while more := file.read(_BLOCK):
+            yield block[-_OVERLAP:] + more
+            block = more
 
 
 def release_needles(
     entries: Sequence[DrawnInstance],
     find_family: FindFamily,
     progress: Progress = lambda done: None,
+    identities: Mapping[str, str] = MappingProxyType({}),
 ) -> Needles:
-    """Return what to look for, from the whole draw in its order. ``progress`` gets the number of
-    instances that are made. Raises PublishError."""
+    """Return what to look for, from the whole draw in its order, and age identities by their kind.
+    ``progress`` gets the number of instances that are made. Raises PublishError."""
     private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
     others = counted(public, lambda done: progress(len(private) + done))
@@ -94,7 +154,9 @@ def release_needles(
         for leaf, entry in counted(private, progress)
         for made in [regenerate(entry, find_family)]
     ]
-    return needles_of(secrets, _corpus(others, [entry for _, entry in private], find_family))
+    return needles_of(
+        secrets, _corpus(others, [entry for _, entry in private], find_family), identities
+    )
 
 
 def counted(items: Iterable[T], progress: Progress) -> Iterator[T]:
@@ -138,28 +200,25 @@ def _corpus(
             yield instance, family.key(instance.truth)
 
 
-def release_files(folder: Path) -> Iterator[str]:
+def release_files(folder: Path) -> tuple[str, ...]:
     """The regular files below a folder, as sorted relative paths. Raises PublishError for
     anything else but folders."""
     if folder.is_symlink() or not folder.is_dir():
         raise PublishError(f"{folder}: not a folder")
     names: list[str] = []
-    for place, folders, files in os.walk(folder, onerror=_unlisted):
-        for name in folders + files:
-            path = Path(place, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode):
-                names.append(path.relative_to(folder).as_posix())
-            elif not stat.S_ISDIR(mode):
-                what = "a symbolic link" if stat.S_ISLNK(mode) else "a special file"
-                raise PublishError(
-                    f"{folder}: holds {what}; a release has plain files and folders only"
-                )
-    yield from sorted(names)
+    for path, mode in _below(folder):
+        if stat.S_ISREG(mode):
+            names.append(path.relative_to(folder).as_posix())
+        elif not stat.S_ISDIR(mode):
+            what = "a symbolic link" if stat.S_ISLNK(mode) else "a special file"
+            raise PublishError(
+                f"{folder}: holds {what}; a release has plain files and folders only"
+            )
+    return tuple(sorted(names))
 
 
 def _unlisted(error: OSError) -> None:
-    raise PublishError(f"the release has a folder that cannot be read: {error.strerror}")
+    raise PublishError(f"a folder cannot be read: {error.strerror}")
 
 
 def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[LeakFound, ...]:

@@ -9,13 +9,20 @@ Seeds, nonces, instance ids and titles are never excused so.
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
 import json
+import re
+import string
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-import ahocorasick
+import numpy as np
+from numpy.typing import NDArray
 
 from generators.task import Asset, TaskInstance, TruthTable
 from publish.errors import PublishError
@@ -28,15 +35,36 @@ from publish.leakcheck.unpack import (
     pixel_digest,
 )
 from registry.canonical import canonical_bytes
+from registry.errors import RegistryError
+from registry.sealing import recipient_of
+from registry.signing import Signer
 
 SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is met by chance
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
-SLICE = 48  # bytes of a file's content that betray it
-WINDOW = 8  # bytes of a pattern that the automaton knows
+SLICE = 48  # bytes of a text's content that betray it
+PART = 24  # the same of other files, which are as good as random
+PIECE = 16  # bytes of an identifier that betray it, so that one that is broken in two is found
+WINDOW = 8  # bytes of a pattern that are looked up
+STRIDE = 4  # bytes from one window of a text that is looked up to the next
+SHORTEST_KNOWN = WINDOW + STRIDE - 1
 _CANDIDATES = 9  # windows of a pattern, of which the rarest is looked for
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing (Knuth, TAOCP 3, 6.4)
+_BLOCK = 1 << 15  # windows at a time: they stay in the processor's cache
+_MANY = 1 << 14
+_LINES = 64  # of a text file, each of which betrays it if it has digits enough
 UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
 
 _DROPPED = b" \t\r\n\v\f\0\\"  # spacing, escapes, and the zeros of UTF-16
+_ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_PUNCTUATION = bytes(set(range(256)) - set(_ALNUM))
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_Z85 = bytes.maketrans(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+)
+_BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173
+_AGE_KEY = re.compile(rb"age-secret-key-1[02-9ac-hj-np-z]{58}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,59 +83,97 @@ class Trace:
     """The kind of a secret that was found, and its owner, without the secret."""
 
     kind: str
-    leaf: int
+    leaf: int | None  # None for a key, which belongs to no instance
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """One spelling. ``raw`` is looked for in bytes as they are, ``packed`` in bytes without
-    spacing and escapes, ``folded`` in those in lower case."""
+    spacing and escapes, ``folded`` in those in lower case, and ``bare`` in letters and digits
+    alone, in lower case and without ``0x``."""
 
     view: str
     data: bytes
 
 
 class Matcher:
-    """Finds which of very many patterns occur in a text, in one pass. Each has at least WINDOW
-    bytes; raises ValueError for a shorter one.
+    """Finds which of very many patterns occur in a text. Each has at least SHORTEST_KNOWN bytes;
+    raises ValueError for a shorter one.
 
-    An Aho-Corasick automaton finds one window of each pattern, and what stands around the window is
-    compared byte by byte: an automaton of whole patterns would take 35 bytes of memory for each of
-    their bytes.
+    Four windows of each pattern, one byte apart, are known by their hash, so that only each fourth
+    window of a text need be looked up, whatever the pattern's place in it. What stands around a
+    known window is compared byte by byte.
     """
 
-    __slots__ = ("_automaton",)
+    __slots__ = ("_at", "_keys", "_known", "_owner", "_patterns", "_shift")
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
-        wanted = sorted(set(patterns))
-        if wanted and min(map(len, wanted)) < WINDOW:
-            raise ValueError(f"a pattern has fewer than {WINDOW} bytes")
+        wanted = self._patterns = sorted(set(patterns))
+        if wanted and min(map(len, wanted)) < SHORTEST_KNOWN:
+            raise ValueError(f"a pattern has fewer than {SHORTEST_KNOWN} bytes")
         # The rarest window of each: a common beginning must not send every occurrence of it to
         # the slow comparison.
         usage = Counter(pattern[at : at + WINDOW] for pattern in wanted for at in _offsets(pattern))
-        known: dict[bytes, list[tuple[int, bytes]]] = {}
-        for pattern in wanted:
-            offset = min(_offsets(pattern), key=lambda at: (usage[pattern[at : at + WINDOW]], at))
-            known.setdefault(pattern[offset : offset + WINDOW], []).append((offset, pattern))
-        self._automaton = ahocorasick.Automaton()
-        for window, places in known.items():
-            self._automaton.add_word(window.decode("latin-1"), places)
-        self._automaton.make_automaton()
+        starts = [
+            min(_offsets(pattern), key=lambda at: (usage[pattern[at : at + WINDOW]], at))
+            for pattern in wanted
+        ]
+        windows = b"".join(
+            pattern[start + step : start + step + WINDOW]
+            for pattern, start in zip(wanted, starts, strict=True)
+            for step in range(STRIDE)
+        )
+        keys = np.frombuffer(windows, "<u8")
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        self._owner = order // STRIDE
+        self._at = np.array(starts, np.int64)[self._owner] + order % STRIDE
+        bits = min(26, max(16, len(keys).bit_length() + 5))
+        self._shift = np.uint64(64 - bits)
+        self._known = np.zeros(1 << bits, bool)
+        self._known[self._hash(self._keys)] = True
+
+    def _hash(self, windows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        return (windows * _FACTOR) >> self._shift
 
     def find(self, text: bytes) -> set[bytes]:
         """The patterns that occur anywhere in the text."""
-        if not len(self._automaton):
-            return set()
-        return {
-            pattern
-            for end, places in self._automaton.iter(text.decode("latin-1"))
-            for offset, pattern in places
-            if (start := end + 1 - WINDOW - offset) >= 0 and text.startswith(pattern, start)
-        }
+        found: set[bytes] = set()
+        if not self._patterns:
+            return found
+        for first in range(0, WINDOW, STRIDE):
+            count = max(0, len(text) - first) // WINDOW
+            windows = np.frombuffer(text, "<u8", count, first) if count else np.empty(0, "<u8")
+            for begin in range(0, count, _BLOCK):
+                block = windows[begin : begin + _BLOCK]
+                hits = np.flatnonzero(self._known[self._hash(block)])
+                if len(hits):
+                    found |= self._compare(text, block[hits], first + WINDOW * (begin + hits))
+        return found
+
+    def _compare(
+        self, text: bytes, windows: NDArray[np.uint64], places: NDArray[np.int64]
+    ) -> set[bytes]:
+        """The patterns with one of these windows that stand in the text at its place."""
+        low = np.searchsorted(self._keys, windows, "left")
+        count = np.searchsorted(self._keys, windows, "right") - low
+        if int(count.sum()) > _MANY:  # a text full of one window: each pattern is sought once
+            every = {
+                int(n) for at, m in set(zip(low, count, strict=True)) for n in range(at, at + m)
+            }
+            return {p for p in {self._patterns[self._owner[n]] for n in every} if p in text}
+        found: set[bytes] = set()
+        for hit in np.flatnonzero(count):
+            for number in range(low[hit], low[hit] + count[hit]):
+                pattern = self._patterns[self._owner[number]]
+                start = int(places[hit]) - int(self._at[number])
+                if start >= 0 and text.startswith(pattern, start):
+                    found.add(pattern)
+        return found
 
 
 def _offsets(pattern: bytes) -> set[int]:
-    last = len(pattern) - WINDOW
+    last = len(pattern) - SHORTEST_KNOWN
     return {last * step // (_CANDIDATES - 1) for step in range(_CANDIDATES)}
 
 
@@ -119,23 +185,27 @@ class Needles:
         self._pixels = pixels
         self._matchers = {
             view: Matcher(pattern.data for pattern in owners if pattern.view == view)
-            for view in ("raw", "packed", "folded")
+            for view in ("raw", "packed", "folded", "bare")
         }
 
     def __len__(self) -> int:
         return len(self._owners) + len(self._pixels)
 
     def find(self, piece: Chunk) -> set[Trace]:
-        """Return the traces of private instances that a piece contains."""
-        traces = {self._owners[pattern] for pattern in self.patterns_in(piece.data)}
+        """Return the traces of private instances that a piece contains, and of any age key."""
+        views = _views(piece.data)
+        traces = {self._owners[pattern] for pattern in self._patterns_in(views)}
         if piece.pixels in self._pixels:
             traces.add(self._pixels[piece.pixels])
+        if b"age-secret-key-1" in views["folded"]:
+            traces |= _age_keys(views["folded"])
         return traces
 
     def patterns_in(self, data: bytes) -> set[Pattern]:
         """The patterns that occur in bytes, in any view."""
-        packed = data.translate(None, _DROPPED)
-        views = {"raw": data, "packed": packed, "folded": packed.lower()}
+        return self._patterns_in(_views(data))
+
+    def _patterns_in(self, views: Mapping[str, bytes]) -> set[Pattern]:
         return {
             Pattern(view, hit)
             for view, text in views.items()
@@ -143,12 +213,34 @@ class Needles:
         }
 
 
+def _views(data: bytes) -> dict[str, bytes]:
+    packed = data.translate(None, _DROPPED)
+    return {"raw": data, "packed": packed, "folded": packed.lower(), "bare": _bare(data)}
+
+
+def _bare(data: bytes) -> bytes:
+    lower = data.lower().replace(b"0x", b"").replace(b"\\x", b"")
+    return lower.translate(None, _PUNCTUATION)
+
+
+def _age_keys(folded: bytes) -> set[Trace]:
+    """Any age secret key, whose checksum tells it from an example of the form."""
+    for found in _AGE_KEY.findall(folded):
+        with contextlib.suppress(RegistryError):
+            recipient_of(found.decode().upper())
+            return {Trace("age secret key", None)}
+    return set()
+
+
 def needles_of(
-    secrets: Iterable[Secret], corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]]
+    secrets: Iterable[Secret],
+    corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]],
+    identities: Mapping[str, str] = MappingProxyType({}),
 ) -> Needles:
-    """The needles of the private entries, less what the corpus yields too. Raises PublishError
-    where a seed, nonce, instance id or title of a private entry is in the corpus."""
-    groups: list[tuple[Trace, tuple[Pattern, ...]]] = []
+    """The needles of the private entries, and of age identities by their kind, less what the
+    corpus yields too. Raises PublishError where a seed, nonce, instance id or title of a private
+    entry is in the corpus."""
+    groups = [(Trace(kind, None), tuple(_key_patterns(key))) for kind, key in identities.items()]
     pixels: dict[str, Trace] = {}
     for secret in secrets:
         groups += [(Trace(kind, secret.leaf), patterns) for kind, patterns in _groups(secret)]
@@ -214,12 +306,35 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
 def _groups(secret: Secret) -> Iterator[tuple[str, tuple[Pattern, ...]]]:
     """Kinds, each with the spellings of one thing: excused together, or not at all."""
     for kind, value in _digests(secret):
-        yield kind, tuple(_spellings(value))
+        yield kind, tuple(_identifier_spellings(value))
     for asset in secret.instance.brief.assets:
         yield from (("input file", group) for group in _content(asset))
     for kind, text in _texts(secret):
         if len(text) >= SHORTEST:
             yield kind, (Pattern("folded", text),)
+    for _, table in secret.instance.truth.tables:
+        yield from (("truth table", group) for group in _binary_columns(table))
+
+
+def _key_patterns(identity: str) -> Iterator[Pattern]:
+    """An age identity, its 32 bytes, and those of the signing key that follows from it."""
+    coded = identity.lower().rpartition("1")[2]
+    yield from (Pattern("bare", coded[at : at + 24].encode()) for at in range(0, 58 - 23, 8))
+    number = 0
+    for letter in coded[:-6]:  # less the checksum: 260 bits, the last four of padding
+        number = number << 5 | _BECH32.index(letter)
+    yield from _identifier_spellings((number >> 4).to_bytes(32, "big"))
+    yield from _identifier_spellings(Signer.of(identity).secret)
+
+
+def _binary_columns(table: TruthTable) -> Iterator[tuple[Pattern, ...]]:
+    """Columns of doubles as NumPy and HDF5 store them, by slices."""
+    for name in table.columns:
+        column = table.column(name)
+        if len(column) > 1 and all(isinstance(cell, float) for cell in column):
+            for order in "<>":
+                data = struct.pack(f"{order}{len(column)}d", *column)
+                yield from ((Pattern("raw", part),) for part in _slices(data, PART))
 
 
 def _digests(secret: Secret) -> Iterator[tuple[str, bytes]]:
@@ -242,17 +357,52 @@ def _from_digest(text: str) -> bytes:
         return b""
 
 
+def _identifier_spellings(value: bytes) -> Iterator[Pattern]:
+    """A value of 32 bytes: by its pieces in the spellings of a file's content, and whole in base32,
+    base85, as a number, and byte by byte."""
+    if len(value) != 32:
+        return
+    for at in range(0, 32 - PIECE + 1, 4):
+        yield from _spellings(value[at : at + PIECE])
+    for shift in range(5):
+        coded = base64.b32encode(b"\0" * shift + value)
+        yield Pattern("bare", coded[-(-shift * 8 // 5) : (shift + 32) * 8 // 5].lower())
+    yield Pattern("bare", base64.b32hexencode(value)[: 32 * 8 // 5].lower())
+    for shift in range(4):
+        for encode in (base64.b85encode, base64.a85encode):
+            # Only groups of four bytes that lie inside of the value are known.
+            inner = encode(value[-shift % 4 :][: 32 - 4 * bool(shift)])
+            yield Pattern("packed", inner.translate(None, _DROPPED))
+    yield Pattern("packed", base64.b85encode(value).translate(_Z85))
+    yield Pattern("packed", binascii.b2a_uu(value)[1:].translate(None, _DROPPED))
+    for order in ("big", "little"):
+        number = int.from_bytes(value, "big" if order == "big" else "little")
+        yield from (Pattern("bare", f"{number:{base}}".encode()) for base in "dbo")
+        yield Pattern("packed", _in_base(number, _BASE58))
+        yield Pattern("packed", _in_base(number, _BASE62))
+        yield Pattern("bare", _in_base(number, _ALNUM.decode()))
+    yield Pattern("bare", value[::-1].hex().encode())
+    yield Pattern("bare", "".join(map(str, value)).encode())
+    yield Pattern("bare", _bare(repr(value)[2:-1].encode()))
+    yield Pattern("packed", repr(value)[2:-1].encode().translate(None, _DROPPED))
+
+
+def _in_base(number: int, digits: str) -> bytes:
+    written = ""
+    while number:
+        number, digit = divmod(number, len(digits))
+        written = digits[digit] + written
+    return written.encode()
+
+
 def _spellings(value: bytes) -> Iterator[Pattern]:
-    """A value of 32 bytes, or a slice of a file: raw, base64, hexadecimal, decimal."""
+    """A piece of an identifier, or a slice of a file: raw, base64, hexadecimal."""
     if len(value) < SHORTEST:
         return
     yield Pattern("raw", value)
     for shift in range(3):
         yield from (Pattern("packed", data) for data in _base64_within(value, shift))
-    yield Pattern("folded", value.hex().encode())
-    if len(value) == 32:
-        yield Pattern("folded", str(int.from_bytes(value, "big")).encode())
-        yield Pattern("folded", str(int.from_bytes(value, "little")).encode())
+    yield Pattern("bare", value.hex().encode())
 
 
 def _base64_within(value: bytes, shift: int) -> tuple[bytes, bytes]:
@@ -265,19 +415,25 @@ def _base64_within(value: bytes, shift: int) -> tuple[bytes, bytes]:
 
 def _content(asset: Asset) -> Iterator[tuple[Pattern, ...]]:
     """A file's content, known by slices from all over it."""
-    for part in _slices(asset.data):
-        yield tuple(_spellings(part))
     try:
         text = asset.data.decode()
     except UnicodeDecodeError:
+        for part in _slices(asset.data, PART):
+            yield tuple(_spellings(part))
         return
+    for part in _slices(asset.data):
+        yield tuple(_spellings(part))
+    lines = [line for line in map(_folded, asset.data.splitlines()) if _is_telling(line)]
+    for line in lines[:: max(1, -(-len(lines) // _LINES))]:
+        if len(line) >= SHORTEST:
+            yield (Pattern("folded", line),)
     for form in (_folded(text.encode()), _folded(_escaped(text))):
         yield from ((Pattern("folded", part),) for part in _slices(form) if len(part) >= SHORTEST)
 
 
-def _slices(data: bytes) -> set[bytes]:
-    last = max(0, len(data) - SLICE)
-    return {data[at : at + SLICE] for at in (last * step // 8 for step in range(9))}
+def _slices(data: bytes, size: int = SLICE) -> set[bytes]:
+    last = max(0, len(data) - size)
+    return {data[at : at + size] for at in (last * step // 8 for step in range(9))}
 
 
 def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:

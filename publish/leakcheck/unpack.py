@@ -15,8 +15,10 @@ import html
 import io
 import json
 import lzma
+import quopri
 import re
 import tarfile
+import urllib.parse
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +36,13 @@ _BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
 _HEXADECIMAL = re.compile(rb"[0-9a-fA-F]+")
 _STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
 _LINE_BREAK_IN_BASE64 = re.compile(rb"(?<=[A-Za-z0-9+/_-]{60})\r?\n(?=[A-Za-z0-9+/_-])")
+_LONG_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{130,}")  # longer than SHA-512 in figures
+_BASE32_RUN = re.compile(rb"[A-Z2-7]{40,}|[a-z2-7]{40,}")
+_PERCENT = re.compile(rb"(?:%[0-9a-fA-F]{2}[^%\s]{0,3}){4}")
+_ESCAPE = re.compile(rb"\\(?:u00|x)([0-9a-fA-F]{2})")
+_TAG = re.compile(rb"<[^<>]{0,400}>")
+_STREAM = re.compile(rb"x[\x01\x5e\x9c\xda]|\x1f\x8b\x08")  # RFC 1950, RFC 1952
+_STEP = 1 << 16
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 
 
@@ -55,6 +64,7 @@ def pieces(data: bytes, depth: int = 0) -> Iterator[Chunk]:
     for recognises, opened in _OPENERS:
         if recognises(data):
             yield from opened(data, _deeper(depth))
+    yield from _embedded(data, depth)
     yield from _in_text(data, depth)
 
 
@@ -82,7 +92,7 @@ def _zip(data: bytes, depth: int) -> Iterator[Chunk]:
                 if not member.is_dir():
                     with archive.open(member) as stream:
                         yield from pieces(_bounded(stream), depth)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
+    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, zlib.error) as error:
         raise Unreadable("a zip archive that is damaged or encrypted") from error
 
 
@@ -108,6 +118,50 @@ def _compressed(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], It
         yield from pieces(content, depth)
 
     return inner
+
+
+def _by_arrow(codec: str) -> Callable[[bytes, int], Iterator[Chunk]]:
+    def inner(data: bytes, depth: int) -> Iterator[Chunk]:
+        import pyarrow as pa
+
+        try:
+            with pa.input_stream(pa.py_buffer(data), compression=codec) as stream:
+                content = _bounded(stream)
+        except (pa.ArrowException, OSError) as error:
+            raise Unreadable("a damaged compressed stream") from error
+        yield from pieces(content, depth)
+
+    return inner
+
+
+def _sealed_archive(data: bytes, depth: int) -> Iterator[Chunk]:
+    raise Unreadable("an archive that this check cannot open (7z or RAR)")
+    yield  # pragma: no cover
+
+
+def _embedded(data: bytes, depth: int) -> Iterator[Chunk]:
+    """The zlib and gzip streams anywhere in bytes: objects and packs of Git, PDF, HDF5. What only
+    looks like the beginning of one is passed over; what can be read of a cut one is searched."""
+    if data.startswith(b"\x1f\x8b\x08"):
+        return  # opened whole
+    at = max(0, data.rfind(b"IEND")) if data.startswith(_IMAGES[0]) else 0  # its pixels are read
+    while (found := _STREAM.search(data, at)) is not None:
+        at = found.start() + 1
+        stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        plain, rest = bytearray(), memoryview(data)[found.start() :]
+        try:
+            while rest and not stream.eof:
+                plain += stream.decompress(bytes(rest[:_STEP]))
+                rest = rest[_STEP:]
+                if len(plain) > MAX_MEMBER_BYTES:
+                    raise Unreadable(f"expands to more than {MAX_MEMBER_BYTES} bytes")
+        except zlib.error:
+            if len(plain) < WORTH_OPENING:
+                continue
+        if stream.eof:
+            at = len(data) - len(rest) - len(stream.unused_data)
+        if len(plain) >= WORTH_OPENING:
+            yield from pieces(bytes(plain), _deeper(depth))
 
 
 def _bounded(stream: IO[bytes]) -> bytes:
@@ -230,14 +284,33 @@ def _in_text(data: bytes, depth: int) -> Iterator[Chunk]:
     for value in _json_documents(data):
         yield Chunk(canonical_text(value).encode("utf-8", "surrogatepass"))
         yield from _values(value, _deeper(depth))
+    for chunk in _decoded(data):
+        yield Chunk(chunk)
+    for found in _LONG_HEXADECIMAL.findall(data):
+        yield from pieces(bytes.fromhex(found[: len(found) // 2 * 2].decode()), _deeper(depth))
+    for found in _BASE32_RUN.findall(data):
+        whole = found[: len(found) // 8 * 8].upper()
+        yield from pieces(base64.b32decode(whole), _deeper(depth))
     small: list[bytes] = []
     for run in _base64_runs(data):
-        if any(recognises(run) for recognises, _ in _OPENERS) or _BASE64_RUN.search(run):
+        if any(r(run) for r, _ in _OPENERS) or _BASE64_RUN.search(run) or _STREAM.search(run):
             yield from pieces(run, _deeper(depth))
         else:
             small.append(run)
     if small:
         yield Chunk(SEPARATOR.encode().join(small))
+
+
+def _decoded(data: bytes) -> Iterator[bytes]:
+    """The text without escapes, percent signs, quoted-printable and tags, for each that it has."""
+    if _ESCAPE.search(data):
+        yield _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data)
+    if b"%" in data and _PERCENT.search(data):
+        yield urllib.parse.unquote_to_bytes(data)
+    if b"=\n" in data or b"=\r\n" in data or data.count(b"=3D"):
+        yield quopri.decodestring(data)
+    if b"</" in data or b"/>" in data:
+        yield _TAG.sub(b"", data)
 
 
 def _json_documents(data: bytes) -> Iterable[Any]:
@@ -281,4 +354,7 @@ _OPENERS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, int], Iterator[C
     (lambda data: data.startswith(b"BZh"), _compressed(bz2.open)),
     (lambda data: data.startswith(b"\xfd7zXZ\0"), _compressed(lzma.open)),
     (_is_image, _image),
+    (lambda data: data.startswith(b"\x28\xb5\x2f\xfd"), _by_arrow("zstd")),
+    (lambda data: data.startswith(b"\x04\x22\x4d\x18"), _by_arrow("lz4")),
+    (lambda data: data.startswith((b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")), _sealed_archive),
 )

@@ -16,6 +16,7 @@ from study import sweeps, workspace
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
+    Exit,
     complete_models,
     json_option,
     print_line,
@@ -29,10 +30,21 @@ from study.cli.output import (
 if TYPE_CHECKING:
     from study.workspace import Study
 
-# --- The command ``dosimeter leak``: known leaks of the private arm ---
+# --- The commands of ``dosimeter leak``: known leaks of the private arm ---
 
 
-@click.command()
+@click.group()
+def leak() -> None:
+    """Leaks of the private arm: look for one, declare one.
+
+    \b
+    Examples:
+      dosimeter leak scan ../website ../repository
+      dosimeter leak declare --tranche 0 --reason "a transcript was put online"
+    """
+
+
+@leak.command()
 @study_option
 @click.option(
     "--tranche",
@@ -54,7 +66,7 @@ if TYPE_CHECKING:
     "commitments only.",
 )
 @json_option
-def leak(
+def declare(
     study: Study,
     tranche: int | None,
     reason: str,
@@ -66,7 +78,7 @@ def leak(
 
     \b
     Example:
-      dosimeter leak --tranche 0 --since 2027-03-01 --reason "a transcript was put online"
+      dosimeter leak declare --tranche 0 --since 2027-03-01 --reason "a transcript was put online"
     """
     now = utc_now()
     try:
@@ -76,6 +88,38 @@ def leak(
     record, fresh = sweeps.declare_leak(study, tranche, day, reason, named, now)
     summary = f"tranche {record.tranche} is burned for everybody from {record.since} on"
     print_step(record, as_json, summary, fresh)
+
+
+@leak.command()
+@study_option
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
+@json_option
+@click.pass_context
+def scan(context: click.Context, study: Study, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Search files and folders for all that follows from a private seed, and for the study's keys.
+
+    It opens archives, tables, compressed files and the history of a Git repository. It prints file,
+    kind and the commitment's place in the draw, never what it found. What cannot be read is listed
+    too; links are not followed. Exit code 1 if anything was found.
+
+    \b
+    Examples:
+      dosimeter leak scan ~/website ~/repository
+      dosimeter leak scan --json logs | jq -r '.[].file'
+    """
+    from study.release import scan_for_leaks
+
+    with progress_watch("reading") as watch:
+        leaks = scan_for_leaks(study, paths, watch)
+    found = sum(not each.kind.startswith("unreadable") for each in leaks)
+    rows = [{"file": each.file, "kind": each.kind, "commitment": each.leaf} for each in leaks]
+    if rows or as_json:
+        print_records(rows, as_json, title="Leaks")
+    if not as_json:
+        unread = f"; {len(leaks) - found} not read" if len(leaks) > found else ""
+        print_line(f"{found or 'no'} leak{'' if found == 1 else 's'} found{unread}")
+    if found:
+        context.exit(Exit.BROKEN)
 
 
 @click.group()

@@ -98,7 +98,8 @@ def check_report(
         watch("checking the report for leaks, by instance", done, len(entries))
 
     progress(0)
-    needles = release_needles(entries, study.protocol.catalog.family, progress)
+    find_family = study.protocol.catalog.family
+    needles = release_needles(entries, find_family, progress, study.secret_keys())
     leaks = [
         str(leak)
         for name, text in files.items()

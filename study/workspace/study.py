@@ -13,6 +13,7 @@ from registry.ledger import Ledger, SealedSet, signers_of
 from registry.sealing import (
     DrawnInstance,
     Keys,
+    decrypt,
     open_entries,
     read_identities,
     recipient_of,
@@ -50,6 +51,17 @@ class Study:
         signers = [Signer.of(identity) for identity in self.identities()]
         trusted = signers_of(self.ledger.entries()[:1])
         return next((signer for signer in signers if signer.public in trusted), signers[0])
+
+    def secret_keys(self) -> dict[str, str]:
+        """Return the age identities of the study and of its runs, by their kind. Needs the study's
+        key. Raises RegistryError."""
+        own = self.identities()
+        keys = {f"study's key {number}": identity for number, identity in enumerate(own, 1)}
+        for entry in self.ledger.find("run-manifest"):
+            place = entry.record.run_key
+            sealed = self.store.get(place)
+            keys[f"run key of record {entry.sequence}"] = decrypt(sealed, own, place).decode()
+        return keys
 
     def keys(self) -> Keys:
         """Return the keys of what the study stores itself. Needs the study's key. Raises

@@ -15,7 +15,7 @@ LETTERS = st.binary(min_size=0, max_size=60).map(
 
 
 @given(
-    patterns=st.sets(LETTERS.filter(lambda each: len(each) >= 8), max_size=40),
+    patterns=st.sets(LETTERS.filter(lambda each: len(each) >= 11), max_size=40),
     text=st.lists(LETTERS, max_size=20).map(b"".join),
 )
 def test_finds_exactly_what_is_there(patterns: set[bytes], text: bytes) -> None:
@@ -36,5 +36,5 @@ def test_a_common_beginning_costs_nothing_to_correctness() -> None:
 
 
 def test_refuses_a_pattern_too_short_to_be_found_so() -> None:
-    with pytest.raises(ValueError, match="fewer than 8"):
+    with pytest.raises(ValueError, match="fewer than 11"):
         Matcher([b"seven.."])

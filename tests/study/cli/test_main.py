@@ -48,7 +48,8 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
     assert "INFO study.workspace.study: study cli in" in verbose.stderr
-    logs = run("-vv", "leak", "--study", folder, "--tranche", "0", "--reason", "a test").stderr
+    declared = ("declare", "--study", folder, "--tranche", "0", "--reason", "a test")
+    logs = run("-vv", "leak", *declared).stderr
     logs += run("-vv", "status", "--study", folder).stderr
     study = pipeline.open_study(tmp_path / "study")
     private = [value for e in study.entries() for value in (e.seed, e.nonce, e.instance)]

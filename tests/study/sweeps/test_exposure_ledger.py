@@ -216,7 +216,7 @@ def test_a_leak_is_declared_by_commitment_and_names_nothing_private(tmp_path: Pa
     study = make_study(tmp_path / "study", RESERVED)
     private = [e for e in study.entries() if e.arm is Arm.PRIVATE and e.tranche == 1]
     (tmp_path / "ids").write_text(f"{private[0].instance}\n\n{private[1].seed}\n")
-    command = ["leak", "--study", str(study.folder), "--reason", "seen in a forum"]
+    command = ["leak", "declare", "--study", str(study.folder), "--reason", "seen in a forum"]
     command += ["--since", "2026-11-03", "--named", str(tmp_path / "ids")]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -253,7 +253,7 @@ def test_a_leak_that_cannot_be_is_refused(
     private = {e.tranche: e.instance for e in study.entries() if e.arm is Arm.PRIVATE}
     public = next(e.instance for e in study.entries() if e.arm is Arm.PUBLIC)
     names = {"panel": private[0], "reserve": private[1], "public": public}
-    command = ["leak", "--study", str(reserved), "--reason", "r", *options]
+    command = ["leak", "declare", "--study", str(reserved), "--reason", "r", *options]
     if lines is not None:
         (tmp_path / "ids").write_text("\n".join(names.get(line, line) for line in lines))
         command += ["--named", str(tmp_path / "ids")]
