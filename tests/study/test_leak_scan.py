@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from registry.result_row import Arm
 from study.cli.main import main
 from study.workspace.study import Study
-from tests.study.conftest import draw_tiny
+from tests.study.sweeps.test_exposure_ledger import RESERVED, make_study
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    return draw_tiny(tmp_path / "study")
+    return make_study(tmp_path / "study", RESERVED)
 
 
 def test_a_seed_and_the_key_are_found_and_not_shown(study: Study, tmp_path: Path) -> None:
