@@ -113,7 +113,10 @@ def table_csv(rows: Sequence[Row]) -> str:
 
 
 def _unarmed(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", "\n")  # csv leaves a return unquoted where lines end in LF
+    return f"'{text}" if cell.startswith(_FORMULA) else text
 
 
 def _tally_row(tally: Tally, **named: str) -> dict[str, Any]:

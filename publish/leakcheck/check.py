@@ -20,7 +20,7 @@ from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from publish.errors import PublishError
 from publish.leakcheck.secrets import Needles, Secret, needles_of
-from publish.leakcheck.unpack import Chunk, Unreadable, pieces
+from publish.leakcheck.unpack import SEPARATOR, Chunk, Unreadable, pieces
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
 
@@ -28,6 +28,8 @@ CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
 _SHOWN = 20
 _BLOCK, _OVERLAP = 1 << 28, 1 << 16  # bytes of a file in memory at a time
+
+_SMALL, _SEPARATOR = 1 << 16, SEPARATOR.encode() * 2
 
 T = TypeVar("T")
 FindFamily = Callable[[str], Family]  # of "name@version", as Catalog.family
@@ -225,8 +227,31 @@ def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[LeakFound, ...]
     """All leaks in what will be a file, by the name that it is shown by, sorted."""
     leaks: set[LeakFound] = set()
     try:
-        for piece in pieces(data):
-            leaks |= {LeakFound(shown, trace.kind, trace.leaf) for trace in needles.find(piece)}
+        for chunk in _joined(pieces(data)):
+            leaks |= {LeakFound(shown, trace.kind, trace.leaf) for trace in needles.find(chunk)}
     except Unreadable as reason:
         leaks.add(LeakFound(shown, f"unreadable: {reason}", None))
     return tuple(sorted(leaks, key=str))
+
+
+def _joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Join small pieces: a search has a fixed cost. Raises Unreadable, after those before it."""
+    small: list[bytes] = []
+    size = 0
+    failed: Unreadable | None = None
+    try:
+        for chunk in chunks:
+            if chunk.pixels or len(chunk.data) >= _SMALL:
+                yield chunk
+                continue
+            small.append(chunk.data)
+            size += len(chunk.data)
+            if size >= _SMALL:
+                yield Chunk(_SEPARATOR.join(small))
+                small, size = [], 0
+    except Unreadable as reason:
+        failed = reason
+    if small:
+        yield Chunk(_SEPARATOR.join(small))
+    if failed is not None:
+        raise failed

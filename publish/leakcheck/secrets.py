@@ -224,7 +224,7 @@ def _bare(data: bytes) -> bytes:
 
 
 def _age_keys(folded: bytes) -> set[Trace]:
-    """Any age secret key, whose checksum tells it from an example of the form."""
+    """Any age secret key, checked by its checksum, which an example of the form lacks."""
     for found in _AGE_KEY.findall(folded):
         with contextlib.suppress(RegistryError):
             recipient_of(found.decode().upper())

@@ -35,7 +35,7 @@ SEPARATOR = "\x1f"
 _BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
 _HEXADECIMAL = re.compile(rb"[0-9a-fA-F]+")
 _STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
-_LINE_BREAK_IN_BASE64 = re.compile(rb"(?<=[A-Za-z0-9+/_-]{60})\r?\n(?=[A-Za-z0-9+/_-])")
+_LINE_BREAK_IN_BASE64 = re.compile(rb"\n(?<=[A-Za-z0-9+/_-]{60}\n)(?=[A-Za-z0-9+/_-])")
 _LONG_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{130,}")  # longer than SHA-512 in figures
 _BASE32_RUN = re.compile(rb"[A-Z2-7]{40,}|[a-z2-7]{40,}")
 _PERCENT = re.compile(rb"(?:%[0-9a-fA-F]{2}[^%\s]{0,3}){4}")
@@ -286,11 +286,6 @@ def _in_text(data: bytes, depth: int) -> Iterator[Chunk]:
         yield from _values(value, _deeper(depth))
     for chunk in _decoded(data):
         yield Chunk(chunk)
-    for found in _LONG_HEXADECIMAL.findall(data):
-        yield from pieces(bytes.fromhex(found[: len(found) // 2 * 2].decode()), _deeper(depth))
-    for found in _BASE32_RUN.findall(data):
-        whole = found[: len(found) // 8 * 8].upper()
-        yield from pieces(base64.b32decode(whole), _deeper(depth))
     small: list[bytes] = []
     for run in _base64_runs(data):
         if any(r(run) for r, _ in _OPENERS) or _BASE64_RUN.search(run) or _STREAM.search(run):
@@ -336,8 +331,13 @@ def canonical_text(value: Any) -> str:
 
 
 def _base64_runs(data: bytes) -> Iterator[bytes]:
-    """Decode base64 runs; line breaks inside are closed, hexadecimal is left out."""
-    for run in _BASE64_RUN.findall(_LINE_BREAK_IN_BASE64.sub(b"", data)):
+    """Decode runs of base64, base32 and long hexadecimal; line breaks inside are closed."""
+    lines = data.replace(b"\r\n", b"\n")
+    for run in _BASE64_RUN.findall(_LINE_BREAK_IN_BASE64.sub(b"", lines)):
+        for found in _LONG_HEXADECIMAL.findall(run):
+            yield bytes.fromhex(found[: len(found) // 2 * 2].decode())
+        for found in _BASE32_RUN.findall(run):
+            yield base64.b32decode(found[: len(found) // 8 * 8].upper())
         if _HEXADECIMAL.fullmatch(run):
             continue
         whole = run.translate(_STANDARD_ALPHABET)

@@ -16,7 +16,6 @@ from study import sweeps, workspace
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
-    Exit,
     complete_models,
     json_option,
     print_line,
@@ -119,7 +118,7 @@ def scan(context: click.Context, study: Study, paths: tuple[Path, ...], as_json:
         unread = f"; {len(leaks) - found} not read" if len(leaks) > found else ""
         print_line(f"{found or 'no'} leak{'' if found == 1 else 's'} found{unread}")
     if found:
-        context.exit(Exit.BROKEN)
+        context.exit(1)
 
 
 @click.group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import random
 from dataclasses import replace
@@ -289,3 +290,12 @@ def test_the_reports_json_and_csv_hold_the_tables(report, tmp_path):
         assert len(held) == len(rows)
         assert list(held[0]) == list(rows[0])
         assert (held[0]["arm"], held[0]["wave"]) == ("public", "0")
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_escaped_and_numbers_stay() -> None:
+    rows = [{"a": text, "b": -1.5} for text in ("=1+1", "+1", "-x", "@x", "\tx", "\rx", "x=1", "")]
+    read = list(csv.DictReader(io.StringIO(table_csv(rows), newline="")))
+    assert [row["a"] for row in read] == [
+        "'=1+1", "'+1", "'-x", "'@x", "'\tx", "'\nx", "x=1", "",
+    ]  # fmt: skip
+    assert {row["b"] for row in read} == {"-1.5"}

@@ -135,6 +135,15 @@ def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> No
             "a number above 0 is right",
         ),
         ("http://127", "http://me:secret@127", 11, "without a user or password"),
+        *(
+            ("study: pilot", f"study: pilot\n{line}", 2, "api_key_env")
+            for line in (
+                "store: s3://me:hidden@bucket/x",
+                "store: s3://bucket/x?endpoint=https://h/?sig=hidden",
+                "release: {repository: a/b, endpoint: 'https://h/?api-key=hidden'}",
+                "release: {repository: a/b, endpoint: 'https://h/?a=1&Access_Token=hidden'}",
+            )
+        ),
         ("study: pilot", "study: pilot\nrecipients: [age1abc]", 2, "age public key"),
         ("{family: count_circles, difficulty: easy}", "count_circles", 3, "family/difficulty"),
         ("{family: count_circles, difficulty: easy}", "count_circle/easy", 3, "count_circles"),
