@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -80,6 +80,9 @@ class Raced:
 
     def replace(self, key: str, data: bytes) -> None:
         self._store.replace(key, data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._store.delete(keys)
 
     def get(self, key: str) -> bytes:
         return self._store.get(key)

@@ -1,0 +1,179 @@
+"""What names, sizes, times and counts of a closed study's objects say of arm and score: prints one
+JSON line.
+
+    python -m benchmarks.side_channels [STUDY]
+
+STUDY is the folder of a study whose waves are closed, with its key and a folder as its store.
+Without one, a study is made here: two tasks, a clean agent and one that has read the release, 2,112
+episodes run in the local sandbox by eight threads of this process, as in a worker process. It takes
+some minutes.
+
+For attempts and results each, and for arm and score each, the area under the curve (AUC) of every
+feature, folded to .5 and above: the name as a number, the ciphertext's size, its time of
+modification, the time since the object before it, and the number of objects of the episode. The arm
+is asked of all episodes, the score (above its median or not) of each model within each stratum, of
+which the largest area is shown among those with 200 objects of either kind. Beside them half the
+width of a 95 % interval of an AUC of .5.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.storage import ATTEMPTS, RESULTS, hex_of
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
+from registry.provenance import utc_now
+from registry.result_row import Arm
+from registry.stores.folder import FolderStore
+from study import pipeline
+from study.sweeps.manifests import begin_wave
+from study.sweeps.sweep import SweepRequest, close_wave, context_of
+from study.workspace import Study, cells_of, init_study, open_study, pinned_image, take_snapshot
+
+FEATURES = ("name", "size", "time", "since", "count")
+LEAST = 200  # objects with either label
+THREADS = 8
+TARGET = "0.50 ± 0.03 on 4,000 objects"
+STUDY = """\
+study: channels
+tasks:
+  - {family: count_circles, difficulty: medium}
+  - {family: compute_average, difficulty: medium}
+seeds_per_arm: 24
+replicates: 11
+models:
+  clean: {provider: scripted, agent: honest, error_rate: 0.5}
+  spiked: {provider: scripted, agent: spiked, error_rate: 0.7, release: release}
+waves:
+  - [clean]
+  - [spiked]
+plan: {permutations: 999}
+sandbox: {kind: local}
+"""
+
+
+class Seen(NamedTuple):
+    """What the store shows of an object, and what it is."""
+
+    features: dict[str, float]
+    public: bool
+    high: bool
+    group: tuple[str, str]  # model and stratum
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        study = open_study(Path(sys.argv[1])) if sys.argv[1:] else run(Path(folder) / "study")
+        line: dict[str, object] = {"benchmark": "side_channels", "target": TARGET}
+        for kind in (ATTEMPTS, RESULTS):
+            line |= measure(kind.rstrip("/"), list(objects(study, kind)))
+        print(json.dumps(line))
+
+
+def run(folder: Path) -> Study:
+    """A study with two closed waves, the second by an agent that has read the release."""
+    init_study(folder, STUDY)
+    study = open_study(folder)
+    pipeline.draw(study, underpowered="a benchmark")
+    pipeline.register(study)
+    for wave in (0, 1):
+        image = pinned_image(study.protocol)
+        manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, utc_now)
+        cells, context = cells_of(study, manifest), context_of(study, manifest, image, THREADS)
+        bench = Workbench.open(context)
+        work = partial(run_cell, bench=bench, now=utc_now)
+        with ThreadPoolExecutor(THREADS) as pool:
+            assert all(outcome.finished for outcome in pool.map(work, cells))
+        bench.close()
+        close_wave(study, context, manifest, cells, bytes([1]) * len(cells), utc_now)
+        if wave == 0:
+            pipeline.publish(study, False, lambda *step: None)
+    return study
+
+
+def objects(study: Study, folder: str) -> Iterator[Seen]:
+    """The objects of a folder of closed waves."""
+    assert isinstance(study.store, FolderStore)
+    snapshot = take_snapshot(study)
+    arms = {entry.instance: entry.arm for entry in snapshot.entries()}
+    results = {
+        hex_of(name): result
+        for wave in snapshot.closed_waves
+        for name, result in wave.results.items()
+    }
+    by_group: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for result in results.values():
+        by_group[result.model, result.stratum].append(result.score or 0.0)
+    middle = {group: statistics.median(scores) for group, scores in by_group.items()}
+    counts = Counter(key.rpartition("/")[2][:64] for key in study.store.list())
+    stats = {key: (study.store.path / key).stat() for key in study.store.list(folder)}
+    before = None
+    for key, stat in sorted(stats.items(), key=lambda item: item[1].st_mtime_ns):
+        name = key.rpartition("/")[2][:64]
+        since = stat.st_mtime_ns - before if before is not None else 0
+        before = stat.st_mtime_ns
+        if name not in results:
+            continue
+        result = results[name]
+        group, score = (result.model, result.stratum), result.score or 0.0
+        high = score > middle[group] or (score == middle[group] == 1.0)
+        values = (int(name[:12], 16), stat.st_size, stat.st_mtime_ns, since, counts[name])
+        features = dict(zip(FEATURES, map(float, values), strict=True))
+        yield Seen(features, arms[result.instance] is Arm.PUBLIC, high, group)
+
+
+def measure(kind: str, seen: Sequence[Seen]) -> dict[str, object]:
+    """The areas of each feature for one kind of object."""
+    groups: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for each in seen:
+        groups[each.group].append(each)
+    large = [
+        group
+        for group in groups.values()
+        if min(n := sum(each.high for each in group), len(group) - n) >= LEAST
+    ]
+    arm, arm_width = areas(seen, [each.public for each in seen])
+    found: dict[str, object] = {
+        f"{kind}_objects": len(seen),
+        f"{kind}_arm": {**arm, "half_width": arm_width},
+    }
+    if large:
+        scored = [areas(group, [each.high for each in group]) for group in large]
+        most = {name: max(area[name] for area, _ in scored) for name in FEATURES}
+        found[f"{kind}_score"] = {**most, "half_width": max(width for _, width in scored)}
+        found[f"{kind}_score_groups"] = [len(group) for group in large]
+    return found
+
+
+def areas(seen: Sequence[Seen], labels: Sequence[bool]) -> tuple[dict[str, float], float]:
+    """The area under the curve of each feature, and half the width of the interval around .5."""
+    ones, n = sum(labels), len(labels)
+    zeros = n - ones
+    width = 1.96 * ((n + 1) / (12 * ones * zeros)) ** 0.5
+    return {name: _area([s.features[name] for s in seen], labels) for name in FEATURES}, round(
+        width, 3
+    )
+
+
+def _area(values: Sequence[float], labels: Sequence[bool]) -> float:
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values)
+    ones = sum(labels)
+    total = sum(rank for rank, label in zip(ranks, labels, strict=True) if label)
+    area = (total - ones * (ones + 1) / 2) / (ones * (len(labels) - ones))
+    return round(float(max(area, 1 - area)), 3)
+
+
+if __name__ == "__main__":
+    main()
