@@ -326,6 +326,15 @@ class ReportIssued:
     unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Arms and scores were joined, other than by a report. ``waves`` are those of the scores, each
+    with its number of episodes that had a result by then."""
+
+    command: str  # which joined them, as users call it
+    waves: tuple[tuple[int, int], ...]
+
+
 KINDS: dict[str, type[Any]] = {
     "announcement": Announcement,
     "sealed-set": SealedSet,
@@ -339,6 +348,7 @@ KINDS: dict[str, type[Any]] = {
     "probed": Probed,
     "release": Release,
     "leak": Leak,
+    "look": Look,
     "report": ReportIssued,
 }
 
