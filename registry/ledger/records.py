@@ -324,6 +324,7 @@ class ReportIssued:
     calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
     # Waves that were begun and not closed, each with the number of its episodes stored by then.
     unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
+    files: tuple[tuple[str, str], ...] = ()  # name and digest of each file of the report
 
 
 @dataclass(frozen=True, slots=True)

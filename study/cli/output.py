@@ -489,10 +489,11 @@ def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
 def print_verification(verification: Verification, as_json: bool) -> None:
     """Print the checks that were made, the problems, and the omitted checks."""
     if as_json:
-        print_json(ledger.record_body(verification))
+        print_json({"holds": verification.holds} | ledger.record_body(verification))
         return
     for name, count in verification.counts:
         print_line(f"{count:>8} {name}")
+    print_line(f"the ledger is signed by {verification.signer or 'nobody'}")
     for place, problem in verification.problems:
         print_line(f"{place}: {problem}", "broken", "bold red")
     for left_out in verification.unchecked:

@@ -26,7 +26,7 @@ from analysis.plan import (
     explore,
     measure_drift,
 )
-from analysis.report import Report, ReportRequest, build_report, report_files, write_files
+from analysis.report import DATA, Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
@@ -103,24 +103,27 @@ def report_study(
     watch("drawing figures", 2, _STEPS)
     files = report_files(report)
     check_report(snapshot, files, report.through_wave, watch)
-    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
-    page, data = write_files(folder, files)
-    logger.info("report through wave %d written to %s", report.through_wave, folder)
+    digests = {name: digest_bytes(text.encode()) for name, text in files.items()}
     record = ReportIssued(
         through_wave=report.through_wave,
         plan=report.registration,
         table=look.table,
-        report=digest_bytes(data.read_bytes()),
+        report=digests[DATA],
         deviations=report.deviations,
         calibrations=tuple(calibration.result for calibration in report.calibrations),
         unclosed=look.unclosed,
+        files=tuple(sorted(digests.items())),
     )
 
     def is_same(entry: Entry) -> bool:
         return entry.kind == "report" and entry.record == record
 
+    # Before it is written: nothing is shown that the ledger does not record.
     if not any(map(is_same, snapshot.ledger.entries())):
         study.ledger.append_unless(record, now, is_same)
+    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
+    page, _ = write_files(folder, files)
+    logger.info("report through wave %d written to %s", report.through_wave, folder)
     return report, page
 
 

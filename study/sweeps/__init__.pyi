@@ -17,6 +17,7 @@ from .history import (
     unclosed_waves,
     unclosed_words,
 )
+from .manifests import check_grading
 from .operation import ask_sweep, follow_sweep
 from .pilot import PilotModel, PilotOutcome, pilot_table, run_pilot
 from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
@@ -67,6 +68,7 @@ __all__ = [
     "burned_of_wave",
     "burned_tranches",
     "buy_batches",
+    "check_grading",
     "check_listed",
     "check_single_turns",
     "close_wave_now",
