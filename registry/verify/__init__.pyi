@@ -1,4 +1,4 @@
-from .findings import Derived, Findings, Verification
+from .findings import Verification
 from .verify import verify_study
 
-__all__ = ["Derived", "Findings", "Verification", "verify_study"]
+__all__ = ["Verification", "verify_study"]

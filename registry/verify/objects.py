@@ -59,7 +59,7 @@ _OPEN = "open objects (no record names them yet)"
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 # Encrypted without a signature: a digest or a key in the ledger, or an HMAC, stands for it.
 _UNSIGNED = re.compile(r"sealed/.*|tables/.*|runs/[0-9a-f]{64}/key\.age")
-_SET_ASIDE = "foreign/"
+_FOREIGN = "foreign/"
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/[0-9a-f]{64}-([0-9]{4})\.age")
 
 
@@ -169,7 +169,7 @@ def _check_object(findings: Findings, key: str, promised: set[str]) -> None:
     findings.counts["objects" if promised else unnamed] += 1
     for digest in promised - {actual}:
         findings.add(key, f"was altered: digest {digest} expected, {actual} found")
-    if findings.identities is None or not key.endswith(".age") or key.startswith(_SET_ASIDE):
+    if findings.identities is None or not key.endswith(".age") or key.startswith(_FOREIGN):
         return
     if promised <= {actual}:
         try:

@@ -22,7 +22,7 @@ from registry.ledger import (
 from registry.result_row import Arm
 from registry.verify.findings import Findings
 
-# What a study has one record of, by kind: in words, and what tells two such apart.
+# What a study has one record of, by kind: in words, and its subject.
 _ONE: dict[str, tuple[str, Callable[[Any], Hashable]]] = {
     "preregistration": ("plan for this draw", lambda record: record.sealed_root),
     "wave-closed": ("closing of this wave", lambda record: record.wave),

@@ -17,11 +17,10 @@ from registry.ledger import inspect_chain, signers_of
 from registry.sealing import recipient_of
 from registry.signing import Signer
 from registry.stores import Store
-from registry.verify.draw import check_sealed_sets
 from registry.verify.findings import Derived, Findings, Progress, Verification
 from registry.verify.objects import check_derived, check_objects
 from registry.verify.records import check_records
-from registry.verify.runs import check_runs
+from registry.verify.sealed import check_runs, check_sealed_sets
 
 
 def verify_study(

@@ -336,7 +336,8 @@ def report(study: Study, through: int | None, internal: Path | None, as_json: bo
     """Run the registered test on the waves that are closed, and write the report.
 
     It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
-    follows from a private seed goes into it. What --internal writes may hold all, and is sealed.
+    follows from a private seed goes into it. What --internal writes may hold all, and is sealed;
+    the ledger records that look first.
 
     \b
     Examples:

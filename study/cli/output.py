@@ -538,6 +538,9 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
             return f"{body['judge']['name']} on {body['criteria']} criteria"
         case "calibrated":
             return f"{body['trials']} trials, {body['how']}"
+        case "look":
+            waves = ", ".join(f"wave {wave}: {count}" for wave, count in body["waves"])
+            return f"`{body['command']}`, {waves} episodes"
         case "leak":
             return f"tranche {body['tranche']} from {body['since']}: {body['reason']}"
         case "probed":

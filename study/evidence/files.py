@@ -1,4 +1,5 @@
-"""Verification of files outside the store: a release, and the reports in the study's folder."""
+"""Verification of files outside the store: a release, the reports in the study's folder, and the
+code that records name."""
 
 from __future__ import annotations
 
@@ -8,15 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.agent import rules_digest
 from publish.release import CHECKSUMS
 from registry.canonical import digest_bytes
 from registry.draw import allocate
 from registry.errors import RegistryError
-from registry.ledger import Entry, Release, ReportIssued, SealedSet
+from registry.ledger import Entry, Provenance, Release, ReportIssued, RunManifest, SealedSet
+from registry.provenance import lock_of_commit, read_provenance
 from registry.result_row import Arm
 from registry.sealing import commit
 from study.errors import StudyError
-from study.workspace import Study
+from study.workspace import CHECKOUT, Study
 
 _REPORTS = "reports"
 
@@ -108,3 +111,33 @@ def check_reports(study: Study, entries: Sequence[Entry]) -> Iterator[tuple[str,
                 continue
             if found != expected:
                 yield str(path), f"was altered: digest {expected} expected, {found} found"
+
+
+def check_code(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the code that the plan and the waves name, as far as this repository
+    has their commits: the lock of libraries, and at the same commit the digest of the agents'
+    rules."""
+    now = read_provenance(CHECKOUT, "none")
+    changed: list[str] = []
+    for entry in entries:
+        if entry.kind not in ("preregistration", "run-manifest"):
+            continue
+        record: RunManifest = entry.record
+        made: Provenance = record.provenance
+        if made.dirty:
+            changed.append(str(entry.sequence))
+            continue
+        lock = lock_of_commit(CHECKOUT, made.commit)
+        if lock is None:
+            yield "", f"the code of {entry.place}: this repository has no commit {made.commit[:40]}"
+        elif lock != made.lock:
+            problem = f"lock {made.lock} is not that of its commit, {lock}"
+            yield entry.place, f"{entry.kind}: its {problem}"
+        if entry.kind == "run-manifest" and (now.commit, now.dirty) == (made.commit, False):
+            rules = rules_digest()
+            if record.agent_rules != rules:
+                problem = f"agent rules {record.agent_rules} are not those of its commit, {rules}"
+                yield entry.place, f"{entry.kind}: its {problem}"
+    if changed:
+        records = ", ".join(changed)
+        yield "", f"the code of ledger records {records}: the tree had changes that no commit has"

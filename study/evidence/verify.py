@@ -11,8 +11,7 @@ from registry.errors import BrokenPromise
 from registry.ledger import Entry, WaveClosed, inspect_chain
 from registry.verify import Verification, verify_study
 from study.errors import StudyError
-from study.evidence.code import check_code
-from study.evidence.files import check_release, check_reports
+from study.evidence.files import check_code, check_release, check_reports
 from study.evidence.regrade import regrade_study
 from study.workspace import Study, Watch, WaveTable
 

@@ -58,6 +58,8 @@ from study.sweeps import (
     exact_rows,
     history_of,
     join_draw,
+    look_words,
+    record_look,
     unclosed_waves,
     unclosed_words,
 )
@@ -131,12 +133,15 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
     """Write a look as one age file, sealed to the study's recipients: a ZIP of the report's files
     and ``rows.csv``, which has a row for every episode and grader, with instance and arm.
 
-    It is put together in memory: nothing of it lies on disk in the clear, and the ledger has
-    no record of it. Raises StudyError if the file exists or cannot be written.
+    It is put together in memory: nothing of it lies on disk in the clear. The ledger records the
+    look first. Raises StudyError if the file exists or cannot be written, or the look cannot be
+    recorded.
     """
     if path.exists():
         raise StudyError(f"{path}: is there already; name another file, or move it away")
-    look = build_look(take_snapshot(study), through, now)
+    snapshot = take_snapshot(study)
+    record_look(snapshot, _closed_waves(snapshot, through), "report --internal", lambda: now)
+    look = build_look(snapshot, through, now)
     rows = table_csv([asdict(row) for row in look.rows])
     files = {**report_files(look.report), ROWS: rows}
     _write_new(path, encrypt(_zip(files.items()), study.recipients()))
@@ -202,6 +207,7 @@ def build_look(
             dict.fromkeys(
                 (
                     *unclosed_words(entries, registered.plan, unclosed),
+                    *look_words(entries),
                     *report.deviations,
                     *shortfalls_of(registered),
                     *drift_of(registered, waves),

@@ -10,10 +10,13 @@ from .exposure_ledger import (
 )
 from .failing import address_of, explain_failure, failing_words, stored_failures
 from .history import (
+    CALIBRATE,
     check_listed,
     count_stored,
     early_models,
     history_of,
+    look_words,
+    record_look,
     unclosed_waves,
     unclosed_words,
 )
@@ -49,6 +52,7 @@ from .waves import close_wave_now, list_waves, open_wave
 
 __all__ = [
     "ALLOW",
+    "CALIBRATE",
     "OVER_BUDGET",
     "CallResult",
     "Caller",
@@ -89,11 +93,13 @@ __all__ = [
     "keeps_nothing",
     "list_waves",
     "lock_budget",
+    "look_words",
     "open_budget",
     "open_wave",
     "pause_words",
     "pilot_table",
     "price_pins",
+    "record_look",
     "render_wave",
     "rendered_json",
     "run_pilot",
