@@ -19,6 +19,7 @@ from registry.provenance import lock_of_commit, read_provenance
 from registry.result_row import Arm
 from registry.sealing import commit
 from study.errors import StudyError
+from study.reporting import find_report
 from study.workspace import CHECKOUT, Study
 
 _REPORTS = "reports"
@@ -111,6 +112,9 @@ def check_reports(study: Study, entries: Sequence[Entry]) -> Iterator[tuple[str,
                 continue
             if found != expected:
                 yield str(path), f"was altered: digest {expected} expected, {found} found"
+        body = find_report(study.folder, record)
+        if body is not None and tuple(body["deviations"]) != record.deviations:
+            yield str(folder), "its deviations are not those that the ledger records with it"
 
 
 def check_code(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from registry.verify import Verification, verify_study
 from study.errors import StudyError
 from study.evidence.files import check_code, check_release, check_reports
 from study.evidence.regrade import regrade_study
-from study.workspace import Study, Watch, WaveTable
+from study.workspace import Study, Watch, WaveTable, registration_of
 
 Finding = tuple[str, str]  # place, problem; a place "" is a check that was not possible
 
@@ -59,7 +59,8 @@ def verify(
         *check_code(entries),
     ]
     counts: dict[str, int] = {}
-    if regrade and found.holds:
+    plan = [*_check_plan(study)]
+    if regrade and found.holds and not plan:
         findings += regrade_study(study, watch, processes, counts)
     elif regrade:
         findings.append(("", "the grades: what they rest on does not hold"))
@@ -67,7 +68,17 @@ def verify(
         findings.append(
             ("", "whether each grade follows from its attempt: --regrade was not given")
         )
-    return _with(found, findings, counts)
+    return _with(found, [*plan, *findings], counts)
+
+
+def _check_plan(study: Study) -> Iterator[Finding]:
+    """Yield how study.yaml differs from the registered plan, if one can be read."""
+    try:
+        if study.ledger.find("preregistration"):
+            registration_of(study)
+    except BrokenPromise as error:
+        place, _, problem = str(error).partition(": ")
+        yield place, problem
 
 
 def _readable(entries: Iterable[Entry]) -> tuple[Entry, ...]:

@@ -20,7 +20,6 @@ from harness.storage import EPISODE_CODEC, hex_of, stored_attempts
 from registry.canonical import digest_bytes
 from registry.ledger import RunManifest
 from registry.sealing import DrawnInstance
-from study.sweeps import record_look
 from study.transcripts.find import (
     Listed,
     begun_waves,
@@ -79,6 +78,8 @@ def open_transcript(
     episode, turns = open_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     if arm:
+        from study.sweeps import record_look
+
         record_look(study, [study.waves[manifest.wave]], "show --arm")
     transcript = Transcript(
         episode, manifest, entry, number_seeds(study)[entry.instance], stored, result
@@ -99,6 +100,8 @@ def list_records(study: Study, wave: int | None, model: str | None, arms: bool) 
     require_key(study, "dosimeter show --list")
     study = take_snapshot(study)
     if arms:
+        from study.sweeps import record_look  # with numpy, which most of this does without
+
         waves = (study.waves[run.wave] for run in begun_waves(study, wave))
         record_look(study, waves, "show --arm")
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
