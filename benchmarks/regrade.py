@@ -23,7 +23,9 @@ from harness.episodes import RESULT_CODEC, grade_episode, summarise_episode
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.run_cell import instance_of, run_cell
 from harness.sweep.workbench import Workbench
+from registry.ledger import Ledger
 from registry.provenance import utc_now
+from registry.stores.folder import FolderStore
 from study import pipeline
 from study.evidence import verify
 from study.sweeps.manifests import begin_wave
@@ -78,6 +80,8 @@ def make_study(folder: Path, wanted: int) -> Study:
     """A study with a closed wave of about so many episodes."""
     init_study(folder, PROTOCOL.format(replicates=max(1, wanted // INSTANCES)))
     study = pipeline.open_study(folder)
+    quick = FolderStore(folder / "store", durable=False)
+    study = replace(study, store=quick, ledger=Ledger(quick, study.signer))
     pipeline.draw(study, underpowered="a benchmark")
     pipeline.register(study)
     manifest = begin_wave(

@@ -16,7 +16,7 @@ import registry.ledger.inventory as inventory_module
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.draw import FixedEntropy, SystemEntropy, allocate, draw, seal_draw, sealed_key
 from registry.errors import RegistryError, StoreError
-from registry.ledger.chain import Ledger, head_digest
+from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
 from registry.ledger.inventory import (
     head_key,
     judge_objects,
@@ -515,7 +515,12 @@ def _again(kind: str, **changes: object) -> Callable[[Store], None]:
 
 
 def _dated(store: Store) -> None:
-    signed_ledger(store).append(Look("show --arm", ((0, 3),)), "2026-10-31T12:00:00Z")
+    """A record that is dated before the last one, which no ledger would append."""
+    entries, signer = signed_ledger(store).entries(), Signer.of(IDENTITY)
+    body = {"command": "show --arm", "waves": [[0, 3]]}
+    earlier = "2026-10-31T12:00:00Z"
+    entry = Entry(len(entries), head_digest(entries), "look", body, earlier, signer.public)
+    store.put(f"ledger/{len(entries):08d}.json", _seal_entry(entry, signer)[1])
 
 
 @pytest.mark.parametrize(

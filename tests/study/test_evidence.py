@@ -83,7 +83,8 @@ class ReadOnly:
     def put(self, key: str, data: bytes) -> bool:
         raise StoreError(f"{key}: read-only")
 
-    replace = put
+    def replace(self, key: str, data: bytes) -> None:
+        raise StoreError(f"{key}: read-only")
 
 
 @pytest.mark.parametrize(("look", "command"), LOOKS, ids=[c for _, c in LOOKS])

@@ -391,7 +391,7 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
      NotPromised("whoever has the key can open the store with a program of their own"),
      NotPromised("whoever has the key can open the store with a program of their own")),
     ("a wave run in two stores, and one kept", _nothing,
-     NotPromised("a stranger has no key to run one"), Witness()),
+     NotPromised("it takes the key"), Witness()),
 ]  # fmt: skip
 
 
@@ -493,7 +493,7 @@ def _words(expected: Expected) -> str:
 
 def table() -> str:
     """The rows as Markdown."""
-    lines = ["| attack | by a stranger | by the owner, who signs all anew |", "|---|---|---|"]
+    lines = ["| attack | without a key | by the owner, who signs all anew |", "|---|---|---|"]
     lines += [f"| {name} | {_words(one)} | {_words(two)} |" for name, _, one, two in ROWS]
     return "\n".join(lines) + "\n"
 
