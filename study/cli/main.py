@@ -400,7 +400,7 @@ main.add_command(export)
 def verify(
     study: Study, head: str | None, release: Path | None, regrade: bool, as_json: bool
 ) -> None:
-    """Recompute the ledger, the commitments, every stored object, the release and the reports.
+    """Recompute the ledger, every stored object, the release and the reports.
 
     Checks signatures, dates, and that each promise was made once and each attempt is there.
     Without the key it checks what it can, and lists what it left out. Exits with 3 if something
