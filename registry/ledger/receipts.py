@@ -118,6 +118,10 @@ class RecordingStore:
         """Write, whether or not the name was there. Raises StoreError."""
         self._store.replace(key, data)
 
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects, as far as they are there. Raises StoreError."""
+        self._store.delete(keys)
+
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""
         return self._store.get(key)
