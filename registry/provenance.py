@@ -139,6 +139,15 @@ def package_folder(name: str) -> Path | None:
     return Path(spec.origin).resolve().parent
 
 
+def lock_of_commit(root: Path, commit: str) -> str | None:
+    """Return the digest of requirements.lock in a commit; None if the repository at ``root`` does
+    not have that."""
+    if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", commit):
+        return None
+    lock = _git(root, "show", f"{commit}:requirements.lock")
+    return None if lock is None else digest_bytes(lock)
+
+
 def code_digest(root: Path = ROOT) -> str:
     """One digest over the source of all our packages, prompts and templates included, to compare
     whether two machines run the same code."""
@@ -159,11 +168,11 @@ def utc_now() -> str:
 
 def _read_tree(root: Path) -> tuple[str, bool]:
     """The full commit and whether the tree is dirty; a tree above ``root`` does not count."""
-    top = _git(root, "rev-parse", "--show-toplevel")
+    top = _git_line(root, "rev-parse", "--show-toplevel")
     if top is None or os.path.realpath(top) != os.path.realpath(root):
         return _read_stamp(root)
-    commit = _git(root, "rev-parse", "--verify", "HEAD")
-    status = _git(root, "status", "--porcelain", "-z", "--untracked-files=normal")
+    commit = _git_line(root, "rev-parse", "--verify", "HEAD")
+    status = _git_line(root, "status", "--porcelain", "-z", "--untracked-files=normal")
     if commit is None or status is None:
         return commit or "unknown", True
     changes = filter(None, status.split("\0"))
@@ -192,7 +201,16 @@ def _is_study_folder(root: Path, change: str) -> bool:
     return state == "?? " and (root / path / "study.yaml").is_file()
 
 
-def _git(root: Path, *arguments: str) -> str | None:
+def _git_line(root: Path, *arguments: str) -> str | None:
+    """Return git's answer as text without the newline at its end."""
+    answer = _git(root, *arguments)
+    try:
+        return None if answer is None else answer.decode().rstrip("\n")
+    except UnicodeDecodeError:
+        return None
+
+
+def _git(root: Path, *arguments: str) -> bytes | None:
     """Return git's answer about ``root``, whatever repository this process was started from."""
     import subprocess
 
@@ -203,13 +221,12 @@ def _git(root: Path, *arguments: str) -> str | None:
             ["git", "-C", str(root), *arguments],
             env=environment,
             capture_output=True,
-            text=True,
             timeout=60,
             check=True,
         )
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.rstrip("\n")
+    return done.stdout
 
 
 def _lock_digest(path: Path) -> str:

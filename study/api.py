@@ -12,6 +12,7 @@ from registry.result_row import columns_of
 from study import pipeline
 from study.errors import StudyError
 from study.reporting import find_report, graded_rows
+from study.sweeps import record_look
 from study.workspace import Study, take_snapshot
 
 if TYPE_CHECKING:
@@ -30,13 +31,17 @@ class StudyView:
     def results(self) -> pd.DataFrame:
         """Return a row for each episode and grader of the waves that were begun, in the columns of
         docs/result-rows.md. It names instances and arms, so it needs the study's key and must not
-        be published. Raises RegistryError without the key."""
+        be published. It is a look, which the ledger records first. Raises RegistryError without
+        the key, StudyError if the look cannot be recorded."""
         snapshot = take_snapshot(self.study)
-        return _frame(columns_of(list(graded_rows(snapshot, list(snapshot.waves.values())))))
+        waves = list(snapshot.waves.values())
+        record_look(snapshot, waves, "python: results()")
+        return _frame(columns_of(list(graded_rows(snapshot, waves))))
 
     def looks(self) -> pd.DataFrame:
         """Return a row for each report in the ledger, oldest first: the last ``wave`` that it
-        covers, its ``time`` (UTC), the ``report``'s digest, and its ``deviations``."""
+        covers, its ``time`` (UTC), the ``report``'s digest, and its ``deviations``, which name the
+        looks that were no report."""
         return _frame(
             [
                 {

@@ -6,20 +6,19 @@ done already changes nothing and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.errors import BrokenPromise
 from registry.provenance import utc_now
 from study import reporting, sweeps, workspace
 
 if TYPE_CHECKING:
     from analysis.report import Report
     from harness.sweep import Progress
-    from registry.ledger import Preregistration, Release, SealedSet, Underpowered, WaveClosed
+    from registry.ledger import Preregistration, Release, SealedSet, Underpowered
     from registry.verify import Verification
     from study.sweeps import SweepOutcome, SweepRequest
     from study.workspace import Study
@@ -94,23 +93,18 @@ def report(
     return reporting.report_study(study, through, utc_now(), watch)
 
 
-def verify(study: Study, head: str | None, watch: Watch) -> Verification:
-    """Recompute every promise of the study."""
-    from registry.verify import verify_study
+def verify(
+    study: Study,
+    head: str | None,
+    watch: Watch,
+    release: Path | None = None,
+    regrade: bool = False,
+) -> Verification:
+    """Recompute every promise of the study; with ``regrade`` also every grade. ``release`` is a
+    folder with the released files."""
+    from study import evidence
 
-    def derive(closed: WaveClosed) -> Iterator[tuple[str, str]]:
-        # Without a ledger or an inventory that holds nothing is derived: a problem of its own.
-        with suppress(BrokenPromise):
-            yield from workspace.WaveTable(study, closed).check()
-
-    identities = study.identities() if study.key_file.is_file() else None
-    return verify_study(
-        study.store,
-        identities,
-        head,
-        progress=lambda done, of: watch("verifying", done, of),
-        derive=derive,
-    )
+    return evidence.verify(study, head, watch, release, regrade, os.cpu_count() or 1)
 
 
 def status(study: Study) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from .judge import (
     judge_criteria,
     judging_bound,
     make_request,
+    prompt_digest,
     questions_of,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "make_request",
     "make_sheets",
     "pin_judge",
+    "prompt_digest",
     "questions_of",
     "read_grade",
     "submission_of",

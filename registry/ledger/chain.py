@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
@@ -90,8 +91,9 @@ class Ledger:
         self, record: Any, time: str, there: Callable[[Entry], bool]
     ) -> tuple[Entry, bool]:
         """Add a record unless the chain has one that ``there`` picks: the newest such, or the
-        added one, and whether it was added. Of racing writers with the same question one adds.
-        Raises as ``append``."""
+        added one, and whether it was added. Of racing writers with the same question one adds. A
+        record is not dated before the last one, even if the clock is behind. Raises as
+        ``append``."""
         kind = record_kind(record)
         if not _TIME.fullmatch(time):
             raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
@@ -102,7 +104,8 @@ class Ledger:
                 return matches[-1], False
             signer = signer or self._open_signer()
             body, previous = record_body(record), head_digest(entries)
-            unsigned = Entry(len(entries), previous, kind, body, time, signer.public)
+            stamp = max([entry.time for entry in entries[-1:]] + [time], key=_as_time)
+            unsigned = Entry(len(entries), previous, kind, body, stamp, signer.public)
             if problem := _foreign((*entries, unsigned)[:1], unsigned):
                 raise RegistryError(f"the ledger takes no {kind} record from this key: {problem}")
             entry, data = _seal_entry(unsigned, signer)
@@ -135,6 +138,13 @@ class Ledger:
         """The newest record of a kind, None if there is none."""
         entries = self.find(kind)
         return entries[-1] if entries else None
+
+
+def _as_time(time: str) -> datetime:
+    try:
+        return datetime.fromisoformat(time)
+    except ValueError:
+        raise BrokenPromise(f"the ledger's last record has no time: {time[:40]!r}") from None
 
 
 def head_digest(entries: Sequence[Entry]) -> Digest:

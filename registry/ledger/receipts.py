@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from registry.canonical import digest_bytes
@@ -179,6 +180,26 @@ class ReceiptBook:
             self._page, self._digests = page, self._read(page)
         return self._digests.get(key) or None
 
+    def changed(self, folder: str, lines: Iterable[tuple[str, str]]) -> Iterator[str]:
+        """Yield the keys in a folder that receipts list, and that ``lines`` do not, or with another
+        digest: keys and digests in key order."""
+        stored = groupby((line for line in lines if line[0].startswith(folder)), _page_of_line)
+        pages = {page: True for page in self._pages() if page.startswith(folder)}
+        for page, group in stored:
+            pages.pop(page, None)
+            yield from self._changed(page, dict(group))
+        for page in pages:
+            yield from self._changed(page, {})
+
+    def _changed(self, page: str, stored: dict[str, str]) -> Iterator[str]:
+        listed = self._read(page)
+        return (key for key, digest in listed.items() if stored.get(key) != digest)
+
+    def _pages(self) -> Iterator[str]:
+        yield from self._lines
+        for path in self._folder.iterdir():
+            yield path.name.replace("-", "/")
+
     def _read(self, page: str) -> dict[str, str]:
         """Digests by key; "" for one that two receipts give different digests."""
         path, lines = self._path(page), self._lines.get(page, [])
@@ -218,6 +239,10 @@ def read_receipts(
                 len(keys),
             )
         yield book
+
+
+def _page_of_line(line: tuple[str, str]) -> str:
+    return _page_of(line[0])
 
 
 def _page_of(key: str) -> str:

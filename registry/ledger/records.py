@@ -326,6 +326,16 @@ class ReportIssued:
     calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
     # Waves that were begun and not closed, each with the number of its episodes stored by then.
     unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
+    files: tuple[tuple[str, str], ...] = ()  # name and digest of each file of the report
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Arms and scores were joined, other than by a report. ``waves`` are those of the scores, each
+    with its number of episodes that had a result by then."""
+
+    command: str  # which joined them, as users call it
+    waves: tuple[tuple[int, int], ...]
 
 
 KINDS: dict[str, type[Any]] = {
@@ -341,6 +351,7 @@ KINDS: dict[str, type[Any]] = {
     "probed": Probed,
     "release": Release,
     "leak": Leak,
+    "look": Look,
     "report": ReportIssued,
 }
 

@@ -33,7 +33,7 @@ from registry.errors import BrokenPromise
 from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_digest, write_inventory
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.sweeps import exact_table
+from study.sweeps import CALIBRATE, exact_table, record_look
 from study.workspace import Study, StudySnapshot, registration_of, take_snapshot
 
 FOLDER = "calibration"  # in the study's
@@ -106,7 +106,8 @@ class Calibrated:
 
 
 def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
-    """Put known leaks into a clean model's stored scores. Nothing is run, nothing is stored.
+    """Put known leaks into a clean model's stored scores. Nothing is run, and nothing is stored but
+    the look in the ledger.
 
     Raises StudyError if no wave is closed or no model is clean, AnalysisError for doses that are
     no shares.
@@ -116,6 +117,7 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     plan, registration = registered.plan, record_digest(registered)
     snapshot = take_snapshot(study)
     wave, model = _chosen(snapshot, plan, request)
+    record_look(snapshot, [snapshot.waves[wave]], CALIBRATE)
     means = make_seed_means(_table(snapshot, plan, wave), plan.outcomes, plan.strata)
     companions = companions_of(study, plan, means, wave, model)
     clean_scores, covered = make_clean_scores(plan, means, wave, model, companions)

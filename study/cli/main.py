@@ -336,7 +336,8 @@ def report(study: Study, through: int | None, internal: Path | None, as_json: bo
     """Run the registered test on the waves that are closed, and write the report.
 
     It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
-    follows from a private seed goes into it. What --internal writes may hold all, and is sealed.
+    follows from a private seed goes into it. What --internal writes may hold all, and is sealed;
+    the ledger records that look first.
 
     \b
     Examples:
@@ -383,19 +384,35 @@ main.add_command(export)
     show_default="the ledger as it is",
     help="Digest of the last ledger record, as noted elsewhere.",
 )
+@click.option(
+    "--release",
+    show_default="that of the study",
+    metavar="FOLDER",
+    type=PATH,
+    help="The released files to compare, such as a copy from the Hub.",
+)
+@click.option(
+    "--regrade",
+    is_flag=True,
+    help="Make every grade again from its stored attempt. Needs the study's key.",
+)
 @json_option
-def verify(study: Study, head: str | None, as_json: bool) -> None:
-    """Recompute the ledger, the commitments and the digest of every stored object.
+def verify(
+    study: Study, head: str | None, release: Path | None, regrade: bool, as_json: bool
+) -> None:
+    """Recompute the ledger, every stored object, the release and the reports.
 
+    Checks signatures, dates, and that each promise was made once and each attempt is there.
     Without the key it checks what it can, and lists what it left out. Exits with 3 if something
     does not hold.
 
     \b
-    Example:
+    Examples:
       dosimeter verify --study my-study
+      dosimeter verify --regrade --json | jq '.problems[]'
     """
     with progress_watch("verifying") as watch:
-        verification = pipeline.verify(study, head, watch)
+        verification = pipeline.verify(study, head, watch, release, regrade)
     print_verification(verification, as_json)
     sys.exit(Exit.DONE if verification.holds else Exit.BROKEN)
 

@@ -489,10 +489,11 @@ def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
 def print_verification(verification: Verification, as_json: bool) -> None:
     """Print the checks that were made, the problems, and the omitted checks."""
     if as_json:
-        print_json(ledger.record_body(verification))
+        print_json({"holds": verification.holds} | ledger.record_body(verification))
         return
     for name, count in verification.counts:
         print_line(f"{count:>8} {name}")
+    print_line(f"the ledger is signed by {verification.signer or 'nobody'}")
     for place, problem in verification.problems:
         print_line(f"{place}: {problem}", "broken", "bold red")
     for left_out in verification.unchecked:
@@ -537,6 +538,9 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
             return f"{body['judge']['name']} on {body['criteria']} criteria"
         case "calibrated":
             return f"{body['trials']} trials, {body['how']}"
+        case "look":
+            waves = ", ".join(f"wave {wave}: {count}" for wave, count in body["waves"])
+            return f"`{body['command']}`, {waves} episodes"
         case "leak":
             return f"tranche {body['tranche']} from {body['since']}: {body['reason']}"
         case "probed":

@@ -45,7 +45,10 @@ wave_option = click.option(
     help="With --list: only this model's.",
 )
 @click.option(
-    "--arm", is_flag=True, help="Show arms too. Graders and reviewers must not know them."
+    "--arm",
+    is_flag=True,
+    help="Show arms too: a look, which the ledger records. Graders and reviewers must not know "
+    "them.",
 )
 @study_option
 @json_option
@@ -62,7 +65,8 @@ def show(
     """Print the transcript of an EPISODE, named by the beginning of its digest.
 
     Every message, tool call and result, with time, tokens, retries and limits. All of it is
-    sealed, so it needs the study's key. Control characters are shown as escapes.
+    sealed, so it needs the study's key. Control characters are shown as escapes. With --arm, the
+    ledger records the look at the wave first, and the next report counts it.
 
     \b
     Examples:
@@ -82,7 +86,7 @@ def show(
         records = transcripts.list_records(study, arms=arm, **filters)
         print_records(records, as_json, title="Episodes")
         return
-    transcript, turns = transcripts.open_transcript(study, episode, attempt, grade)
+    transcript, turns = transcripts.open_transcript(study, episode, attempt, grade, arm)
     if as_json:  # ASCII only: untrusted strings may hold control sequences
         record = transcripts.transcript_json(transcript, turns, grade, arm)
         click.echo(json.dumps(record, indent=2))
@@ -149,7 +153,7 @@ def export(
     """Write stored episodes as logs for another viewer, in plain text.
 
     Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
-    readable by their owner only.
+    readable by their owner only. The ledger records the look first.
 
     \b
     Examples:

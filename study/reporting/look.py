@@ -26,7 +26,7 @@ from analysis.plan import (
     explore,
     measure_drift,
 )
-from analysis.report import Report, ReportRequest, build_report, report_files, write_files
+from analysis.report import DATA, Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
@@ -58,6 +58,8 @@ from study.sweeps import (
     exact_rows,
     history_of,
     join_draw,
+    look_words,
+    record_look,
     unclosed_waves,
     unclosed_words,
 )
@@ -103,24 +105,27 @@ def report_study(
     watch("drawing figures", 2, _STEPS)
     files = report_files(report)
     check_report(snapshot, files, report.through_wave, watch)
-    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
-    page, data = write_files(folder, files)
-    logger.info("report through wave %d written to %s", report.through_wave, folder)
+    digests = {name: digest_bytes(text.encode()) for name, text in files.items()}
     record = ReportIssued(
         through_wave=report.through_wave,
         plan=report.registration,
         table=look.table,
-        report=digest_bytes(data.read_bytes()),
+        report=digests[DATA],
         deviations=report.deviations,
         calibrations=tuple(calibration.result for calibration in report.calibrations),
         unclosed=look.unclosed,
+        files=tuple(sorted(digests.items())),
     )
 
     def is_same(entry: Entry) -> bool:
         return entry.kind == "report" and entry.record == record
 
+    # Before it is written: nothing is shown that the ledger does not record.
     if not any(map(is_same, snapshot.ledger.entries())):
         study.ledger.append_unless(record, now, is_same)
+    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
+    page, _ = write_files(folder, files)
+    logger.info("report through wave %d written to %s", report.through_wave, folder)
     return report, page
 
 
@@ -128,12 +133,15 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
     """Write a look as one age file, sealed to the study's recipients: a ZIP of the report's files
     and ``rows.csv``, which has a row for every episode and grader, with instance and arm.
 
-    It is put together in memory: nothing of it lies on disk in the clear, and the ledger has
-    no record of it. Raises StudyError if the file exists or cannot be written.
+    It is put together in memory: nothing of it lies on disk in the clear. The ledger records the
+    look first. Raises StudyError if the file exists or cannot be written, or the look cannot be
+    recorded.
     """
     if path.exists():
         raise StudyError(f"{path}: is there already; name another file, or move it away")
-    look = build_look(take_snapshot(study), through, now)
+    snapshot = take_snapshot(study)
+    record_look(snapshot, _closed_waves(snapshot, through), "report --internal", lambda: now)
+    look = build_look(snapshot, through, now)
     rows = table_csv([asdict(row) for row in look.rows])
     files = {**report_files(look.report), ROWS: rows}
     _write_new(path, encrypt(_zip(files.items()), study.recipients()))
@@ -199,6 +207,7 @@ def build_look(
             dict.fromkeys(
                 (
                     *unclosed_words(entries, registered.plan, unclosed),
+                    *look_words(entries),
                     *report.deviations,
                     *shortfalls_of(registered),
                     *drift_of(registered, waves),

@@ -10,13 +10,17 @@ from .exposure_ledger import (
 )
 from .failing import address_of, explain_failure, failing_words, stored_failures
 from .history import (
+    CALIBRATE,
     check_listed,
     count_stored,
     early_models,
     history_of,
+    look_words,
+    record_look,
     unclosed_waves,
     unclosed_words,
 )
+from .manifests import check_grading
 from .operation import ask_sweep, follow_sweep
 from .pilot import PilotModel, PilotOutcome, run_pilot
 from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
@@ -49,6 +53,7 @@ from .waves import close_wave_now, list_waves, open_wave
 
 __all__ = [
     "ALLOW",
+    "CALIBRATE",
     "OVER_BUDGET",
     "CallResult",
     "Caller",
@@ -68,6 +73,7 @@ __all__ = [
     "burned_of_wave",
     "burned_tranches",
     "buy_batches",
+    "check_grading",
     "check_listed",
     "check_single_turns",
     "close_wave_now",
@@ -88,11 +94,13 @@ __all__ = [
     "keeps_nothing",
     "list_waves",
     "lock_budget",
+    "look_words",
     "open_budget",
     "open_wave",
     "pause_words",
     "pilot_table",
     "price_pins",
+    "record_look",
     "render_wave",
     "rendered_json",
     "run_pilot",

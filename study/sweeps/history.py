@@ -1,18 +1,22 @@
 """The waves in the order of the ledger: begun before or after the release of the public arm, closed
-or not (spec/verdicts.md, 3). Times of records play no part."""
+or not (spec/verdicts.md, 3), looked at or not. Times of records play no part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from analysis.plan import WaveHistory, control_models
-from registry.errors import BrokenPromise
-from registry.ledger import Entry, Plan, Release
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger import Entry, Look, Plan, Release
+from registry.provenance import utc_now
 from registry.result_row import Arm
+from study.errors import StudyError
 from study.protocol import FILE_NAME
-from study.workspace import Study, StudySnapshot
+from study.workspace import Study, StudySnapshot, WaveSnapshot
+
+CALIBRATE = "calibrate"  # its results have records of their own, which reports show
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,57 @@ def check_listed(study: StudySnapshot) -> None:
                 f"({', '.join(wave.models)}) was begun on {wave.begun[:10]} and is not listed: "
                 "restore its line; a report leaves out no wave that was begun"
             )
+
+
+def record_look(
+    study: StudySnapshot,
+    waves: Iterable[WaveSnapshot],
+    command: str,
+    now: Callable[[], str] = utc_now,
+) -> None:
+    """Put a look at some waves into the ledger, before anything of it is shown. The same command
+    at the same waves, with the same number of results, is recorded once. Needs the study's key.
+
+    Raises StudyError if no record can be written; then nothing may be shown.
+    """
+    numbers = ((wave.number, len(wave.cells) - wave.owed) for wave in waves)
+    record = Look(command, tuple(sorted((number, count) for number, count in numbers if count)))
+
+    def is_same(entry: Entry) -> bool:
+        return entry.kind == "look" and entry.record == record
+
+    if not record.waves or any(map(is_same, study.ledger.entries())):
+        return
+    try:
+        study.ledger.append_unless(record, now(), is_same)
+    except RegistryError as error:
+        raise StudyError(
+            f"`{command}` joins arms and scores, which the ledger records first, and it takes no "
+            f"record: {error}"
+        ) from error
+
+
+def look_words(entries: Sequence[Entry]) -> Iterator[str]:
+    """A sentence on the looks in the ledger beside reports, if there are any but calibrations: how
+    many, and which were at a wave of the plan before the first report through it."""
+    looks = [(entry, entry.record) for entry in entries if entry.kind == "look"]
+    tested = {wave.wave for wave in begun_waves(entries) if wave.published}
+    reports = [(e.sequence, e.record.through_wave) for e in entries if e.kind == "report"]
+    early = [
+        f"`{look.command}` at wave {wave} on {entry.time[:10]}"
+        for entry, look in looks
+        for wave, _ in look.waves
+        if wave in tested
+        and not any(at < entry.sequence and through >= wave for at, through in reports)
+    ]
+    if early or any(look.command != CALIBRATE for _, look in looks):
+        times = "once" if len(looks) == 1 else f"{len(looks)} times"
+        before = (
+            f"before the report of that wave: {'; '.join(early)}"
+            if early
+            else ("never before the report of a wave that was begun after the release")
+        )
+        yield f"Arms and scores were looked at {times} other than by a report, {before}."
 
 
 def _first_release(entries: Sequence[Entry]) -> Entry | None:

@@ -29,6 +29,7 @@ from registry.result_row import Arm
 from study.errors import StudyError
 from study.files import new_folder
 from study.judging import grades_of
+from study.sweeps import record_look
 from study.transcripts.find import (
     Listed,
     begun_waves,
@@ -127,8 +128,9 @@ def export_inspect(
     """Write the logs of the episodes that have a result into a new folder, whole or not at all,
     readable by its owner only.
 
-    Raises StudyError where private episodes are asked for without ``reveal``, where there is
-    nothing to write, or where ``out`` is there already.
+    The episodes of an arm with their scores are a look, which the ledger records first. Raises
+    StudyError where private episodes are asked for without ``reveal``, where there is nothing to
+    write, where ``out`` is there already, or where the look cannot be recorded.
     """
     if arm != Arm.PUBLIC and not reveal:
         raise StudyError(
@@ -142,7 +144,9 @@ def export_inspect(
     chosen = [e for e in list_episodes(snapshot, wave) if arm in ("all", arms[e.cell.instance])]
     if not any(listed.result for listed in chosen):
         raise StudyError(f"no episode of the {arm} arm has a result yet: sweep its wave first")
+    looked = [snapshot.waves[number] for number in sorted({listed.wave for listed in chosen})]
     with new_folder(out) as draft:
+        record_look(snapshot, looked, f"export --arm {arm}")
         draft.chmod(0o700)
         return tuple(_write_logs(snapshot, draft, chosen))
 

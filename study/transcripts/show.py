@@ -22,6 +22,7 @@ from registry.ledger import RunManifest
 from registry.sealing import DrawnInstance
 from study.transcripts.find import (
     Listed,
+    begun_waves,
     find_episode,
     find_result,
     instance_of,
@@ -64,10 +65,11 @@ class Transcript:
 
 
 def open_transcript(
-    study: Study, prefix: str, attempt: int | None, grade: bool
+    study: Study, prefix: str, attempt: int | None, grade: bool, arm: bool = False
 ) -> tuple[Transcript, Iterator[Turn]]:
     """Return the attempt asked for; else the one that counts, or the last; and its turns, which
-    are read as they are asked for. Raises StudyError; RegistryError, also midway."""
+    are read as they are asked for. To show its ``arm`` is a look at its wave, since scores can be
+    listed: the ledger records it first. Raises StudyError; RegistryError, also midway."""
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     name = find_episode(study, prefix)
@@ -75,6 +77,10 @@ def open_transcript(
     wanted = attempt or (result.attempt if result else len(stored) or 1)
     episode, turns = open_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
+    if arm:
+        from study.sweeps import record_look
+
+        record_look(study, [study.waves[manifest.wave]], "show --arm")
     transcript = Transcript(
         episode, manifest, entry, number_seeds(study)[entry.instance], stored, result
     )
@@ -89,9 +95,15 @@ def open_transcript(
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
-    """Return a record for each episode, with its arm only if asked for."""
+    """Return a record for each episode, with its arm only if asked for: a look, which the ledger
+    records first. Raises StudyError."""
     require_key(study, "dosimeter show --list")
     study = take_snapshot(study)
+    if arms:
+        from study.sweeps import record_look  # with numpy, which most of this does without
+
+        waves = (study.waves[run.wave] for run in begun_waves(study, wave))
+        record_look(study, waves, "show --arm")
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
     return [
         _list_record(listed) | ({"arm": known[listed.cell.instance]} if arms else {})

@@ -16,7 +16,7 @@ import registry.ledger.inventory as inventory_module
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.draw import FixedEntropy, SystemEntropy, allocate, draw, seal_draw, sealed_key
 from registry.errors import RegistryError, StoreError
-from registry.ledger.chain import Ledger, head_digest
+from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
 from registry.ledger.inventory import (
     head_key,
     judge_objects,
@@ -31,10 +31,13 @@ from registry.ledger.records import (
     Graded,
     JudgePin,
     Leak,
+    Look,
     Plan,
     Preregistration,
     Provenance,
     Regraded,
+    Release,
+    ReportIssued,
     RunManifest,
     SealedSet,
     WaveClosed,
@@ -45,20 +48,33 @@ from registry.sealing import (
     DrawnInstance,
     commitments_of,
     commitments_root,
+    decrypt,
     encrypt,
     new_identity,
     seal_entries,
 )
+from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
 from registry.verify import Verification, verify_study
-from tests.ledgers import signed_ledger
+from tests.ledgers import keys_of
 
 IDENTITY, RECIPIENT = new_identity()
+KEYS = keys_of(IDENTITY)
 NOW = "2026-11-01T12:00:00Z"
 EPISODES = [hashlib.sha256(b"episode %d" % number).hexdigest() for number in range(6)]
 PLAN = Plan("basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words")
 PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
+
+
+def signed_ledger(store: Store) -> Ledger:
+    """A store's ledger, whose records the study's key signs."""
+    return Ledger(store, lambda: Signer.of(IDENTITY))
+
+
+def put(store: Store, key: str) -> None:
+    """Store an object that holds its own name, signed by the study."""
+    store.put(key, KEYS.seal(key, key.encode()))
 
 
 def make_study(store: Store, waves: int = 2) -> None:
@@ -75,6 +91,7 @@ def make_study(store: Store, waves: int = 2) -> None:
 
 def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: int) -> RunManifest:
     folder = f"runs/{hashlib.sha256(b'run %d' % wave).hexdigest()}"
+    run, run_recipient = new_identity()
     manifest = RunManifest(
         study="study",
         wave=wave,
@@ -86,13 +103,13 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         runtime="",
         replicates=(),
         schedule_seed="00" * 32,
-        run_recipient=RECIPIENT,
-        run_signer="5e" * 32,
+        run_recipient=run_recipient,
+        run_signer=Signer.of(run).public,
         run_key=f"{folder}/key.age",
         provenance=PROVENANCE,
     )
-    for name in ("key", "instances"):
-        store.put(f"{folder}/{name}.age", encrypt(name.encode(), [RECIPIENT]))
+    store.put(f"{folder}/key.age", encrypt(run.encode(), [RECIPIENT]))
+    put(store, f"{folder}/instances.age")
     ledger.append(manifest, NOW)
     return manifest
 
@@ -106,7 +123,7 @@ def close_wave(
             f"{episode_stem('attempts/', episode)}-0000.age",
             f"{episode_stem('results/', episode)}.age",
         ):
-            store.put(key, encrypt(key.encode(), [RECIPIENT]))
+            put(store, key)
     made = write_inventory(store, run_objects(store, manifest, frozenset(episodes).__contains__))
     closed = WaveClosed(
         wave=manifest.wave,
@@ -155,8 +172,10 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
         "sealed sets": 1,
         "sealed entries opened": 6,
         "closed waves": 2,
+        "keys of runs opened": 2,
         "objects": 2 * (2 + 9 + 1),
         "ciphertexts opened": 2 * (2 + 9),
+        "signatures of objects": 2 * (1 + 9),
     }
     assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
     without = _verify(folder, key=False)
@@ -177,7 +196,7 @@ def graded(folder: Path, wave: int, **wrong: object) -> Verification:
     episodes = EPISODES[3 * wave : 3 * wave + 3]
     others = {episode: f"grades/{judge[7:]}/{episode}.age" for episode in EPISODES}
     for key in (*others.values(), f"judgements/{judge[7:]}/{'e' * 64}-00.age"):
-        store.put(key, encrypt(key.encode(), [RECIPIENT]))
+        put(store, key)
     of = wrong.pop("episodes", episodes)
     made = write_inventory(store, judge_objects(store, judge, of, ()))
     record = Graded(wave, closed.manifest, PIN, False, 3, made.objects, made.objects_root)
@@ -272,7 +291,7 @@ def test_what_a_judge_graded_again_is_the_first_waves_and_was_graded_before(
     (first, *_) = (entry.record for entry in ledger.find("graded"))
     for episode in EPISODES[:3]:
         key = f"regrades/{judge[7:]}/0001/{episode}.age"
-        store.put(key, encrypt(key.encode(), [RECIPIENT]))
+        put(store, key)
     episodes = EPISODES[:count]
     keys = judge_objects(store, judge, episodes, [first.objects_root], 1)
     made = write_inventory(store, keys)
@@ -418,14 +437,132 @@ def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) ->
     assert [place for place, _ in found.problems] == ["ledger/"]
 
 
-def test_objects_of_no_closed_wave_are_counted_as_open(folder: Path) -> None:
+def test_objects_of_an_open_wave_are_counted_as_open(folder: Path) -> None:
     store = FolderStore(folder)
-    store.put(f"attempts/ab/{'ab' * 32}-0000.age", encrypt(b"", [RECIPIENT]))
+    ledger = signed_ledger(store)
+    begin_wave(store, ledger, ledger.find("preregistration")[0].record, 2)
+    put(store, f"attempts/ab/{'ab' * 32}-0001.age")
     found = _verify(folder)
+    assert found.holds, found.problems
+    # the run's key and instances, and the attempt
+    assert dict(found.counts)["open objects (no record names them yet)"] == 3
+    stranger = keys_of(new_identity()[0])
+    key = f"attempts/cd/{'cd' * 32}-0001.age"
+    store.put(key, replace(stranger, recipients=(RECIPIENT,)).seal(key, b"forged"))
+    assert _verify(folder, key=False).holds, "nobody without the key can see whose it is"
+    assert "which is none of the study's" in dict(_verify(folder).problems)[key]
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["with key", "without"])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (f"{episode_stem('attempts/', EPISODES[0])}-0001.age", "an extra object"),
+        (f"{episode_stem('attempts/', EPISODES[0])}-0002.age", "attempt 1 of this episode is not"),
+        (f"{episode_stem('responses/', EPISODES[0])}.0000-0001.age", "an extra object"),
+        (f"{episode_stem('results/', 'ab' * 32)}.age", "an extra object"),
+    ],
+)
+def test_objects_that_are_added_after_the_closing_are_named(
+    folder: Path, name: str, problem: str, key: bool
+) -> None:
+    put(FolderStore(folder), name)
+    problems = _verify(folder, key).problems
+    assert all(place == name for place, _ in problems)
+    assert any(problem in words for _, words in problems), problems
+
+
+def test_an_attempt_that_was_made_again_before_the_closing_is_named(folder: Path) -> None:
+    """A worker listed what it stored; who removes the attempt and has it run again, until it
+    suits, leaves two digests under one name."""
+    store = FolderStore(folder)
+    manifest = signed_ledger(store).find("run-manifest")[0].record
+    run = decrypt(store.get(manifest.run_key), [IDENTITY], manifest.run_key).decode()
+    key = f"{episode_stem('attempts/', EPISODES[1])}-0000.age"
+    recording = RecordingStore(MemoryStore(), ReceiptFolder.of(manifest.run_key, run))
+    recording.put(key, b"an attempt that failed")
+    recording.flush()
+    below = recording._store
+    for name in below.list("receipts/"):
+        store.put(name, below.get(name))
+    assert "which was removed before wave 0 was closed" in dict(_verify(folder).problems)[key]
+    assert _verify(folder, key=False).holds
+
+
+def test_a_ledger_that_another_key_has_signed_is_named_by_the_owner(folder: Path) -> None:
+    """Whoever can write may write the whole ledger anew; readers who know the key see it."""
+    store = FolderStore(folder)
+    entries = signed_ledger(store).entries()
+    shutil.rmtree(folder / "ledger")
+    forger = Ledger(store, lambda: Signer(bytes(32)))
+    for entry in entries:
+        forger.append(entry.record, NOW)
+    found = _verify(folder, key=False)
     assert found.holds
-    assert dict(found.counts)["open objects (no record names them yet)"] == 1
-    store.put(f"attempts/ab/{'ab' * 32}-0001.age", b"not age at all")
-    assert "0001.age" in str(_verify(folder).problems)
+    assert found.signer == Signer(bytes(32)).public
+    assert "compare the signer" in found.unchecked[1]
+    assert "and the key given signs as" in dict(_verify(folder).problems)["ledger record 0"]
+
+
+def _again(kind: str, **changes: object) -> Callable[[Store], None]:
+    """Append the first record of a kind once more."""
+
+    def append(store: Store) -> None:
+        ledger = signed_ledger(store)
+        ledger.append(replace(ledger.find(kind)[0].record, **changes), NOW)
+
+    return append
+
+
+def _dated(store: Store) -> None:
+    """A record that is dated before the last one, which no ledger would append."""
+    entries, signer = signed_ledger(store).entries(), Signer.of(IDENTITY)
+    body = {"command": "show --arm", "waves": [[0, 3]]}
+    earlier = "2026-10-31T12:00:00Z"
+    entry = Entry(len(entries), head_digest(entries), "look", body, earlier, signer.public)
+    store.put(f"ledger/{len(entries):08d}.json", _seal_entry(entry, signer)[1])
+
+
+@pytest.mark.parametrize(
+    ("tamper", "problem"),
+    [
+        (_again("preregistration"), "a second preregistration: there is one plan for this draw"),
+        (_again("wave-closed"), "a second wave-closed: there is one closing of this wave"),
+        (_again("wave-closed", wave=1), "closes wave 1 for a manifest of wave 0"),
+        (_again("run-manifest"), "a manifest of wave 0, which was closed before"),
+        (_again("run-manifest", run_signer="00" * 32), "of wave 0 with another run_signer"),
+        (_again("run-manifest", wave=2), "wave 2 has the keys of another wave's run"),
+        (_again("sealed-set"), "a second sealed-set"),
+        (_dated, "its time goes back"),
+    ],
+)
+def test_a_promise_that_was_made_before_is_named(
+    folder: Path, tamper: Callable[[Store], None], problem: str
+) -> None:
+    tamper(FolderStore(folder))
+    problems = _verify(folder, key=False).problems
+    assert any(problem in words for _, words in problems), problems
+
+
+def test_a_release_and_a_report_name_what_stands_before_them(folder: Path) -> None:
+    store = FolderStore(folder)
+    ledger = signed_ledger(store)
+    root, plan = ledger.find("sealed-set")[0].record.root, ledger.find("preregistration")[0].record
+    released = Release("public", root, 3, "sha256:c", "folder", "")
+    report = ReportIssued(1, record_digest(plan), "sha256:t", "sha256:r", ())
+    for record in (released, report, Look("show --arm", ((0, 3),))):
+        ledger.append(record, NOW)
+    assert _verify(folder, key=False).holds
+    for record, problem in (
+        (replace(released, content="sha256:d"), "a second release of this draw, of other content"),
+        (replace(released, instances_root="00" * 32), "its instances root"),
+        (report, "a second report with the same content as ledger record"),
+        (replace(report, through_wave=2), "its last wave 2 is of no record before it"),
+        (replace(report, calibrations=("sha256:x",)), "its calibration sha256:x is of no record"),
+        (Look("show --arm", ((7, 3),)), "its wave 7 is of no record before it"),
+    ):
+        ledger.append(record, NOW)
+        assert problem in dict(_verify(folder, key=False).problems)[ledger.entries()[-1].place]
 
 
 def test_a_wave_closed_without_an_inventory_is_said_to_be_unchecked() -> None:
@@ -649,7 +786,7 @@ def test_thousands_of_problems_are_counted_not_listed() -> None:
         store.put(f"results/{number}.age", b"no ciphertext")
     found = verify_study(store, [IDENTITY])
     assert len(found.problems) == 1001
-    assert found.problems[-1] == ("and more", "200 other problems")
+    assert found.problems[-1] == ("and more", "1400 other problems")
 
 
 def test_a_store_that_cannot_be_read_stops_the_verification(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def test_publish_and_report_count_the_instances_that_they_check(copied: Path) ->
 
 
 def test_the_ledger_tells_the_story_in_order(finished: Study) -> None:
-    kinds = [entry.kind for entry in finished.ledger.entries()]
+    # Other tests look at its arms and scores.
+    kinds = [entry.kind for entry in finished.ledger.entries() if entry.kind != "look"]
     assert kinds == [
         "announcement",
         "sealed-set",

@@ -13,7 +13,7 @@ import pytest
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import GENESIS, Ledger, head_digest, inspect_chain
-from registry.ledger.records import KINDS, Announcement, Release, ReportIssued, WaveClosed
+from registry.ledger.records import KINDS, Announcement, Look, Release, ReportIssued, WaveClosed
 from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
@@ -238,3 +238,10 @@ def test_reading_does_not_write(tmp_path: Path) -> None:
     store: Store = FolderStore(tmp_path / "none")
     assert signed_ledger(store).entries() == ()
     assert not (tmp_path / "none").exists()
+
+
+def test_a_clock_that_is_behind_dates_no_record_before_the_last(ledger: Ledger) -> None:
+    before = ledger.entries()
+    late = ledger.append(Look("show --arm", ((0, 1),)), "2001-01-01T00:00:00Z")
+    assert late.time == before[-1].time
+    assert ledger.append(Look("export", ((0, 1),)), "2099-01-01T00:00:00.5Z").time[:4] == "2099"

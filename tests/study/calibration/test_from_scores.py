@@ -90,7 +90,8 @@ def test_a_calibration_is_on_record_once_and_reports_show_it(swept: Study) -> No
     before = swept.ledger.entries()
     found = _json(swept.folder, "--replicates", "3", "--doses", ".5,1")
     assert _json(swept.folder, "--replicates", "3", "--doses", ".5,1") == found
-    (entry,) = swept.ledger.entries()[len(before) :]
+    look, entry = swept.ledger.entries()[len(before) :]
+    assert (look.kind, look.record.command) == ("look", "calibrate"), "on record, and once"
     record = entry.record
     assert (record.how, record.wave, record.trials) == ("resampled", 0, 9)
     found = plain_values(found)

@@ -23,7 +23,7 @@ from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
 from registry.errors import BrokenPromise
-from registry.ledger.records import record_digest
+from registry.ledger.records import Look, record_digest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.sealing import decrypt
@@ -219,7 +219,8 @@ def test_an_internal_report_is_sealed_and_has_a_row_for_every_episode(
     assert len(rows) == 2 * 2 * 2 * 4
     assert {row["instance"] for row in rows} == {entry.instance for entry in study.entries()}
     assert {row["arm"] for row in rows} == {"public", "private"}
-    assert len(study.ledger.entries()) == count, "nothing was said to anybody"
+    (look,) = study.ledger.entries()[count:]
+    assert look.record == Look("report --internal", ((0, 16), (1, 16)))
     with pytest.raises(StudyError, match="is there already"):
         write_internal(study, None, path, utc_now())
     assert path.read_bytes() == sealed

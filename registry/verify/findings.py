@@ -1,0 +1,101 @@
+"""What a verification has counted and found so far, and its result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from registry.errors import BrokenPromise
+from registry.ledger import (
+    Entry,
+    RunManifest,
+    WaveClosed,
+    head_digest,
+    record_digest,
+    signers_of,
+)
+from registry.sealing import Keys
+from registry.stores import Store
+
+Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
+Derived = Callable[[WaveClosed], Iterable[tuple[str, str]]]  # objects derived from a wave's results
+
+_LISTED = 1000  # problems that are listed one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Result of a verification: the checks made, the errors, and the checks not possible."""
+
+    head: str  # digest of the ledger's newest record
+    signer: str  # public key that signed its first record; "" for an empty ledger
+    counts: tuple[tuple[str, int], ...]
+    problems: tuple[tuple[str, str], ...]  # place, what is wrong there
+    unchecked: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Report if no problem was found."""
+        return not self.problems
+
+
+@dataclass
+class Findings:
+    """The records of a study's ledger, and the findings so far."""
+
+    store: Store
+    identities: Sequence[str] | None  # the study's, if a key was given
+    entries: Sequence[Entry]
+    records: list[tuple[Entry, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    unlisted: int = 0
+
+    def read_records(self) -> None:
+        """Read the body of each entry; one of another form is a problem."""
+        for entry in self.entries:
+            try:
+                self.records.append((entry, entry.record))
+            except BrokenPromise as error:
+                self.add(entry.place, str(error))
+
+    def add(self, place: str, problem: str) -> None:
+        """Add a problem."""
+        if len(self.problems) < _LISTED:
+            self.problems.append((place, problem.removeprefix(f"{place}: ")))
+        else:
+            self.unlisted += 1
+
+    def of(self, kind: str) -> list[tuple[Entry, Any]]:
+        """Return the entries of a kind with their records."""
+        return [(entry, record) for entry, record in self.records if entry.kind == kind]
+
+    @cached_property
+    def manifests(self) -> dict[str, RunManifest]:
+        """The manifests of runs by their digests."""
+        return {record_digest(record): record for _, record in self.of("run-manifest")}
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that open the study's objects, and whose signatures count on them."""
+        try:
+            signers = signers_of(self.entries[:1])
+        except BrokenPromise:  # a problem already: its body has another form
+            signers = {}
+        runs = (manifest.run_signer for manifest in self.manifests.values())
+        return Keys(identities=tuple(self.identities or ()), trusted={*signers, *runs})
+
+    def result(self) -> Verification:
+        """Return what was found."""
+        more = [("and more", f"{self.unlisted} other problems")] if self.unlisted else []
+        return Verification(
+            head_digest(self.entries),
+            self.entries[0].signer if self.entries else "",
+            tuple(self.counts.items()),
+            (*self.problems, *more),
+            tuple(self.unchecked),
+        )

@@ -1,0 +1,209 @@
+"""Verification of what the ledger's records say of each other: each names records before it, each
+promise is made once, and times never go back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from registry.draw import allocate
+from registry.ledger import (
+    Entry,
+    Graded,
+    Leak,
+    Regraded,
+    RunManifest,
+    SealedSet,
+    record_digest,
+)
+from registry.result_row import Arm
+from registry.verify.findings import Findings
+
+# What a study has one record of, by kind: in words, and its subject.
+_ONE: dict[str, tuple[str, Callable[[Any], Hashable]]] = {
+    "preregistration": ("plan for this draw", lambda record: record.sealed_root),
+    "wave-closed": ("closing of this wave", lambda record: record.wave),
+    "graded": ("grading of this wave by this judge", lambda r: (r.wave, record_digest(r.judge))),
+    "regraded": (
+        "second grading by this judge at this wave",
+        lambda r: (r.wave, record_digest(r.judge)),
+    ),
+}
+# What may stand in a ledger word for word more than once.
+_REPEATED = frozenset(("announcement", "run-manifest", *_ONE))
+
+
+def check_records(findings: Findings) -> None:
+    """Check the records against each other."""
+    _check_times(findings)
+    _check_repetitions(findings)
+    _check_manifests(findings)
+    _check_links(findings)
+
+
+def _check_times(findings: Findings) -> None:
+    latest: tuple[datetime, Entry] | None = None
+    for entry in findings.entries:
+        try:
+            time = datetime.fromisoformat(entry.time)
+            earlier = latest is not None and time < latest[0]
+        except (TypeError, ValueError):
+            findings.add(entry.place, f"{entry.time[:40]!r} is not a time")
+            continue
+        if latest is not None and earlier:
+            before = f"{latest[1].place}, which stands before it, {latest[1].time}"
+            findings.add(entry.place, f"its time goes back: it is dated {entry.time}, and {before}")
+        else:
+            latest = time, entry
+
+
+def _check_repetitions(findings: Findings) -> None:
+    seen: dict[Hashable, Entry] = {}
+    for entry, record in findings.records:
+        if entry.kind in _ONE:
+            words, subject = _ONE[entry.kind]
+            first = seen.setdefault((entry.kind, subject(record)), entry)
+            problem = f"a second {entry.kind}: there is one {words}, {first.place}"
+        elif entry.kind not in _REPEATED:
+            first = seen.setdefault((entry.kind, record_digest(record)), entry)
+            problem = f"a second {entry.kind} with the same content as {first.place}"
+        else:
+            continue
+        if first is not entry:
+            findings.add(entry.place, problem)
+
+
+def _check_manifests(findings: Findings) -> None:
+    """Check that manifests of one wave differ in code and environment only, and stand before its
+    closing; and that no two waves share a run's keys."""
+    first: dict[int, RunManifest] = {}
+    closed: set[int] = set()
+    for entry, record in findings.records:
+        if entry.kind == "wave-closed":
+            closed.add(record.wave)
+        if entry.kind != "run-manifest":
+            continue
+        if record.wave in closed:
+            findings.add(entry.place, f"a manifest of wave {record.wave}, which was closed before")
+        begun = first.setdefault(record.wave, record)
+        again = replace(
+            record, provenance=begun.provenance, prices=begun.prices, retention=begun.retention
+        )
+        for name in RunManifest.__slots__:
+            if getattr(again, name) != getattr(begun, name):
+                problem = f"a second manifest of wave {record.wave} with another {name}"
+                findings.add(entry.place, problem)
+        if record is begun and any(
+            record.run_signer == other.run_signer or record.run_recipient == other.run_recipient
+            for other in first.values()
+            if other is not record
+        ):
+            findings.add(entry.place, f"wave {record.wave} has the keys of another wave's run")
+
+
+def _check_links(findings: Findings) -> None:
+    """Check that each record names ones that stand in the ledger before it."""
+    roots, plans, closed, graded = set[str](), set[str](), set[str](), set[str]()
+    calibrations, begun, ended, contents = set[str](), set[int](), set[int](), dict[str, str]()
+    manifests: dict[str, RunManifest] = {}
+    drawn: SealedSet | None = None
+
+    def known(entry: Entry, what: str, named: object, there: Collection[Any]) -> None:
+        if named not in there:
+            findings.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
+
+    for entry, record in findings.records:
+        match entry.kind:
+            case "sealed-set":
+                roots.add(record.root)
+                drawn = record
+            case "preregistration":
+                known(entry, "sealed root", record.sealed_root, roots)
+                plans.add(record_digest(record))
+            case "run-manifest":
+                known(entry, "instances root", record.instances_root, roots)
+                known(entry, "plan", record.plan, plans)
+                _check_tranches(findings, entry, record.tranches, len(record.models), drawn)
+                manifests[record_digest(record)] = record
+                begun.add(record.wave)
+            case "wave-closed":
+                known(entry, "manifest", record.manifest, manifests)
+                closed.add(record.manifest)
+                ended.add(record.wave)
+                manifest = manifests.get(record.manifest)
+                if manifest is not None and manifest.wave != record.wave:
+                    problem = f"closes wave {record.wave} for a manifest of wave {manifest.wave}"
+                    findings.add(entry.place, problem)
+            case "calibrated" | "probed":
+                known(entry, "plan", record.plan, plans)
+                if entry.kind == "calibrated":
+                    calibrations.add(record.result)
+            case "graded":
+                known(entry, "closed wave's manifest", record.manifest, closed)
+                _check_pinned(findings, entry, record, manifests.get(record.manifest))
+                graded.add(_grading(record))
+            case "regraded":
+                known(entry, "first grading", _grading(record), graded)
+            case "leak":
+                _check_tranches(findings, entry, ((record.tranche,),), 1, drawn)
+                _check_leak(findings, entry, record, drawn)
+            case "release":
+                known(entry, "instances root", record.instances_root, roots)
+                if not plans:
+                    findings.add(entry.place, "release: no plan was registered before it")
+                content = contents.setdefault(record.instances_root, record.content)
+                if content != record.content:
+                    findings.add(entry.place, "a second release of this draw, of other content")
+            case "look":
+                for wave, _ in record.waves:
+                    known(entry, "wave", wave, begun)
+            case "report":
+                known(entry, "plan", record.plan, plans)
+                known(entry, "last wave", record.through_wave, ended)
+                for result in record.calibrations:
+                    known(entry, "calibration", result, calibrations)
+
+
+def _check_tranches(
+    findings: Findings,
+    entry: Entry,
+    tranches: Sequence[Sequence[int]],
+    models: int,
+    drawn: SealedSet | None,
+) -> None:
+    """Check that a record names tranches that were drawn, for each model those that it runs."""
+    last = 0 if drawn is None else len(drawn.reserve)
+    for tranche in sorted(set(chain.from_iterable(tranches))):
+        if not 0 <= tranche <= last:
+            findings.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
+    if tranches and (len(tranches) != models or not all(tranches)):
+        findings.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
+
+
+def _check_leak(findings: Findings, entry: Entry, leak: Leak, drawn: SealedSet | None) -> None:
+    """Check that each leaked commitment is of the draw, private and in that tranche."""
+    if drawn is None or not leak.commitments:
+        return
+    places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
+    where = dict(zip(drawn.commitments, places, strict=False))
+    for commitment in leak.commitments:
+        if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
+            problem = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
+            findings.add(entry.place, f"leak: {problem}")
+
+
+def _check_pinned(
+    findings: Findings, entry: Entry, record: Graded, manifest: RunManifest | None
+) -> None:
+    if manifest is not None and record.pinned != (record.judge in manifest.judges):
+        is_now = "names it" if record.judge in manifest.judges else "does not name it"
+        promise = f"graded by judge {record.judge.name}: pinned {record.pinned}"
+        findings.add(entry.place, f"{promise}, but the wave's manifest {is_now}")
+
+
+def _grading(record: Graded | Regraded) -> str:
+    """Name the judge and the run that it graded."""
+    return f"of {record.manifest} by judge {record.judge.name} ({record_digest(record.judge)})"

@@ -1,0 +1,145 @@
+"""Verification of what is sealed: the draw with its commitments and allocation; the keys of runs,
+and by them the attempts that workers listed as stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from operator import attrgetter
+
+from registry.canonical import digest_bytes
+from registry.draw import allocate, sealed_key
+from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
+from registry.ledger import (
+    ReceiptFolder,
+    RunManifest,
+    SealedSet,
+    WaveClosed,
+    read_inventory,
+    read_receipts,
+)
+from registry.sealing import (
+    commitments_of,
+    commitments_root,
+    decrypt,
+    open_entries,
+    recipient_of,
+)
+from registry.signing import Signer
+from registry.verify.findings import Findings
+
+_ATTEMPTS = "attempts/"
+
+
+def check_sealed_sets(findings: Findings) -> None:
+    """Check the records of draws, and the sealed objects that they name. Raises StoreError."""
+    sets = findings.of("sealed-set")
+    findings.counts["sealed sets"] = len(sets)
+    for entry, record in sets:
+        for problem in _broken_promises(record):
+            findings.add(entry.place, problem)
+        try:
+            _check_ciphertext(findings, record)
+        except RegistryError as error:
+            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
+                raise
+            findings.add(record.uri, str(error))
+    if len(sets) > 1:
+        findings.add(sets[1][0].place, "a second sealed-set: there is one to a study")
+
+
+def _check_ciphertext(findings: Findings, record: SealedSet) -> None:
+    """The sealed object is the one promised; its entries are those committed to, in the arms
+    that the allocation gives."""
+    ciphertext = findings.store.get(record.uri)
+    digest = digest_bytes(ciphertext)
+    if digest != record.ciphertext:
+        raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
+    if findings.identities is None:
+        return
+    entries = open_entries(ciphertext, findings.identities, record.uri)
+    findings.counts["sealed entries opened"] += len(entries)
+    made = commitments_of(entries)
+    if len(made) != len(record.commitments):
+        raise BrokenPromise(f"{len(record.commitments)} entries expected, {len(made)} found")
+    for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
+        if is_now != was:
+            raise BrokenPromise(f"entry {index} is not what was committed to")
+    places = allocate(record.strata, record.seeds_per_arm, record.allocation_seed, record.reserve)
+    for name in ("arm", "tranche"):
+        if [*map(attrgetter(name), entries)] != [*map(attrgetter(name), places)]:
+            problem = "do not follow from the allocation seed of its record"
+            raise BrokenPromise(f"its {name}s {problem}")
+    strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
+    if strata != record.strata:
+        raise BrokenPromise(f"strata {record.strata} expected, {strata} found")
+
+
+def _broken_promises(record: SealedSet) -> Iterator[str]:
+    """Report contradictions within a sealed set's record."""
+    if not all(re.fullmatch("[0-9a-f]{64}", text) for text in record.commitments):
+        yield "a commitment in it is not 64 hexadecimal digits"
+        return
+    root = commitments_root(record.commitments)
+    if root != record.root:
+        yield f"root {record.root} expected over the commitments, {root} found"
+    drawn = 2 * (record.seeds_per_arm + sum(record.reserve)) * len(record.strata)
+    if not drawn == record.count == len(record.commitments):
+        yield f"{drawn} commitments expected, {len(record.commitments)} found"
+    if record.uri != sealed_key(record.ciphertext):
+        yield f"the sealed object's name {record.uri} is not that of its digest"
+
+
+# -- runs
+
+
+def check_runs(findings: Findings) -> None:
+    """Check, with the study's key, that each run's sealed key is the one that its manifest names,
+    and that each attempt of a closed wave is the one that a worker stored, of those that workers
+    have listed (registry/ledger/receipts.py). Raises StoreError."""
+    if findings.identities is None:
+        return
+    closed = {record.manifest: record for _, record in findings.of("wave-closed")}
+    closed_runs = {
+        manifest.run_key: closed[digest]
+        for digest, manifest in findings.manifests.items()
+        if digest in closed
+    }
+    for manifest in {each.run_key: each for each in findings.manifests.values()}.values():
+        try:
+            identity = _open_identity(findings, manifest)
+            if identity and (record := closed_runs.get(manifest.run_key)) is not None:
+                _check_receipts(findings, manifest, identity, record)
+        except RegistryError as error:
+            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
+                raise
+            findings.add(manifest.run_key, str(error))
+
+
+def _open_identity(findings: Findings, manifest: RunManifest) -> str:
+    sealed = findings.store.get(manifest.run_key)
+    plain = decrypt(sealed, findings.keys.identities, manifest.run_key)
+    identity = plain.decode("ascii", "replace")
+    found = recipient_of(identity), Signer.of(identity).public
+    if found != (manifest.run_recipient, manifest.run_signer):
+        raise BrokenPromise(f"{manifest.run_key}: not the key of the run that the manifest names")
+    findings.counts["keys of runs opened"] += 1
+    return identity
+
+
+def _check_receipts(
+    findings: Findings, manifest: RunManifest, identity: str, closed: WaveClosed
+) -> None:
+    """Name each attempt that a worker has stored and that the closed wave has not, or has in other
+    bytes: it was removed, and perhaps made again, before the wave was closed."""
+    if not closed.objects_root:
+        return
+    folder = ReceiptFolder.of(manifest.run_key, identity)
+    with read_receipts(findings.store, folder, lambda done, of: None) as receipts:
+        promised = read_inventory(findings.store, closed.objects_root)
+        for key in receipts.changed(_ATTEMPTS, promised):
+            findings.add(
+                key,
+                f"a worker stored another object under this name, which was removed before wave"
+                f" {closed.wave} was closed",
+            )

@@ -1,0 +1,3 @@
+from .verify import verify
+
+__all__ = ["verify"]

@@ -1,0 +1,506 @@
+"""Tamperings with a finished study, by a stranger who can write to the store and by an owner who
+has the key, on a folder and in a bucket: each is named, or is known to need a witness, or is stated
+as not promised. ``python -m tests.study.test_tamperings`` prints the table of docs/verification.md.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from harness.episodes import RESULT_CODEC
+from harness.storage import attempt_key, result_key
+from registry.ledger import (
+    Entry,
+    Ledger,
+    head_digest,
+    read_inventory,
+    record_digest,
+    write_inventory,
+)
+from registry.ledger.chain import _seal_entry
+from registry.provenance import read_provenance
+from registry.sealing import Keys, encrypt, seal_entries
+from registry.signing import Signer
+from registry.stores import Store, open_store
+from registry.stores.folder import FolderStore
+from registry.stores.s3 import S3Store
+from registry.verify import Verification
+from study.evidence import verify
+from study.workspace.study import CHECKOUT, Study
+from study.workspace.study import open_study as open_folder
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs/verification.md"
+STRANGER = Signer(b"\x07" * 32)
+NOW = "2099-01-01T00:00:00Z"
+FOREIGN = "which is not the study's key"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What verification says: a part of the message. ``by``: "anyone", "owner" for whoever has the
+    study's key, "regrade" with --regrade."""
+
+    words: str
+    by: str = "anyone"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Only a head of the ledger that was noted elsewhere, or a witness, shows it."""
+
+
+@dataclass(frozen=True)
+class NotPromised:
+    """No check can show it."""
+
+    reason: str
+
+
+Expected = Seen | Witness | NotPromised
+
+
+class World:
+    """A finished study, and somebody who can write to its store."""
+
+    def __init__(self, study: Study, write: Callable[[str, bytes | None], None]) -> None:
+        self.study, self._write = study, write
+        self.entries = study.ledger.entries()
+        self.head = head_digest(self.entries)
+        self.owner = study.signer()
+        self.keys = study.keys()
+
+    def put(self, key: str, data: bytes | None) -> None:
+        """Write an object over what is there; None removes it."""
+        self._write(key, data)
+
+    def first(self, prefix: str) -> str:
+        return next(iter(self.study.store.list(prefix)))
+
+    def rewrite(self, entries: Sequence[Entry], signer: Signer, start: int = 0) -> None:
+        """Write these records for those of the ledger, signed by this key from the first one that
+        differs on, with digests of records that changed in all that name them."""
+        renamed: list[tuple[str, str]] = []
+        chain: list[Entry] = []
+        for number, entry in enumerate(entries):
+            text = json.dumps(entry.body)
+            for was, is_now in renamed:
+                text = text.replace(was, is_now)
+            before = self.entries[number] if number < len(self.entries) else None
+            fresh = replace(
+                entry,
+                sequence=number,
+                previous=head_digest(chain),
+                body=json.loads(text),
+                signer=signer.public,
+            )
+            same = (
+                before is not None
+                and number >= start
+                and replace(
+                    fresh, signer=before.signer, signature=before.signature, digest=before.digest
+                )
+                == before
+            )
+            if same and before is not None:
+                chain.append(before)
+                continue
+            sealed, data = _seal_entry(fresh, signer)
+            chain.append(sealed)
+            self.put(f"ledger/{number:08d}.json", data)
+            origin = next((e for e in self.entries if e.sequence == entry.sequence), None)
+            if origin is not None and origin.kind == entry.kind:
+                renamed.append((record_digest(origin.record), record_digest(sealed.record)))
+        for number in range(len(entries), len(self.entries)):
+            self.put(f"ledger/{number:08d}.json", None)
+
+    def change(self, kind: str, edit: Callable[[Any], None], signer: Signer) -> None:
+        """Change the body of the newest record of a kind."""
+        place = max(entry.sequence for entry in self.entries if entry.kind == kind)
+        body = json.loads(json.dumps(self.entries[place].body))
+        edit(body)
+        changed = [*self.entries]
+        changed[place] = replace(changed[place], body=body)
+        self.rewrite(changed, signer)
+
+    def append(
+        self, kind: str, signer: Signer, edit: Callable[[Any], None] = lambda b: None
+    ) -> None:
+        """Append the newest record of a kind once more, changed, and dated now."""
+        last = next(entry for entry in reversed(self.entries) if entry.kind == kind)
+        body = json.loads(json.dumps(last.body))
+        edit(body)
+        self.rewrite([*self.entries, replace(last, sequence=-1, body=body, time=NOW)], signer)
+
+    def verify(self, by: str, head: str | None = None) -> Verification:
+        with pytest.MonkeyPatch.context() as patch:
+            if by == "anyone":
+                patch.setenv("DOSIMETER_KEY_FILE", str(self.study.folder / "no-key"))
+            return verify(self.study, head, lambda *step: None, None, by == "regrade")
+
+
+def _set(*path: str | int, value: object) -> Callable[[Any], None]:
+    def edit(body: Any) -> None:
+        for name in path[:-1]:
+            body = body[name]
+        body[path[-1]] = value
+
+    return edit
+
+
+def _drop(kind: str) -> Callable[[World, Signer], None]:
+    def tamper(world: World, signer: Signer) -> None:
+        place = max(entry.sequence for entry in world.entries if entry.kind == kind)
+        world.rewrite([e for e in world.entries if e.sequence != place], signer)
+
+    return tamper
+
+
+def _change(kind: str, *path: str | int, value: object) -> Callable[[World, Signer], None]:
+    return lambda world, signer: world.change(kind, _set(*path, value=value), signer)
+
+
+def _cut(count: int) -> Callable[[World, Signer], None]:
+    return lambda world, signer: world.rewrite(world.entries[:-count], signer)
+
+
+def _later(world: World, signer: Signer) -> None:
+    world.rewrite([replace(e, time=e.time.replace("20", "21", 1)) for e in world.entries], signer)
+
+
+def _back(world: World, signer: Signer) -> None:
+    *rest, last = world.entries
+    world.rewrite([*rest, replace(last, time="2001-01-01T00:00:00Z")], signer)
+
+
+def _anew(world: World, signer: Signer) -> None:
+    world.rewrite(world.entries, signer, start=len(world.entries))
+
+
+def _code(world: World, signer: Signer) -> None:
+    """Name a clean commit of this repository, with another lock of libraries."""
+    made = read_provenance(CHECKOUT, "none")
+
+    def edit(body: Any) -> None:
+        body["provenance"] |= {"commit": made.commit, "dirty": False, "lock": "sha256:" + "1" * 64}
+
+    world.change("preregistration", edit, signer)
+
+
+def _extra_leak(world: World, signer: Signer, named: bool) -> None:
+    sealed = next(entry.record for entry in world.entries if entry.kind == "sealed-set")
+    public = [e for e in world.study.entries() if str(e.arm) == "public"]
+    place = [e.instance for e in world.study.entries()].index(public[0].instance)
+    body = {
+        "tranche": 0,
+        "since": "2026-01-01",
+        "reason": "so it is said",
+        "commitments": [sealed.commitments[place]] if named else [],
+    }
+    last = world.entries[-1]
+    leak = replace(last, sequence=-1, kind="leak", body=body, time=NOW)
+    world.rewrite([*world.entries, leak], signer)
+
+
+def _manifest(world: World, signer: Signer) -> None:
+    """One for a wave of which nobody has heard."""
+    world.append("run-manifest", signer, _set("wave", value=7))
+
+
+def _keys(world: World, signer: Signer) -> Keys:
+    return replace(world.keys, signer=signer)
+
+
+def _object(
+    name: Callable[[World], str], data: Callable[[World, str, Signer], bytes | None]
+) -> Callable[[World, Signer], None]:
+    def tamper(world: World, signer: Signer) -> None:
+        key = name(world)
+        world.put(key, data(world, key, signer))
+
+    return tamper
+
+
+def _signed(world: World, key: str, signer: Signer) -> bytes:
+    return _keys(world, signer).seal(key, b"forged")
+
+
+def _removed(world: World, key: str, signer: Signer) -> None:
+    return None
+
+
+def _better(world: World, key: str, signer: Signer) -> bytes:
+    """A result with a score of 1, by this signer."""
+    result = RESULT_CODEC.read(world.study.store, key, world.keys)
+    return _keys(world, signer).seal(key, RESULT_CODEC.encode(replace(result, score=0.987)))
+
+
+def _better_and_closed(world: World, signer: Signer) -> None:
+    """A better result, and the closing of its wave made again to suit."""
+    store = world.study.store
+    closed = next(e for e in reversed(world.entries) if e.kind == "wave-closed")
+    listed = [key for key, _ in read_inventory(store, closed.record.objects_root)]
+    key = next(key for key in listed if key.startswith("results/"))
+    world.put(key, _better(world, key, signer))
+
+    class Written:
+        """The store, written to as a tamperer does."""
+
+        uri = store.uri
+        get, exists, list = store.get, store.exists, store.list
+
+        def put(self, name: str, data: bytes) -> bool:
+            if not store.exists(name):
+                world.put(name, data)
+            return True
+
+        replace = put
+
+    made = write_inventory(Written(), listed)  # type: ignore[arg-type]
+    for name in store.list("tables/"):
+        world.put(name, None)
+
+    def edit(body: Any) -> None:
+        body |= {"results_root": made.results_root, "objects_root": made.objects_root}
+
+    world.change("wave-closed", edit, signer)
+
+
+def _swapped(world: World, signer: Signer) -> None:
+    one, two = [*world.study.store.list("results/")][:2]
+    first, second = world.study.store.get(one), world.study.store.get(two)
+    world.put(one, second)
+    world.put(two, first)
+
+
+def _sealed(world: World, signer: Signer) -> None:
+    """Another sealed set under the old name, with arms that suit."""
+    entries = world.study.entries()
+    recipients = world.study.recipients()
+    world.put(world.first("sealed/"), seal_entries(entries[::-1], recipients))
+
+
+def _file(name: str, extra: bytes = b"\n") -> Callable[[World, Signer], None]:
+    def tamper(world: World, signer: Signer) -> None:
+        path = next(world.study.folder.glob(name))
+        path.write_bytes(path.read_bytes() + extra)
+
+    return tamper
+
+
+def _nothing(world: World, signer: Signer) -> None:
+    pass
+
+
+def _first_result(world: World) -> str:
+    return world.first("results/")
+
+
+def _no_episode(folder: Callable[[str], str]) -> Callable[[World], str]:
+    return lambda world: folder("sha256:" + "ab" * 32)
+
+
+def _next_attempt(world: World) -> str:
+    return world.first("attempts/").replace("-0001.age", "-0002.age")
+
+
+ALTERED, EXTRA = Seen("was altered: digest"), Seen("an extra object")
+# Attack; how; what is seen if a stranger does it, and if the owner does, who signs all anew.
+ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
+    ("the last record dropped", _cut(1), Witness(), Witness()),
+    ("rolled back to before the last wave", _cut(4), EXTRA, EXTRA),
+    ("a record dropped from the middle", _drop("release"), Seen(FOREIGN), Witness()),
+    ("a look erased, the newest record", _drop("look"), Witness(), Witness()),
+    ("a plan changed and hashed anew", _change("preregistration", "plan", "alpha", value=0.5),
+     Seen(FOREIGN), Seen("and registered is")),
+    ("a margin loosened", _change("preregistration", "plan", "margin", value=0.5),
+     Seen(FOREIGN), Seen("and registered is")),
+    ("a model's pin changed", _change("run-manifest", "models", 0, "version", value="better"),
+     Seen(FOREIGN), Seen("of another run", "regrade")),
+    ("another commit named", _change("preregistration", "provenance", "commit", value="c" * 40),
+     Seen(FOREIGN), Seen("of another run", "regrade")),
+    ("a clean commit named with another lock", _code, Seen(FOREIGN),
+     Seen("is not that of its commit")),
+    ("entropy renamed", _change("sealed-set", "entropy", value="operating system"),
+     Seen(FOREIGN), Witness()),
+    ("another allocation seed", _change("sealed-set", "allocation_seed", value="5e" * 32),
+     Seen(FOREIGN), Seen("do not follow from the allocation seed", "owner")),
+    ("a release record changed", _change("release", "content", value="sha256:" + "1" * 64),
+     Seen(FOREIGN), Seen("checksums.json: was altered")),
+    ("deviations left out", _change("report", "deviations", value=[]), Seen(FOREIGN),
+     Seen("its deviations are not those that the ledger records")),
+    ("all dates moved", _later, Seen("the key given signs as", "owner"), Witness()),
+    ("dates out of order", _back, Seen(FOREIGN), Seen("its time goes back")),
+    ("the whole ledger signed anew", _anew, Seen("the key given signs as", "owner"),
+     NotPromised("it is the same, byte for byte")),
+    ("a second preregistration", lambda w, s: w.append("preregistration", s), Seen(FOREIGN),
+     Seen("a second preregistration")),
+    ("a second draw", lambda w, s: w.append("sealed-set", s), Seen(FOREIGN),
+     Seen("a second sealed-set")),
+    ("a second wave-closed", lambda w, s: w.append("wave-closed", s), Seen(FOREIGN),
+     Seen("a second wave-closed")),
+    ("a second report of the same look", lambda w, s: w.append("report", s), Seen(FOREIGN),
+     Seen("a second report with the same content")),
+    ("a release of other content",
+     lambda w, s: w.append("release", s, _set("content", value="sha256:" + "1" * 64)),
+     Seen(FOREIGN), Seen("a second release of this draw, of other content")),
+    ("a false leak of a public seed", lambda w, s: _extra_leak(w, s, True), Seen(FOREIGN),
+     Seen("is no private seed")),
+    ("a false leak that names no seed", lambda w, s: _extra_leak(w, s, False), Seen(FOREIGN),
+     NotPromised("that something leaked is the owner's word; the report shows what it changes")),
+    ("a forged manifest", _manifest, Seen(FOREIGN), Seen("has the keys of another wave's run")),
+    ("an extra attempt", _object(_next_attempt, _signed), EXTRA, EXTRA),
+    ("a junk result of no episode", _object(_no_episode(result_key), _signed), EXTRA, EXTRA),
+    ("a junk attempt of no episode",
+     _object(_no_episode(lambda e: attempt_key(e, 1)), _signed), EXTRA, EXTRA),
+    ("a forged result in the place of one", _object(_first_result, _better), ALTERED, ALTERED),
+    ("a forged result, and its wave closed anew", _better_and_closed, Seen(FOREIGN),
+     Seen("is not what its attempt and this code give", "regrade")),
+    ("a forged grade by a judge",
+     _object(lambda w: f"grades/{'ab' * 32}/{'cd' * 32}.age", _signed),
+     Seen("which is none of the study's", "owner"),
+     NotPromised("no record names it: it counts once the ledger has it, and is then rebuilt")),
+    ("a forged probe", _object(lambda w: f"probes/{'ab' * 32}/{'cd' * 32}.age", _signed),
+     Seen("which is none of the study's", "owner"),
+     NotPromised("no record names it: it counts once the ledger has it")),
+    ("an attempt deleted", _object(lambda w: w.first("attempts/"), _removed), Seen("missing"),
+     Seen("missing")),
+    ("a result deleted", _object(_first_result, _removed), Seen("missing"), Seen("missing")),
+    ("two results exchanged", _swapped, ALTERED, ALTERED),
+    ("the sealed set exchanged", _sealed, ALTERED, ALTERED),
+    ("a run's key exchanged",
+     _object(lambda w: next(k for k in w.study.store.list("runs/") if k.endswith("key.age")),
+             lambda w, k, s: encrypt(b"AGE-SECRET-KEY-1", w.study.recipients())),
+     ALTERED, ALTERED),
+    ("an inventory list changed",
+     _object(lambda w: w.first("inventory/parts/"), lambda w, k, s: w.study.store.get(k)[67:]),
+     ALTERED, ALTERED),
+    ("released files altered", _file("release/data/*/*.parquet"), ALTERED, ALTERED),
+    ("a file added to the release", _file("release/README.md", b"more\n"), ALTERED, ALTERED),
+    ("the report's page altered", _file("reports/*/report.html"), ALTERED, ALTERED),
+    ("the report's numbers altered", _file("reports/*/report.json"), ALTERED, ALTERED),
+    ("an unrecorded look", _nothing,
+     NotPromised("whoever has the key can open the store with a program of their own"),
+     NotPromised("whoever has the key can open the store with a program of their own")),
+    ("a wave run in two stores, and one kept", _nothing,
+     NotPromised("it takes the key"), Witness()),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["folder", "bucket"])
+def kept(
+    request: pytest.FixtureRequest, finished: Study, tmp_path_factory: pytest.TempPathFactory
+) -> Study:
+    """A copy of the finished study with a look, its store in a folder or in a bucket."""
+    folder = tmp_path_factory.mktemp("tampered") / "small"
+    shutil.copytree(finished.folder, folder)
+    study = open_folder(folder)
+    from study.transcripts import list_records
+
+    list_records(study, None, None, True)
+    if request.param == "folder":
+        return study
+    remote = open_store(request.getfixturevalue("seaweedfs").uri("tampered"))
+    for key in study.store.list():
+        remote.put(key, study.store.get(key))
+    return replace(study, store=remote, ledger=Ledger(remote, lambda: study.signer()))
+
+
+@pytest.fixture
+def world(kept: Study) -> Iterator[World]:
+    """Somebody who writes to the store; what they did is undone."""
+    files = {path: path.read_bytes() for path in kept.folder.rglob("*.*") if path.is_file()}
+    undo: dict[str, bytes | None] = {}
+
+    def write(key: str, data: bytes | None) -> None:
+        undo.setdefault(key, kept.store.get(key) if kept.store.exists(key) else None)
+        _overwrite(kept.store, key, data)
+
+    yield World(kept, write)
+    for key, before in undo.items():
+        _overwrite(kept.store, key, before)
+    for path, data in files.items():
+        if not path.is_relative_to(kept.folder / "store") and path.read_bytes() != data:
+            path.write_bytes(data)
+
+
+def _overwrite(store: Store, key: str, data: bytes | None) -> None:
+    """Write as nobody does who keeps to the store's promises."""
+    if data is not None:
+        store.replace(key, data)
+    elif isinstance(store, FolderStore):
+        (Path(store.path) / key).unlink(missing_ok=True)
+    elif isinstance(store, S3Store):
+        client = boto3.client("s3", endpoint_url=store.endpoint, region_name=store.region)
+        client.delete_object(Bucket=store.bucket, Key=f"{store.prefix}/{key}")
+
+
+def _messages(found: Verification) -> str:
+    return "\n".join(f"{place}: {problem}" for place, problem in found.problems)
+
+
+@pytest.mark.s3
+@pytest.mark.slow
+@pytest.mark.parametrize("attacker", ["stranger", "owner"])
+@pytest.mark.parametrize(("name", "tamper", "stranger", "owner"), ROWS, ids=[r[0] for r in ROWS])
+def test_each_tampering_is_named_or_known_to_need_a_witness(
+    world: World,
+    name: str,
+    tamper: Callable[[World, Signer], None],
+    stranger: Expected,
+    owner: Expected,
+    attacker: str,
+) -> None:
+    expected = stranger if attacker == "stranger" else owner
+    tamper(world, STRANGER if attacker == "stranger" else world.owner)
+    match expected:
+        case Seen(words, by):
+            found = world.verify(by)
+            assert not found.holds
+            assert words in _messages(found), _messages(found)
+        case Witness():
+            assert world.verify("anyone").holds, "then it needs no witness"
+            if tamper is not _nothing:
+                found = world.verify("anyone", world.head)
+                assert "expected in the chain" in _messages(found), _messages(found)
+        case NotPromised():
+            assert world.verify("owner").holds, "then it can be promised"
+
+
+def test_the_study_that_is_tampered_with_holds(world: World) -> None:
+    found = world.verify("regrade", world.head)
+    assert found.holds, found.problems
+
+
+def _words(expected: Expected) -> str:
+    match expected:
+        case Seen(words, by):
+            needs = {"anyone": "", "owner": " (with the key)", "regrade": " (with `--regrade`)"}[by]
+            return f"“{words}”{needs}"
+        case Witness():
+            return "needs a noted head or a witness"
+        case NotPromised(reason):
+            return f"not promised: {reason}"
+
+
+def table() -> str:
+    """The rows as Markdown."""
+    lines = ["| attack | without a key | by the owner, who signs all anew |", "|---|---|---|"]
+    lines += [f"| {name} | {_words(one)} | {_words(two)} |" for name, _, one, two in ROWS]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_has_the_table() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8"), "python -m tests.study.test_tamperings"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
