@@ -1,9 +1,9 @@
 """Verification: every promise of a study recomputed from what its store holds.
 
-Without a key: the ledger's chain and the form of its records, the commitments' root, the digest
-of the sealed set, and of every object of a closed wave against its inventory and the roots in
-the ledger. With the study's key also: that the sealed set opens to what was committed to, that
-its arms follow from the allocation seed, and that every ciphertext can be opened. age does not
+Without a key: the ledger's chain and the form of its records, the draw's announcement, allocation
+and commitments' root, what was revealed of it, the digest of the sealed set, and of every object of
+a closed wave against its inventory and the roots in the ledger. With the study's key also: that the
+sealed set opens to what was committed to, and that every ciphertext can be opened. age does not
 show who encrypted: an object that no record names yet ("open") is only known to be whole.
 """
 
@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 from registry.canonical import digest_bytes
-from registry.draw import allocate, sealed_key
+from registry.draws import allocate, check_draws, check_reveals, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger import (
     CALIBRATIONS,
@@ -50,7 +50,7 @@ from registry.sealing import (
     commitments_of,
     commitments_root,
     decrypt,
-    open_entries,
+    open_seeds,
     recipient_of,
 )
 from registry.stores import Store
@@ -161,7 +161,7 @@ class _Check:
                 " given"
             )
         if self.identities is None:
-            yield "what is sealed (commitments, allocation, ciphertexts): no key was given"
+            yield "what is sealed (commitments, ciphertexts): no key was given"
         for _, record in self.of("wave-closed"):
             if not record.objects_root:
                 yield f"objects of wave {record.wave}: closed without an inventory"
@@ -259,19 +259,19 @@ class _Check:
                 if isinstance(error, StoreError) and not isinstance(error, MissingKey):
                     raise
                 self.add(record.uri, str(error))
-        if len(sets) > 1:
-            self.add(sets[1][0].place, "a second sealed-set: there is one to a study")
+        reveals = check_reveals(self.store, self.records)
+        for entry, problem in chain(check_draws(self.records), reveals):
+            self.add(entry.place, f"{entry.kind}: {problem}")
 
     def _check_ciphertext(self, record: SealedSet) -> None:
-        """The sealed object is the one promised; its entries are those committed to, in the arms
-        that the allocation gives."""
+        """The sealed object is the one promised, and its seeds are those committed to."""
         ciphertext = self.store.get(record.uri)
         digest = digest_bytes(ciphertext)
         if digest != record.ciphertext:
             raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
         if self.identities is None:
             return
-        entries = open_entries(ciphertext, self.identities, record.uri)
+        entries = open_seeds(ciphertext, self.identities, record.uri).seeds
         self.counts["sealed entries opened"] += len(entries)
         made = commitments_of(entries)
         if len(made) != len(record.commitments):
@@ -279,13 +279,6 @@ class _Check:
         for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
             if is_now != was:
                 raise BrokenPromise(f"entry {index} is not what was committed to")
-        places = allocate(
-            record.strata, record.seeds_per_arm, record.allocation_seed, record.reserve
-        )
-        for name in ("arm", "tranche"):
-            if [*map(attrgetter(name), entries)] != [*map(attrgetter(name), places)]:
-                problem = "do not follow from the allocation seed of its record"
-                raise BrokenPromise(f"its {name}s {problem}")
         strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
         if strata != record.strata:
             raise BrokenPromise(f"strata {record.strata} expected, {strata} found")
@@ -304,7 +297,8 @@ class _Check:
         stored = ((key, "") for key in self.store.list())
         walk = merge(stored, *(self._inventory_lines(promise) for promise in promises))
         checked_elsewhere = {head_key(promise.record.objects_root) for promise in promises}
-        checked_elsewhere.update(record.uri for _, record in self.of("sealed-set"))
+        named = chain(self.of("sealed-set"), self.of("revealed"))
+        checked_elsewhere.update(record.uri for _, record in named)
         for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
             digests = {digest for _, digest in group}
             if "" not in digests:

@@ -14,12 +14,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.draw_records import (
+    LATER,
+    Announcement,
+    Revealed,
+    SealedSet,
+    Underpowered,
+)
 
 R = TypeVar("R")
-
-# Of a field that came later: at its default a body leaves it out, so that the records of before
-# keep their digests.
-_LATER = {"later": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,10 @@ class StandardRules:
     hypotheses: tuple[str, ...]  # in words
     released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
     # B1, of private seeds that a provider may have stored: "leave-out" of P1, or "keep" in it.
-    burned: str = field(default="leave-out", metadata=_LATER)
+    burned: str = field(default="leave-out", metadata=LATER)
     # C3: the share of the first wave's instances that the second grader grades again at each look
     # after it; 0 for none.
-    regrade: float = field(default=0.0, metadata=_LATER)
+    regrade: float = field(default=0.0, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class JudgeRule:
     min_kappa: float | None = None  # Cohen's, with the truth
     min_criteria: int = 400  # number that it must have been checked on
     # Share of its verdicts that could be read.
-    min_parsed: float | None = field(default=None, metadata=_LATER)
+    min_parsed: float | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,14 @@ class Plan:
     multiplicity: str  # "westfall-young" or "holm", over the models of a look
     missing: str  # in words
     exclusions: tuple[str, ...] = ()
-    standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
-    judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
+    standard: StandardRules | None = field(default=None, metadata=LATER)  # of standard-v1
+    judges: tuple[JudgeRule, ...] = field(default=(), metadata=LATER)  # in order of their names
     # The inflation of one model that the plan is to find with a power of 80 % or more.
-    target_gap: float = field(default=0.10, metadata=_LATER)
+    target_gap: float = field(default=0.10, metadata=LATER)
     # The chances to find it, and to clear a clean model, in words: simulated at the registration.
-    chances: str = field(default="", metadata=_LATER)
+    chances: str = field(default="", metadata=LATER)
     # Of the exact test of markers: one-sided, over all looks and the models of each.
-    marker_alpha: float = field(default=0.001, metadata=_LATER)
+    marker_alpha: float = field(default=0.001, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +102,6 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Underpowered:
-    """A plan that cannot be expected to answer, and was drawn or registered all the same."""
-
-    reason: str  # as given, in words
-    shortfalls: tuple[str, ...]  # what it lacks, as found then
-
-
-@dataclass(frozen=True, slots=True)
 class Preregistration:
     study: str
     plan: Plan
@@ -115,38 +110,8 @@ class Preregistration:
     # name@version/difficulty of each stratum, with /single_turn if it is given in one turn.
     tasks: tuple[str, ...] = ()
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
-    grading: str = field(default="", metadata=_LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
-
-
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """A draw is about to be made: the first record of a study's ledger. Its signer is the study's
-    key for all that follows."""
-
-    study: str
-    operator_recipient: str = field(default="", metadata=_LATER)  # age public key, "" for none
-    # Public signing key of those who run waves; "" for none.
-    operator_signer: str = field(default="", metadata=_LATER)
-
-
-@dataclass(frozen=True, slots=True)
-class SealedSet:
-    """A draw, sealed: what is promised of it in public."""
-
-    strata: tuple[str, ...]
-    seeds_per_arm: int
-    count: int
-    commitments: tuple[str, ...]  # hex HMACs, both arms, in the order drawn
-    root: str  # hex; RFC 6962 over the commitments
-    ciphertext: str  # digest of the sealed object
-    uri: str  # its key in the store
-    recipients: tuple[str, ...]  # age public keys
-    entropy: str  # "operating system", or "fixed" for demonstrations
-    allocation_seed: str  # hex; with the sealed set it gives the arms
-    # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
-    reserve: tuple[int, ...] = field(default=(), metadata=_LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
+    grading: str = field(default="", metadata=LATER)
+    underpowered: Underpowered | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +151,14 @@ class RunManifest:
     run_signer: str  # public signing key of the run, 64 hexadecimal digits
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
-    prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
+    prices: str = field(default="", metadata=LATER)  # digest of the price file, "" without one
     # The tranches that each of the models runs, in their order; () where all run the panel alone.
-    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)
+    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=LATER)
     # Of models and judges: name, and what is documented of what its provider keeps.
-    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
+    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=LATER)
     single_turn: tuple[str, ...] = ()  # strata given in a single turn; all others are agentic
     # Digest of the agent loop's prompts, tools and caps.
-    agent_rules: str = field(default="", metadata=_LATER)
+    agent_rules: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +174,7 @@ class WaveClosed:
     objects: int = 0  # stored for this run, of every kind (registry/ledger/inventory.py)
     objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
     # Objects under names of the run that none of its workers signed: not among the others.
-    foreign: int = field(default=0, metadata=_LATER)
+    foreign: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +189,7 @@ class Graded:
     graded: int  # episodes
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    retention: str = field(default="", metadata=LATER)  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +206,7 @@ class Regraded:
     graded: int  # episodes
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    retention: str = field(default="", metadata=LATER)  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +251,8 @@ class Probed:
     probes: int
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
-    tranches: tuple[int, ...] = field(default=(), metadata=_LATER)  # () for the panel alone
+    retention: str = field(default="", metadata=LATER)  # as documented when it was; "" if not
+    tranches: tuple[int, ...] = field(default=(), metadata=LATER)  # () for the panel alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +286,9 @@ class ReportIssued:
     table: str  # digest of the result rows
     report: str  # digest of report.json
     deviations: tuple[str, ...]
-    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
+    calibrations: tuple[str, ...] = field(default=(), metadata=LATER)  # results that it shows
     # Waves that were begun and not closed, each with the number of its episodes stored by then.
-    unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
+    unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=LATER)
 
 
 KINDS: dict[str, type[Any]] = {
@@ -339,6 +304,7 @@ KINDS: dict[str, type[Any]] = {
     "probed": Probed,
     "release": Release,
     "leak": Leak,
+    "revealed": Revealed,
     "report": ReportIssued,
 }
 

@@ -517,6 +517,15 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
 def _about(kind: str, body: Mapping[str, Any]) -> str:
     """Return the facts of a ledger record on one line."""
     match kind:
+        case "announcement":
+            named = body["beacon"]
+            allots = f"drand round {named['round']}" if named else "a committed secret"
+            reason = f"; again: {body['again']}" if body.get("again") else ""
+            return f"a draw, to be allotted by {allots}{reason}"
+        case "revealed":
+            which = ", ".join(map(str, body["tranches"]))
+            reason = f": {body['reason']}" if body.get("reason") else ""
+            return f"{body['count']} seeds of tranche {which}{reason}"
         case "sealed-set":
             return f"{body['count']} seeds, entropy: {body['entropy']}"
         case "preregistration":
