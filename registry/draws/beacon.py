@@ -117,11 +117,13 @@ def read_signature(beacon: Beacon, relays: Sequence[str] = RELAYS) -> str:
     """Return the signature of a round, checked: from the first relay that gives it. A relay is the
     address of one, or the path of a file with its reply. Raises RegistryError that says why each
     did not, BrokenPromise for a file with another signature."""
+    from http.client import HTTPException
+
     problems = []
     for relay in relays:
         try:
             signature = _signature_in(_ask(relay, beacon), beacon)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
             problems.append(f"{relay}: {getattr(error, 'reason', None) or error}")
             continue
         if is_signed_round(beacon, signature):

@@ -153,7 +153,7 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert found.head == head
     # a wave: its key and instances, and three objects for each of three episodes; and its list
     assert dict(found.counts) == {
-        "ledger records": 6,
+        "ledger records": 7,
         "sealed sets": 1,
         "sealed entries opened": 6,
         "closed waves": 2,

@@ -66,7 +66,8 @@ waves:
 plan: {permutations: 199}
 sandbox: {kind: local}
 """
-WHOLE = ["sealed-set", "preregistration", "run-manifest", "wave-closed", "release", "report"]
+DRAWN = ["announcement", "sealed-set"]
+WHOLE = [*DRAWN, "preregistration", "run-manifest", "wave-closed", "release", "report"]
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_a_wave_is_swept_by_one_at_a_time(registered: Study) -> None:
     holder.wait()
     assert result.exit_code == 2
     assert "another sweep of wave 0" in result.stderr
-    assert kinds(registered) == WHOLE[:2]
+    assert kinds(registered) == WHOLE[:3]
     manifest = begin(registered)
     run_cells(registered, manifest)
     outcome = sweep_wave(
@@ -473,7 +474,7 @@ def test_a_draw_and_a_registration_need_public_keys_only(tmp_path: Path) -> None
     )
     assert refused.exit_code == 2
     assert "keys/study.txt" in refused.stderr
-    assert kinds(study) == WHOLE[:2]
+    assert kinds(study) == WHOLE[:3]
     elsewhere = tmp_path / "elsewhere.txt"
     write_identity(elsewhere, identity)
     with pytest.MonkeyPatch.context() as patch:
