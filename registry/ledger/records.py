@@ -14,13 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.draw_records import (
-    LATER,
-    Announcement,
-    Revealed,
-    SealedSet,
-    Underpowered,
-)
+from registry.ledger.draw_records import LATER as _LATER
+from registry.ledger.draw_records import Announcement, Revealed, SealedSet, Underpowered
 
 R = TypeVar("R")
 
@@ -41,10 +36,10 @@ class StandardRules:
     hypotheses: tuple[str, ...]  # in words
     released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
     # B1, of private seeds that a provider may have stored: "leave-out" of P1, or "keep" in it.
-    burned: str = field(default="leave-out", metadata=LATER)
+    burned: str = field(default="leave-out", metadata=_LATER)
     # C3: the share of the first wave's instances that the second grader grades again at each look
     # after it; 0 for none.
-    regrade: float = field(default=0.0, metadata=LATER)
+    regrade: float = field(default=0.0, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ class JudgeRule:
     min_kappa: float | None = None  # Cohen's, with the truth
     min_criteria: int = 400  # number that it must have been checked on
     # Share of its verdicts that could be read.
-    min_parsed: float | None = field(default=None, metadata=LATER)
+    min_parsed: float | None = field(default=None, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +74,14 @@ class Plan:
     multiplicity: str  # "westfall-young" or "holm", over the models of a look
     missing: str  # in words
     exclusions: tuple[str, ...] = ()
-    standard: StandardRules | None = field(default=None, metadata=LATER)  # of standard-v1
-    judges: tuple[JudgeRule, ...] = field(default=(), metadata=LATER)  # in order of their names
+    standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
+    judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
     # The inflation of one model that the plan is to find with a power of 80 % or more.
-    target_gap: float = field(default=0.10, metadata=LATER)
+    target_gap: float = field(default=0.10, metadata=_LATER)
     # The chances to find it, and to clear a clean model, in words: simulated at the registration.
-    chances: str = field(default="", metadata=LATER)
+    chances: str = field(default="", metadata=_LATER)
     # Of the exact test of markers: one-sided, over all looks and the models of each.
-    marker_alpha: float = field(default=0.001, metadata=LATER)
+    marker_alpha: float = field(default=0.001, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +105,8 @@ class Preregistration:
     # name@version/difficulty of each stratum, with /single_turn if it is given in one turn.
     tasks: tuple[str, ...] = ()
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
-    grading: str = field(default="", metadata=LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=LATER)
+    grading: str = field(default="", metadata=_LATER)
+    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +146,16 @@ class RunManifest:
     run_signer: str  # public signing key of the run, 64 hexadecimal digits
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
-    prices: str = field(default="", metadata=LATER)  # digest of the price file, "" without one
+    prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
     # The tranches that each of the models runs, in their order; () where all run the panel alone.
-    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=LATER)
+    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)
     # Of models and judges: name, and what is documented of what its provider keeps.
-    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=LATER)
+    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
     single_turn: tuple[str, ...] = ()  # strata given in a single turn; all others are agentic
     # Digest of the agent loop's prompts, tools and caps.
-    agent_rules: str = field(default="", metadata=LATER)
+    agent_rules: str = field(default="", metadata=_LATER)
+    # Of strata that a pilot has run: bytes that an attempt and a result are filled up to.
+    sizes: tuple[tuple[str, int, int], ...] = field(default=(), metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +171,7 @@ class WaveClosed:
     objects: int = 0  # stored for this run, of every kind (registry/ledger/inventory.py)
     objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
     # Objects under names of the run that none of its workers signed: not among the others.
-    foreign: int = field(default=0, metadata=LATER)
+    foreign: int = field(default=0, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +186,7 @@ class Graded:
     graded: int  # episodes
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=LATER)  # as documented when it was; "" if not
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +203,7 @@ class Regraded:
     graded: int  # episodes
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=LATER)  # as documented when it was; "" if not
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +248,8 @@ class Probed:
     probes: int
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=LATER)  # as documented when it was; "" if not
-    tranches: tuple[int, ...] = field(default=(), metadata=LATER)  # () for the panel alone
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    tranches: tuple[int, ...] = field(default=(), metadata=_LATER)  # () for the panel alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +283,9 @@ class ReportIssued:
     table: str  # digest of the result rows
     report: str  # digest of report.json
     deviations: tuple[str, ...]
-    calibrations: tuple[str, ...] = field(default=(), metadata=LATER)  # results that it shows
+    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
     # Waves that were begun and not closed, each with the number of its episodes stored by then.
-    unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=LATER)
+    unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
 
 
 KINDS: dict[str, type[Any]] = {
