@@ -32,8 +32,6 @@ BEFORE, AFTER = "2023-12-19T15:33:19Z", "2023-12-19T15:33:20Z"
 RESERVE = TINY.replace(
     "seeds_per_arm: 2", "seeds_per_arm: 2\nreserve: {tranches: 1, seeds_per_arm: 2}"
 )
-    "seeds_per_arm: 2", "seeds_per_arm: 2\nreserve: {tranches: 1, seeds_per_arm: 2}"
-)
 
 
 @pytest.fixture(autouse=True)
