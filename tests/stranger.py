@@ -204,16 +204,6 @@ def check_release(folder, records):
         )
 
 
-def unchecked(records, head):
-    """Yield what this file leaves to others."""
-    for name, kind, body, *_ in records:
-        if kind == "announcement" and body["beacon"]:
-            yield f"{name}: the beacon; compare the value with drand's {body['beacon']['round']}"
-    if head is None:
-        yield "records dropped from the end: no head noted elsewhere, nor a checkpoint, was given"
-    yield "instances: `dosimeter reveal --check FILE` makes each again from its seed"
-
-
 def check(store, release=None, key=None, head=None):
     records = []
     problems = list(read_ledger(store, key, head, records))
@@ -222,7 +212,11 @@ def check(store, release=None, key=None, head=None):
         problems += check_records(records, store)
     if not problems and release:
         problems += check_release(release, records)
-    return problems, list(unchecked(records, head))
+    left = ["instances: `dosimeter reveal --check FILE` makes each again from its seed"]
+    left += ["records dropped from the end: no head was given"] * (head is None)
+    beacons = [body["beacon"] for _, kind, body, *_ in records if kind == "announcement"]
+    left += [f"compare the value with drand's round {each['round']}" for each in beacons if each]
+    return problems, left
 
 
 if __name__ == "__main__":

@@ -449,4 +449,4 @@ def test_a_draw_by_a_beacon_holds_too(tmp_path: Path, monkeypatch: pytest.Monkey
     reveal(study, (0, 1), "a test", lambda: "2023-12-21T00:00:00Z")
     found, unchecked = stranger.check(tmp_path / "store")
     assert found == []
-    assert any("compare the value with drand's 1000001" in line for line in unchecked)
+    assert any("compare the value with drand's round 1000001" in line for line in unchecked)
