@@ -1,4 +1,4 @@
-from .allocation import Place, allocate, check_draws, pending_draw, place_seeds, sealed_key
+from .allocation import allocate, check_draws, pending_draw, place_seeds, sealed_key
 from .beacon import (
     RELAYS,
     check_ahead,
@@ -24,7 +24,6 @@ __all__ = [
     "Entropy",
     "FixedEntropy",
     "Identify",
-    "Place",
     "SystemEntropy",
     "allocate",
     "allot_draw",

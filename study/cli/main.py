@@ -18,8 +18,8 @@ from registry.errors import BrokenPromise
 from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
-from study.cli.draw import draw, reveal, show_readiness, underpowered_option
 from study.cli.encoding import replace_in_streams
+from study.cli.evidence import draw, reveal, show_readiness, underpowered_option
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
 from study.cli.live import sweep_watch

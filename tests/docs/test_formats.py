@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from registry.draws.beacon import is_signed_round
 from registry.ledger import Beacon
 from registry.sealing import recipient_of
-from tests import stranger
+from tests import external_check
 from tests.docs.format_vectors import BLOCK, IDENTITY, PAGE, vectors
 
 (VECTORS,) = (json.loads(block) for block in BLOCK.findall(PAGE.read_text(encoding="utf-8")))
@@ -27,10 +27,10 @@ def test_the_page_is_not_stale() -> None:
 
 def test_a_stranger_gets_the_same_commitments_and_root() -> None:
     vector = VECTORS["commitment"]
-    assert stranger.commitment(vector) == vector["commitment"]
+    assert external_check.commitment(vector) == vector["commitment"]
     vector = VECTORS["root"]
     leaves = [bytes.fromhex(text) for text in vector["commitments"]]
-    assert stranger.merkle(leaves).hex() == vector["root"]
+    assert external_check.merkle(leaves).hex() == vector["root"]
 
 
 @pytest.mark.parametrize("how", ["secret", "beacon"])
@@ -39,9 +39,9 @@ def test_a_stranger_gets_the_same_allocation(how: str) -> None:
     announced = {"beacon": how == "beacon", "commitment": vector.get("commitment"), **vector}
     announced["beacon"] = how == "beacon"
     value = vector["signature" if how == "beacon" else "secret"]
-    assert stranger.allocation_seed(announced, value) == vector["allocation_seed"]
+    assert external_check.allocation_seed(announced, value) == vector["allocation_seed"]
     if how == "secret":
-        places = [[arm, tranche] for arm, tranche, _ in stranger.places(vector)]
+        places = [[arm, tranche] for arm, tranche, _ in external_check.places(vector)]
         assert places == vector["places"]
     else:
         assert is_signed_round(Beacon(vector["chain"], vector["round"]), value)
@@ -67,7 +67,7 @@ def test_a_stranger_derives_the_same_keys() -> None:
 
 def test_a_stranger_checks_the_record_and_the_object() -> None:
     data = VECTORS["ledger record"]["bytes"].encode()
-    found = stranger.RECORD.fullmatch(data)
+    found = external_check.RECORD.fullmatch(data)
     assert found is not None
     key = VECTORS["key derivation"]["signing public"]
     assert found["signer"].decode() == key
@@ -75,27 +75,27 @@ def test_a_stranger_checks_the_record_and_the_object() -> None:
     unsigned = data.replace(found["signed"], b"")
     public.verify(
         bytes.fromhex(found["signature"].decode()),
-        stranger.join(b"dosimeter/ledger/1", unsigned, size=8),
+        external_check.join(b"dosimeter/ledger/1", unsigned, size=8),
     )
-    assert stranger.sha256(data) == VECTORS["ledger record"]["digest"]
+    assert external_check.sha256(data) == VECTORS["ledger record"]["digest"]
     vector = VECTORS["object"]
     line, _, rest = vector["plain"].partition("\n")
     assert rest == vector["data"]
     tag, signer, certificate, signature = line.split(" ")
     assert (tag, signer, certificate) == ("dosimeter-object/1", key, "-")
     digest = hashlib.sha256(rest.encode()).digest()
-    message = stranger.join(b"dosimeter/object/1", vector["name"].encode(), digest, size=8)
+    message = external_check.join(b"dosimeter/object/1", vector["name"].encode(), digest, size=8)
     public.verify(bytes.fromhex(signature), message)
 
 
 def test_the_revealed_seeds_open_their_commitments() -> None:
     data = VECTORS["reveal"]["bytes"].encode()
-    assert stranger.sha256(data) == VECTORS["reveal"]["content"]
+    assert external_check.sha256(data) == VECTORS["reveal"]["content"]
     value, commitments = json.loads(data), VECTORS["root"]["commitments"]
     places = VECTORS["allocation by a secret"]["places"]
     assert value["leaves"] == [n for n, (_, tranche) in enumerate(places) if tranche == 1]
     for leaf, seed in zip(value["leaves"], value["seeds"], strict=True):
-        assert stranger.commitment(seed) == commitments[leaf]
+        assert external_check.commitment(seed) == commitments[leaf]
         assert [seed["arm"], seed["tranche"]] == places[leaf]
 
 

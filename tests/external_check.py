@@ -1,7 +1,7 @@
 """Check a revealed study from its public files alone, by docs/formats.md: nothing of dosimeter is
 imported, only Python's standard library and the package `cryptography`.
 
-    python stranger.py STORE [--release FOLDER] [--key HEX] [--head DIGEST]
+    python external_check.py STORE [--release FOLDER] [--key HEX] [--head DIGEST]
 
 STORE holds the store's `ledger/`, `revealed/` and `sealed/`. The key is the study's public signing
 key, and the head the digest of a record, both as known from elsewhere.

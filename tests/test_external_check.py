@@ -1,6 +1,6 @@
 """A stranger's check of a revealed study: it holds, and names each thing that was tampered with.
 
-`stranger.py` imports nothing of ours; it is written from docs/formats.md.
+`external_check.py` imports nothing of ours; it is written from docs/formats.md.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from study import pipeline
 from study.errors import WorkOwedError
 from study.reveal import reveal
 from study.workspace import DrawRequest, Study, draw_seeds, init_study
-from tests import stranger
+from tests import external_check
 from tests.registry.draws.beacons import CHAIN, sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
 from tests.study.test_draws import RESERVE
 
-SCRIPT = Path(stranger.__file__)
+SCRIPT = Path(external_check.__file__)
 ENTROPY = 'entropy: "fixed:' + "5e" * 32 + '"\n'
 
 
@@ -125,12 +125,12 @@ def public(revealed: Study, tmp_path: Path) -> Public:
 
 
 def problems(public: Public, head: str | None = None) -> list[str]:
-    found, _ = stranger.check(public.store, public.release, public.signer.public, head)
+    found, _ = external_check.check(public.store, public.release, public.signer.public, head)
     return found
 
 
 def test_an_honest_study_holds_by_the_script_alone(public: Public, tmp_path: Path) -> None:
-    script = tmp_path / "stranger.py"
+    script = tmp_path / "external_check.py"
     shutil.copy(SCRIPT, script)  # away from our packages
     words = ["--release", public.release, "--key", public.signer.public, "--head", public.head]
     command = [sys.executable, "-I", script, public.store, *words]
@@ -311,7 +311,7 @@ def release_other(public: Public) -> None:
     public.release_again()
 
 
-BEACON = {"chain": stranger.QUICKNET, "round": 1000}
+BEACON = {"chain": external_check.QUICKNET, "round": 1000}
 KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
     "an unannounced draw": (lambda p: drop(p, "announcement"), "a draw that was not announced"),
     "an allocation by choice": (
@@ -418,7 +418,7 @@ def test_what_the_owner_tampers_with_is_named(public: Public, name: str) -> None
 
 def test_without_a_head_a_ledger_that_ends_earlier_is_said_to_be_unchecked(public: Public) -> None:
     public.path(len(public.records()) - 1).unlink()
-    found, unchecked = stranger.check(public.store, public.release, public.signer.public)
+    found, unchecked = external_check.check(public.store, public.release, public.signer.public)
     assert found == []
     assert any("records dropped from the end" in line for line in unchecked)
 
@@ -437,7 +437,7 @@ def test_an_operator_signs_no_plan(public: Public) -> None:
 
 def test_a_draw_by_a_beacon_holds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_chain(monkeypatch)
-    monkeypatch.setattr(stranger, "QUICKNET", CHAIN.hash)
+    monkeypatch.setattr(external_check, "QUICKNET", CHAIN.hash)
     init_study(tmp_path, RESERVE)
     study = pipeline.open_study(tmp_path)
     relay = tmp_path / "round.json"
@@ -447,6 +447,6 @@ def test_a_draw_by_a_beacon_holds_too(tmp_path: Path, monkeypatch: pytest.Monkey
         draw_seeds(study, lambda *step: None, lambda: "2023-08-01T00:00:00Z", request=request)
     draw_seeds(study, lambda *step: None, lambda: "2023-12-20T00:00:00Z", request=request)
     reveal(study, (0, 1), "a test", lambda: "2023-12-21T00:00:00Z")
-    found, unchecked = stranger.check(tmp_path / "store")
+    found, unchecked = external_check.check(tmp_path / "store")
     assert found == []
     assert any("compare the value with drand's round 1000001" in line for line in unchecked)
