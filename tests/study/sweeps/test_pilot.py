@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from generators.seed import Seed
 from harness.sandboxes import LocalSandboxes
-from registry.draw import FixedEntropy
+from registry.draws import FixedEntropy
 from registry.verify import verify_study
 from study import guided, pipeline, workspace
 from study.cli.main import main
