@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from registry.canonical import digest_bytes
+from registry.checkpoints import CHECKPOINTS, check_checkpoints
 from registry.draw import allocate, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger import (
@@ -55,6 +56,9 @@ from registry.sealing import (
 )
 from registry.stores import Store
 
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
 Derived = Callable[[WaveClosed], Iterable[tuple[str, str]]]  # objects derived from a wave's results
 
@@ -67,7 +71,7 @@ _PROMISING = {
     "calibrated": "calibrations",
     "probed": "models probed",
 }
-_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
+_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS)
 # Of these folders no record names the objects.
 _UNNAMED = {
     "pilots": "objects of pilots",
@@ -99,12 +103,16 @@ def verify_study(
     expected_head: str | None = None,
     progress: Progress | None = None,
     derive: Derived = lambda closed: (),
+    checkpoints: Mapping[str, bytes] | None = None,
+    authorities: Sequence[Certificate] = (),
 ) -> Verification:
     """Check all that the store holds, reading each object once, one in memory at a time.
 
     ``identities`` are the study's; ``expected_head`` is a head of the ledger that was noted
     elsewhere. ``derive`` makes stored objects of a closed wave again from its results, which are
-    read once more, and yields the key of each, and how it differs; "" if not.
+    read once more, and yields the key of each, and how it differs; "" if not. ``checkpoints`` are
+    notes that were kept elsewhere, by place; ``authorities`` root certificates of those who stamp
+    times.
 
     Errors are listed and do not stop the rest. Raises StoreError if the store itself cannot be
     read, RegistryError for a malformed identity.
@@ -120,6 +128,7 @@ def verify_study(
         except BrokenPromise as error:
             check.add(entry.place, str(error))
     check.check_identities()
+    check.check_checkpoints(entries, checkpoints, authorities)
     check.check_links()
     check.check_sealed_sets()
     check.check_objects(progress)
@@ -140,6 +149,7 @@ class _Check:
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[tuple[str, str]] = field(default_factory=list)
     unlisted: int = 0
+    unwatched: list[str] = field(default_factory=list)  # as the checkpoints leave it
 
     def add(self, place: str, problem: str) -> None:
         if len(self.problems) < _LISTED:
@@ -162,6 +172,7 @@ class _Check:
             )
         if self.identities is None:
             yield "what is sealed (commitments, allocation, ciphertexts): no key was given"
+        yield from self.unwatched
         for _, record in self.of("wave-closed"):
             if not record.objects_root:
                 yield f"objects of wave {record.wave}: closed without an inventory"
@@ -177,6 +188,19 @@ class _Check:
                     f"{record.uri}: sealed to {', '.join(record.recipients)}; the key given is of"
                     f" {', '.join(sorted(given)) or 'nobody'}: use the study's key file"
                 )
+
+    def check_checkpoints(
+        self,
+        entries: Sequence[Entry],
+        given: Mapping[str, bytes] | None,
+        authorities: Sequence[Certificate],
+    ) -> None:
+        """Check the ledger against its checkpoints, in the store and kept elsewhere."""
+        findings = check_checkpoints(self.store, entries, given, authorities)
+        for place, problem in findings.problems:
+            self.add(place, problem)
+        self.counts.update(findings.counts)
+        self.unwatched = findings.unchecked
 
     # -- what records say of each other ---------------------------------------------------------
 

@@ -6,7 +6,7 @@ done already changes nothing and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,10 +92,20 @@ def report(
     return reporting.report_study(study, through, utc_now(), watch)
 
 
-def verify(study: Study, head: str | None, watch: Watch) -> Verification:
-    """Recompute every promise of the study."""
+def verify(
+    study: Study,
+    head: str | None,
+    watch: Watch,
+    checkpoints: Sequence[Path] = (),
+    authorities: Path | None = None,
+) -> Verification:
+    """Recompute every promise of the study. ``checkpoints`` were kept elsewhere; ``authorities`` is
+    a PEM file of root certificates of those who stamp times."""
+    from registry.checkpoints import read_certificates
     from registry.verify import verify_study
 
+    given = {str(path): workspace.read_file(path) for path in checkpoints}
+    pem = b"" if authorities is None else workspace.read_file(authorities)
     identities = study.identities() if study.key_file.is_file() else None
     return verify_study(
         study.store,
@@ -103,6 +113,8 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
         head,
         progress=lambda done, of: watch("verifying", done, of),
         derive=lambda closed: workspace.WaveTable(study, closed).check(),
+        checkpoints=given,
+        authorities=read_certificates(pem, str(authorities)) if pem else (),
     )
 
 

@@ -1,4 +1,13 @@
-from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain, signers_of
+from .chain import (
+    LEDGER,
+    Entry,
+    Ledger,
+    entry_bytes,
+    head_digest,
+    inspect_chain,
+    record_key,
+    signers_of,
+)
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -14,7 +23,7 @@ from .inventory import (
     run_objects,
     write_inventory,
 )
-from .merkle import merkle_root
+from .merkle import MerkleTree, leaf_hash, merkle_root
 from .receipts import (
     RECEIPTS,
     RUN_FOLDERS,
@@ -68,6 +77,7 @@ __all__ = [
     "JudgeRule",
     "Leak",
     "Ledger",
+    "MerkleTree",
     "ModelPin",
     "Plan",
     "Preregistration",
@@ -84,12 +94,14 @@ __all__ = [
     "StandardRules",
     "Underpowered",
     "WaveClosed",
+    "entry_bytes",
     "episode_stem",
     "grades_folder",
     "head_digest",
     "head_key",
     "inspect_chain",
     "judge_objects",
+    "leaf_hash",
     "merkle_root",
     "probe_objects",
     "read_inventory",
@@ -98,6 +110,7 @@ __all__ = [
     "read_results",
     "record_body",
     "record_digest",
+    "record_key",
     "run_objects",
     "signers_of",
     "write_inventory",

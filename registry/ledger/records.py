@@ -128,6 +128,10 @@ class Announcement:
     operator_recipient: str = field(default="", metadata=_LATER)  # age public key, "" for none
     # Public signing key of those who run waves; "" for none.
     operator_signer: str = field(default="", metadata=_LATER)
+    # C2SP verifier keys of those who watch the ledger (registry/checkpoints), and how many of them
+    # must have signed a checkpoint before it counts.
+    witnesses: tuple[str, ...] = field(default=(), metadata=_LATER)
+    witness_threshold: int = field(default=0, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

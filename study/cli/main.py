@@ -45,6 +45,7 @@ from study.cli.tasks import models, tasks
 from study.cli.templates import template
 from study.cli.transcripts import export, show, tools
 from study.cli.waves import leak, wave
+from study.cli.witness import checkpoint, witness
 from study.errors import WorkOwedError
 
 if TYPE_CHECKING:
@@ -376,6 +377,10 @@ main.add_command(tools)
 main.add_command(export)
 
 
+main.add_command(checkpoint)
+main.add_command(witness)
+
+
 @main.command()
 @study_option
 @click.option(
@@ -383,8 +388,30 @@ main.add_command(export)
     show_default="the ledger as it is",
     help="Digest of the last ledger record, as noted elsewhere.",
 )
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    metavar="FILE",
+    type=PATH,
+    show_default="those in the store",
+    help="A checkpoint kept elsewhere: a release's, a report's or a witness's.",
+)
+@click.option(
+    "--tsa-ca",
+    metavar="FILE.pem",
+    type=PATH,
+    show_default="time-stamps are not checked",
+    help="Root certificates of time-stamping authorities.",
+)
 @json_option
-def verify(study: Study, head: str | None, as_json: bool) -> None:
+def verify(
+    study: Study,
+    head: str | None,
+    checkpoints: tuple[Path, ...],
+    tsa_ca: Path | None,
+    as_json: bool,
+) -> None:
     """Recompute the ledger, the commitments and the digest of every stored object.
 
     Without the key it checks what it can, and lists what it left out. Exits with 3 if something
@@ -393,9 +420,10 @@ def verify(study: Study, head: str | None, as_json: bool) -> None:
     \b
     Example:
       dosimeter verify --study my-study
+      dosimeter verify --checkpoint release/checkpoint.txt
     """
     with progress_watch("verifying") as watch:
-        verification = pipeline.verify(study, head, watch)
+        verification = pipeline.verify(study, head, watch, checkpoints, tsa_ca)
     print_verification(verification, as_json)
     sys.exit(Exit.DONE if verification.holds else Exit.BROKEN)
 

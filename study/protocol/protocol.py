@@ -32,6 +32,7 @@ from study.protocol.sections import (
     SweepSection,
     TaskSection,
     Tranches,
+    WitnessesSection,
     planned_tranches,
     single_turn_strata,
     spell_out_waves,
@@ -92,6 +93,7 @@ class Protocol:
     keys: str
     recipients: tuple[str, ...]
     entropy: str
+    witnesses: WitnessesSection | None  # as the first record names them
     templates: tuple[tuple[str, str], ...]  # name and text of each template file
     facts: tuple[ModelFacts, ...]
     judge_facts: tuple[ModelFacts, ...]

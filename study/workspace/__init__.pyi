@@ -1,3 +1,9 @@
+from .checkpoints import (
+    add_cosigned,
+    make_checkpoint,
+    read_file,
+    store_checkpoint,
+)
 from .grading import grading_digest
 from .new_study import (
     CONTROLS,
@@ -59,6 +65,7 @@ __all__ = [
     "Watch",
     "WaveSnapshot",
     "WaveTable",
+    "add_cosigned",
     "cells_of",
     "check_new",
     "check_plan",
@@ -76,15 +83,18 @@ __all__ = [
     "is_name",
     "is_study",
     "is_variable",
+    "make_checkpoint",
     "manifest_of",
     "on_this_machine",
     "open_study",
     "pinned_image",
     "prices_text",
+    "read_file",
     "register_plan",
     "registration_of",
     "run_identity_of",
     "stand_in",
+    "store_checkpoint",
     "stored_pilot",
     "study_name",
     "study_text",

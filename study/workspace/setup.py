@@ -160,7 +160,7 @@ def draw_seeds(
     excluded = excluded_by_pilots(study, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
     study.ledger.append_unless(
-        Announcement(protocol.name), now, lambda entry: entry.kind == "announcement"
+        announcement_of(protocol), now, lambda entry: entry.kind == "announcement"
     )
     drawn = draw(
         strata,
@@ -172,6 +172,16 @@ def draw_seeds(
         excluded,
     )
     return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
+
+
+def announcement_of(protocol: Protocol) -> Announcement:
+    """Return the first record of a study's ledger: it names the witnesses, for good."""
+    witnesses = protocol.witnesses
+    if witnesses is None:
+        return Announcement(protocol.name)
+    return Announcement(
+        protocol.name, witnesses=witnesses.keys, witness_threshold=witnesses.threshold
+    )
 
 
 def register_plan(

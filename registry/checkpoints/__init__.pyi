@@ -1,0 +1,58 @@
+from .check import CheckpointFindings, check_checkpoints, covered
+from .checkpoint import (
+    CHECKPOINTS,
+    TOKEN,
+    Checkpoint,
+    SignedCheckpoint,
+    Witnesses,
+    check_witnesses,
+    checkpoint_text,
+    checkpoints_until,
+    leaf_hashes,
+    put_beside,
+    put_checkpoint,
+    sign_checkpoint,
+    witnesses_of,
+)
+from .note import NoteKey, read_key
+from .timestamp import check_url, read_certificates, request_token
+from .witness import (
+    Cosigned,
+    WitnessState,
+    cosign,
+    new_witness,
+    read_cosigned,
+    read_witness,
+    write_witness,
+)
+
+__all__ = [
+    "CHECKPOINTS",
+    "TOKEN",
+    "Checkpoint",
+    "CheckpointFindings",
+    "Cosigned",
+    "NoteKey",
+    "SignedCheckpoint",
+    "WitnessState",
+    "Witnesses",
+    "check_checkpoints",
+    "check_url",
+    "check_witnesses",
+    "checkpoint_text",
+    "checkpoints_until",
+    "cosign",
+    "covered",
+    "leaf_hashes",
+    "new_witness",
+    "put_beside",
+    "put_checkpoint",
+    "read_certificates",
+    "read_cosigned",
+    "read_key",
+    "read_witness",
+    "request_token",
+    "sign_checkpoint",
+    "witnesses_of",
+    "write_witness",
+]

@@ -1,0 +1,90 @@
+"""Checkpoints of a study's ledger: made, stamped with a time, and completed by its witnesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from registry.checkpoints import (
+    TOKEN,
+    SignedCheckpoint,
+    check_checkpoints,
+    check_url,
+    leaf_hashes,
+    put_beside,
+    put_checkpoint,
+    read_cosigned,
+    request_token,
+    sign_checkpoint,
+    witnesses_of,
+)
+from registry.errors import BrokenPromise
+from registry.ledger import Entry
+from study.errors import StudyError
+from study.protocol import FILE_NAME
+from study.workspace.study import Study
+
+
+def make_checkpoint(study: Study, authority: str = "") -> tuple[SignedCheckpoint, bool]:
+    """Store the checkpoint of the ledger as it is, signed by the study's key, and with a time-stamp
+    of the authority at a URL, if one is given. Return it with the cosignatures that are known, and
+    whether it is new. Raises StudyError, RegistryError."""
+    if authority:
+        check_url(authority)
+    entries = study.ledger.entries()
+    _check_named(study, entries)
+    signed = sign_checkpoint(entries, study.signer())
+    fresh = store_checkpoint(study, entries, signed)
+    if authority:
+        token = request_token(signed.own, authority)
+        put_beside(study.store, signed.checkpoint.size, TOKEN, token)
+    return newest_checkpoint(study), fresh
+
+
+def add_cosigned(study: Study, paths: Sequence[Path]) -> SignedCheckpoint:
+    """Store checkpoints that witnesses cosigned and sent as files; all of them are checked first.
+    Return the newest checkpoint. Raises StudyError, RegistryError."""
+    entries = study.ledger.entries()
+    signed = [read_cosigned(read_file(path), entries, str(path)) for path in paths]
+    for one in signed:
+        store_checkpoint(study, entries, one)
+    return newest_checkpoint(study)
+
+
+def newest_checkpoint(study: Study) -> SignedCheckpoint:
+    """Return the newest checkpoint in the store, with its cosignatures. Raises BrokenPromise if
+    the ledger differs from one, StudyError if there is none."""
+    findings = check_checkpoints(study.store, study.ledger.entries())
+    for place, problem in findings.problems:
+        raise BrokenPromise(f"{place}: {problem}")
+    if not findings.checkpoints:
+        raise StudyError(f"{study.folder}: no checkpoint yet: run `dosimeter checkpoint`")
+    return findings.checkpoints[-1]
+
+
+def store_checkpoint(study: Study, entries: Sequence[Entry], signed: SignedCheckpoint) -> bool:
+    """Store a checkpoint of the ledger; return True if it is new."""
+    return put_checkpoint(study.store, signed, leaf_hashes(entries))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file that the user named. Raises StudyError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}") from None
+
+
+def _check_named(study: Study, entries: Sequence[Entry]) -> None:
+    """Raise StudyError if study.yaml names other witnesses than the first record."""
+    wanted, named = study.protocol.witnesses, witnesses_of(entries[:1])
+    keys = () if wanted is None else wanted.keys
+    if (keys, wanted.threshold if wanted else 0) != (
+        tuple(map(str, named.keys)),
+        named.threshold,
+    ):
+        has = f"{', '.join(map(str, named.keys))}, threshold {named.threshold}"
+        raise StudyError(
+            f"{study.folder / FILE_NAME}: `witnesses:` are not those of the ledger's first record,"
+            f" and cannot change after it: write {has if named.keys else 'none'}"
+        )
