@@ -100,10 +100,10 @@ def _decode(response: bytes, place: str) -> TimeStampResponse:
 
     try:
         decoded = decode_timestamp_response(response)
-        status = decoded.status
-    except ValueError:
-        raise BrokenPromise(f"{place}: not an RFC 3161 response") from None
-    if status != PKIStatus.GRANTED:
-        said = "; ".join(map(str, decoded.status_string or ())) or f"status {status}"
-        raise BrokenPromise(f"{place}: the time-stamp was refused ({said[:200]})")
-    return decoded
+        granted = decoded.status == PKIStatus.GRANTED
+        if granted and decoded.tst_info:
+            return decoded
+    except ValueError as error:
+        raise BrokenPromise(f"{place}: not an RFC 3161 response in DER ({error})") from None
+    reason = "; ".join(map(str, decoded.status_string or ())) or f"status {decoded.status}"
+    raise BrokenPromise(f"{place}: the time-stamp was refused ({reason[:200]})")
