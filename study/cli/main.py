@@ -19,6 +19,7 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
+from study.cli.evidence import checkpoint, witness
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
 from study.cli.live import sweep_watch
@@ -45,7 +46,6 @@ from study.cli.tasks import models, tasks
 from study.cli.templates import template
 from study.cli.transcripts import export, show, tools
 from study.cli.waves import leak, wave
-from study.cli.witness import checkpoint, witness
 from study.errors import WorkOwedError
 
 if TYPE_CHECKING:

@@ -1,0 +1,3 @@
+from .checkpoints import checkpoint, witness
+
+__all__ = ["checkpoint", "witness"]
