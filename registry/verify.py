@@ -128,7 +128,8 @@ def verify_study(
         except BrokenPromise as error:
             check.add(entry.place, str(error))
     check.check_identities()
-    check.check_checkpoints(entries, checkpoints, authorities)
+    noted = expected_head is not None
+    check.check_checkpoints(entries, checkpoints, authorities, noted)
     check.check_links()
     check.check_sealed_sets()
     check.check_objects(progress)
@@ -194,9 +195,10 @@ class _Check:
         entries: Sequence[Entry],
         given: Mapping[str, bytes] | None,
         authorities: Sequence[Certificate],
+        noted: bool,
     ) -> None:
         """Check the ledger against its checkpoints, in the store and kept elsewhere."""
-        findings = check_checkpoints(self.store, entries, given, authorities)
+        findings = check_checkpoints(self.store, entries, given, authorities, noted)
         for place, problem in findings.problems:
             self.add(place, problem)
         self.counts.update(findings.counts)

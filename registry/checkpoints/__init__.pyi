@@ -1,10 +1,8 @@
-from .check import CheckpointFindings, check_checkpoints, covered
+from .check import check_checkpoints, covered
 from .checkpoint import (
     CHECKPOINTS,
     TOKEN,
-    Checkpoint,
     SignedCheckpoint,
-    Witnesses,
     check_witnesses,
     checkpoint_text,
     checkpoints_until,
@@ -29,13 +27,10 @@ from .witness import (
 __all__ = [
     "CHECKPOINTS",
     "TOKEN",
-    "Checkpoint",
-    "CheckpointFindings",
     "Cosigned",
     "NoteKey",
     "SignedCheckpoint",
     "WitnessState",
-    "Witnesses",
     "check_checkpoints",
     "check_url",
     "check_witnesses",

@@ -52,10 +52,12 @@ def check_checkpoints(
     entries: Sequence[Entry],
     given: Mapping[str, bytes] | None = None,
     authorities: Sequence[Certificate] = (),
+    noted: bool = False,
 ) -> CheckpointFindings:
     """Check the records that can be read of a ledger against the checkpoints in its store, and
     those ``given`` from elsewhere, by place. ``authorities`` are root certificates of authorities
-    that stamp times. Raises StoreError."""
+    that stamp times; ``noted`` is whether the head is checked against one that was noted elsewhere,
+    so that a study without witnesses is watched as well. Raises StoreError."""
     findings = CheckpointFindings()
     if not entries:
         for key in store.list(CHECKPOINTS):
@@ -82,8 +84,14 @@ def check_checkpoints(
         else:
             findings.problems.append(problem)
     findings.checkpoints = tuple(holding)
-    findings.counts["checkpoints"] = len(signed)
-    _count_witnesses(findings, witnesses, len(entries))
+    if signed:
+        findings.counts["checkpoints"] = len(signed)
+    if witnesses.keys:
+        _count_witnesses(findings, witnesses, len(entries))
+    elif not noted:
+        findings.unchecked.append(
+            "whether the study's own key rewrote the ledger: the study names no witnesses"
+        )
     _check_tokens(store, findings, authorities)
     return findings
 
@@ -207,12 +215,6 @@ def _named(checkpoint: Checkpoint) -> str:
 def _count_witnesses(findings: CheckpointFindings, witnesses: Witnesses, size: int) -> None:
     """Say how many witnesses signed, of how many needed, and what no checkpoint covers."""
     needed, unchecked = witnesses.threshold, findings.unchecked
-    if not witnesses.keys:
-        unchecked.append(
-            "whether the study's own key rewrote or rolled back the ledger: the study names no"
-            " witnesses"
-        )
-        return
     newest = findings.checkpoints[-1] if findings.checkpoints else None
     signed = len(newest.witnesses) if newest else 0
     findings.counts["witnesses that signed the newest checkpoint"] = signed

@@ -2,6 +2,7 @@ from .checkpoints import (
     add_cosigned,
     make_checkpoint,
     read_file,
+    release_checkpoint,
     store_checkpoint,
 )
 from .grading import grading_digest
@@ -92,6 +93,7 @@ __all__ = [
     "read_file",
     "register_plan",
     "registration_of",
+    "release_checkpoint",
     "run_identity_of",
     "stand_in",
     "store_checkpoint",

@@ -10,6 +10,7 @@ from registry.checkpoints import (
     SignedCheckpoint,
     check_checkpoints,
     check_url,
+    checkpoint_text,
     leaf_hashes,
     put_beside,
     put_checkpoint,
@@ -60,6 +61,17 @@ def newest_checkpoint(study: Study) -> SignedCheckpoint:
     if not findings.checkpoints:
         raise StudyError(f"{study.folder}: no checkpoint yet: run `dosimeter checkpoint`")
     return findings.checkpoints[-1]
+
+
+def release_checkpoint(study: Study, now: str) -> str:
+    """Return the checkpoint that goes out with a release: of the ledger before the first release
+    was recorded, and with the cosignatures of before. However often a study publishes, it is the
+    same."""
+    entries = study.ledger.entries()
+    first = next((entry for entry in entries if entry.kind == "release"), None)
+    known = entries if first is None else entries[: first.sequence]
+    until = now if first is None else first.time
+    return checkpoint_text(study.store, known, study.signer(), until)
 
 
 def store_checkpoint(study: Study, entries: Sequence[Entry], signed: SignedCheckpoint) -> bool:
