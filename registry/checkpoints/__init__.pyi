@@ -12,10 +12,9 @@ from .checkpoint import (
     sign_checkpoint,
     witnesses_of,
 )
-from .note import NoteKey, read_key
+from .note import read_key
 from .timestamp import check_url, read_certificates, request_token
 from .witness import (
-    Cosigned,
     WitnessState,
     cosign,
     new_witness,
@@ -27,8 +26,6 @@ from .witness import (
 __all__ = [
     "CHECKPOINTS",
     "TOKEN",
-    "Cosigned",
-    "NoteKey",
     "SignedCheckpoint",
     "WitnessState",
     "check_checkpoints",
