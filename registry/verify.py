@@ -72,6 +72,7 @@ _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
 _UNNAMED = {
     "pilots": "objects of pilots",
     "tables": "parts of tables",
+    "drawn": "lists of drawn instances without arms",
     "epochs": "epochs of sweeps",
 }
 _OPEN = "open objects (no record names them yet)"

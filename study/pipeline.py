@@ -96,7 +96,7 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
     """Recompute every promise of the study."""
     from registry.verify import verify_study
 
-    identities = study.identities() if study.key_file.is_file() else None
+    identities = study.identities() if study.key_file.exists() else None
     return verify_study(
         study.store,
         identities,

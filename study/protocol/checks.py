@@ -29,6 +29,7 @@ from study.protocol.sections import (
     MODEL_SECTIONS,
     NAME,
     RECIPIENT,
+    SIGNER,
     TOP_SECTIONS,
     URL,
     AgentServerSection,
@@ -50,6 +51,7 @@ _FORMS = {
     "environment (api_key_env)",
     ADDRESS: "where the bridge listens is HOST:PORT; port 0 is any that is free",
     RECIPIENT: "an age public key is age1 and 58 more letters and digits",
+    SIGNER: "a public signing key has 64 digits of 0-9 and a-f",
     ENTROPY: "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration",
 }
 

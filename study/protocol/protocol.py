@@ -26,6 +26,7 @@ from study.protocol.sections import (
     JudgeSection,
     ModelSection,
     OpenAISection,
+    OperatorSection,
     ProtocolFile,
     ReleaseSection,
     SandboxSection,
@@ -91,6 +92,7 @@ class Protocol:
     store: str
     keys: str
     recipients: tuple[str, ...]
+    operator: OperatorSection | None
     entropy: str
     templates: tuple[tuple[str, str], ...]  # name and text of each template file
     facts: tuple[ModelFacts, ...]

@@ -20,6 +20,7 @@ VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
+SIGNER = r"^[0-9a-f]{64}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
@@ -230,6 +231,17 @@ class ReserveSection(Section):
     seeds_per_arm: Count
 
 
+OPERATOR_KEYS = "keys/operator.txt"
+
+
+class OperatorSection(Section):
+    """The public halves of the operator's key, and the file of its secret."""
+
+    recipient: Annotated[str, Field(pattern=RECIPIENT)]
+    signer: Annotated[str, Field(pattern=SIGNER)]
+    keys: str = OPERATOR_KEYS
+
+
 class ProtocolFile(Section):
     study: Name
     description: str = ""
@@ -249,6 +261,7 @@ class ProtocolFile(Section):
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
+    operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
 
 
@@ -259,6 +272,7 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
     "sweep": SweepSection,
     "release": ReleaseSection,
     "budget": BudgetSection,
+    "operator": OperatorSection,
 }
 MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "scripted": ScriptedSection,

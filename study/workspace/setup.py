@@ -13,6 +13,7 @@ from typing import Any
 from analysis.files import write_whole
 from generators.yaml_lines import Place
 from harness.episode import Mode
+from harness.sweep import INSTANCES_CODEC
 from registry.draw import draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import (
@@ -25,7 +26,7 @@ from registry.ledger import (
     record_body,
 )
 from registry.provenance import read_provenance, utc_now
-from registry.sealing import write_identity
+from registry.sealing import commitments_of, commitments_root, write_identity
 from study.errors import StudyError
 from study.protocol import (
     FILE_NAME,
@@ -38,7 +39,8 @@ from study.protocol import (
 from study.workspace.grading import grading_digest
 from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
 from study.workspace.pilot_draw import entropy_of, excluded_by_pilots, identify_in
-from study.workspace.study import CHECKOUT, Study
+from study.workspace.snapshot import without_arms
+from study.workspace.study import CHECKOUT, Study, drawn_key
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
@@ -148,7 +150,8 @@ def draw_seeds(
     if study.ledger.last("sealed-set") is not None:
         return _check_drawn(study), False
     protocol = study.protocol
-    recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
+    study.own_identities()  # first, so that nothing is drawn that cannot be signed and sealed
+    recipients = study.recipients()
     underpowered = gate("")
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
@@ -160,7 +163,7 @@ def draw_seeds(
     excluded = excluded_by_pilots(study, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
     study.ledger.append_unless(
-        Announcement(protocol.name), now, lambda entry: entry.kind == "announcement"
+        _announcement(protocol), now, lambda entry: entry.kind == "announcement"
     )
     drawn = draw(
         strata,
@@ -171,7 +174,17 @@ def draw_seeds(
         protocol.reserve,
         excluded,
     )
+    key = drawn_key(commitments_root(commitments_of(drawn.entries)))
+    INSTANCES_CODEC.write(study.store, key, without_arms(drawn.entries), study.keys())
     return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
+
+
+def _announcement(protocol: Protocol) -> Announcement:
+    """Return the first record of a study's ledger."""
+    operator = protocol.operator
+    if operator is None:
+        return Announcement(protocol.name)
+    return Announcement(protocol.name, operator.recipient, operator.signer)
 
 
 def register_plan(
@@ -189,6 +202,7 @@ def register_plan(
         check_plan(study, registered)
         return registered, False
     sealed = _check_drawn(study)
+    study.own_identities()  # before a simulation that may take minutes
     underpowered = gate(sealed.underpowered.reason if sealed.underpowered else "")
     record = Preregistration(
         study=study.protocol.name,
