@@ -190,12 +190,18 @@ def read_identities(path: Path) -> tuple[str, ...]:
             f"{path}: {reason}: give the study's key file, by `keys:` in study.yaml "
             "or in DOSIMETER_KEY_FILE"
         ) from None
+    return parse_identities(text, str(path))
+
+
+def parse_identities(text: str, place: str) -> tuple[str, ...]:
+    """The identities in the text of a key file, which errors call ``place``. Raises
+    RegistryError."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     keys = [(number, line) for number, line in lines if line and not line.startswith("#")]
     for number, line in keys:
-        _identity(line, f"{path}, line {number}")
+        _identity(line, f"{place}, line {number}")
     if not keys:
-        raise RegistryError(f"{path}: holds no AGE-SECRET-KEY-1… line")
+        raise RegistryError(f"{place}: holds no AGE-SECRET-KEY-1… line")
     return tuple(line for _, line in keys)
 
 

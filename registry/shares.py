@@ -60,13 +60,20 @@ def split_identity(identity: str, shares: int, threshold: int) -> tuple[KeyShare
 def read_share(path: Path) -> KeyShare:
     """Read a share file. Raises RegistryError."""
     try:
-        lines = read_private(path).splitlines()
+        text = read_private(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a share of a key"
         raise RegistryError(f"{path}: {reason}: give a file that `keys split` wrote") from None
+    return parse_share_file(text, str(path))
+
+
+def parse_share_file(text: str, place: str) -> KeyShare:
+    """Return the share in the text of a share file, which errors call ``place``. Raises
+    RegistryError."""
+    lines = text.splitlines()
     heads = [line.removeprefix(_PUBLIC).strip() for line in lines if line.startswith(_PUBLIC)]
     words = " ".join(line for line in lines if not line.startswith("#"))
-    return parse_share(words, str(path), heads[0] if heads else "")
+    return parse_share(words, place, heads[0] if heads else "")
 
 
 def parse_share(words: str, place: str, recipient: str = "") -> KeyShare:

@@ -21,6 +21,7 @@ from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
+from study.cli.keys import keys
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
@@ -222,6 +223,7 @@ main.add_command(lint)
 main.add_command(schema)
 main.add_command(pilot)
 main.add_command(power)
+main.add_command(keys)
 
 
 _underpowered_option = click.option(

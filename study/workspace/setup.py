@@ -333,14 +333,24 @@ def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
 
 
 def _check_drawn(study: Study) -> SealedSet:
-    sealed = study.sealed_set()
-    strata = tuple(task.stratum for task in study.protocol.tasks)
-    planned = (strata, study.protocol.seeds_per_arm, study.protocol.reserve)
-    drawn = (sealed.strata, sealed.seeds_per_arm, sealed.reserve)
-    for name, now, then in zip(("strata", "seeds_per_arm", "reserve"), planned, drawn, strict=True):
+    sealed, protocol = study.sealed_set(), study.protocol
+    terms = {
+        "strata": (tuple(task.stratum for task in protocol.tasks), sealed.strata),
+        "seeds_per_arm": (protocol.seeds_per_arm, sealed.seeds_per_arm),
+        "reserve": (protocol.reserve, sealed.reserve),
+        "operator": (_operator_of(_announcement(protocol)), _operator_of(study.announcement())),
+    }
+    for name, (now, then) in terms.items():
         if now != then:
             raise BrokenPromise(
                 f"{_placed(study, name)}: here is {_words(now)}, and drawn is {_words(then)}: "
                 "restore it; another draw needs a new study"
             )
     return sealed
+
+
+def _operator_of(announced: Announcement | None) -> str | None:
+    """Return the public halves of the operator's key; None without one."""
+    if announced is None or not announced.operator_signer:
+        return None
+    return f"{announced.operator_recipient} {announced.operator_signer}"
