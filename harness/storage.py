@@ -40,7 +40,7 @@ JUDGE_CALLS = "judgements/"
 PROBES = "probes/"
 PILOTS = "pilots/"
 PILOT_INSTANCES = f"{PILOTS}instances/"
-FOREIGN = "foreign/"  # what was found under a name of ours, and nobody of ours has signed
+FOREIGN = "foreign/"  # what somebody else put under a name of the study
 
 
 def hex_of(digest: str) -> str:
@@ -180,7 +180,7 @@ def calibration_key(result: str) -> str:
 
 def put_signed(store: Store, key: str, sealed: bytes, keys: Keys) -> bool:
     """Store an object; False if the name is taken. What nobody whose signature counts has put there
-    is kept under ``foreign/`` and replaced; without an identity it cannot be told, and stays.
+    is kept under ``foreign/`` and replaced; without an identity it cannot be opened, and stays.
     Raises RegistryError."""
     if store.put(key, sealed):
         return True
