@@ -112,8 +112,11 @@ def combine_shares(shares: Sequence[KeyShare]) -> str:
                 f"{first.place} and {share.place}: shares of two splits: give shares that were made"
                 " together"
             )
-        if (other := seen.setdefault(share.number, share)) is not share:
-            raise RegistryError(f"{other.place} and {share.place}: the same share twice")
+        if share.number in seen:
+            raise RegistryError(
+                f"{seen[share.number].place} and {share.place}: the same share twice"
+            )
+        seen[share.number] = share
     need = first.threshold
     if len(shares) < need:
         raise RegistryError(f"{need} shares are needed, and {len(shares)} given: give {need}")
