@@ -19,9 +19,9 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
+from study.cli.evidence import keys
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
-from study.cli.keys import keys
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,

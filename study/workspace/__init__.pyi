@@ -1,6 +1,4 @@
 from .custody import (
-    CheckedKey,
-    CheckedStore,
     check_keys,
     check_store,
     combine_key,
@@ -61,8 +59,6 @@ __all__ = [
     "CONTROLS",
     "PRICES_NAME",
     "REGISTRATION",
-    "CheckedKey",
-    "CheckedStore",
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",

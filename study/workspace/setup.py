@@ -163,7 +163,7 @@ def draw_seeds(
     excluded = excluded_by_pilots(study, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
     study.ledger.append_unless(
-        _announcement(protocol), now, lambda entry: entry.kind == "announcement"
+        announcement_of(protocol), now, lambda entry: entry.kind == "announcement"
     )
     drawn = draw(
         strata,
@@ -179,7 +179,7 @@ def draw_seeds(
     return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
 
 
-def _announcement(protocol: Protocol) -> Announcement:
+def announcement_of(protocol: Protocol) -> Announcement:
     """Return the first record of a study's ledger."""
     operator = protocol.operator
     if operator is None:
@@ -338,7 +338,7 @@ def _check_drawn(study: Study) -> SealedSet:
         "strata": (tuple(task.stratum for task in protocol.tasks), sealed.strata),
         "seeds_per_arm": (protocol.seeds_per_arm, sealed.seeds_per_arm),
         "reserve": (protocol.reserve, sealed.reserve),
-        "operator": (_operator_of(_announcement(protocol)), _operator_of(study.announcement())),
+        "operator": (_operator_of(announcement_of(protocol)), _operator_of(study.announcement())),
     }
     for name, (now, then) in terms.items():
         if now != then:

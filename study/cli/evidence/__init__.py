@@ -1,0 +1,5 @@
+"""Commands for evidence that strangers can check: who holds the keys of a study."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,3 @@
+from .keys import keys
+
+__all__ = ["keys"]
