@@ -101,7 +101,8 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
         episode = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
-        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.keys_of(cell)):
+        keys, (size, _) = bench.context.keys_of(cell), bench.context.sizes_of(cell)
+        if not EPISODE_CODEC.write(bench.store, key, episode, keys, size):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         attempts.append(episode)
         if not traffic.usages:  # replies that cost nothing are in no journal
@@ -233,7 +234,8 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         replies=paid,
         inherited=inherited,
     )
-    EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys)
+    size, _ = context.sizes_of(cell)
+    EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys, size)
 
 
 def close_cell(
@@ -342,4 +344,5 @@ def _write_result(
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
     # A worker reads no result, so that it cannot tell whose one is that is there already.
     keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
-    RESULT_CODEC.write(store, result_key(cell.episode), result, keys)
+    _, size = context.sizes_of(cell)
+    RESULT_CODEC.write(store, result_key(cell.episode), result, keys, size)

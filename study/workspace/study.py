@@ -124,10 +124,13 @@ class Study:
         return tuple(recipient_of(identity) for identity in self.own_identities())
 
     def readers(self) -> tuple[str, ...]:
-        """Return the public keys of those who may read what waves store, where no arm is: the
-        recipients and the operator."""
-        announced = self.announcement()
-        operator = announced.operator_recipient if announced else ""
+        """Return the public keys of those who may read what pilots and waves store, where no arm
+        is: the recipients and the operator, who is that of study.yaml until the draw."""
+        announced, stated = self.announcement(), self.protocol.operator
+        if announced is None:
+            operator = stated.recipient if stated else ""
+        else:
+            operator = announced.operator_recipient
         return (*self.recipients(), *([operator] if operator else []))
 
     def sealed_set(self) -> SealedSet:

@@ -155,7 +155,7 @@ def test_over_five_kills_a_reply_is_bought_twice_only_where_it_was_on_its_way(
 
 def read_lines(store: FolderStore, key: str) -> Iterator[Json]:
     """The records of an object: one, and in an attempt one more for each turn."""
-    for line in keys_of(STUDY, RUN).open(key, store.get(key)).splitlines():
+    for line in keys_of(STUDY, RUN).open(key, store.get(key)).rstrip().splitlines():
         record = json.loads(line)
         assert record["format"].startswith("dosimeter/")
         yield record
