@@ -1,4 +1,4 @@
-"""Commands for evidence that strangers can check: who holds the keys of a study."""
+"""Commands for evidence that anyone can check: who holds the keys of a study."""
 
 import lazy_loader
 
