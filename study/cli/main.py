@@ -39,6 +39,7 @@ from study.cli.output import (
 from study.cli.pilot import pilot
 from study.cli.power import power
 from study.cli.probe import probe
+from study.cli.publish import publish
 from study.cli.sweep import sweep
 from study.cli.tables import analyze, import_
 from study.cli.tasks import models, tasks
@@ -298,22 +299,7 @@ main.add_command(sweep)
 main.add_command(grade)
 main.add_command(judge)
 main.add_command(probe)
-
-
-@main.command()
-@study_option
-@click.option("--upload/--no-upload", default=None, help="Default: if study.yaml names one.")
-@json_option
-def publish(study: Study, upload: bool | None, as_json: bool) -> None:
-    """Release the public arm: a dataset folder, checked for leaks, and the Hub if named.
-
-    \b
-    Example:
-      dosimeter publish --study my-study
-    """
-    with progress_watch("publishing") as watch:
-        release, fresh = pipeline.publish(study, upload, watch)
-    print_step(release, as_json, f"{release.count} public instances: {release.location}", fresh)
+main.add_command(publish)
 
 
 @main.command()
