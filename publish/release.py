@@ -234,10 +234,10 @@ def _write_files(
 ) -> None:
     examples: list[dict[str, Any]] = []
 
-    def place(item: _Drawn) -> tuple[str, int]:
+    def part(item: _Drawn) -> tuple[str, int]:
         return item[1].stratum, item[1].tranche
 
-    for (stratum, tranche), members in groupby(counted(drawn, progress), key=place):
+    for (stratum, tranche), members in groupby(counted(drawn, progress), key=part):
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
         kept = _keep_first(rows, examples if tranche == drawn[0][1].tranche else [])
         _write_shards(folder / "data" / stratum.replace("/", "-"), split_of(tranche), kept)

@@ -12,7 +12,7 @@ from analysis.plan import WaveHistory, control_models
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Plan, Release, RunManifest
 from registry.result_row import Arm
-from study.protocol import FILE_NAME
+from study.protocol import FILE_NAME, PANEL
 from study.workspace import Study, StudySnapshot
 
 
