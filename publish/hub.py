@@ -332,10 +332,15 @@ def _tag(target: _Target, tag: str, revision: str) -> None:
         target.repository, tag=tag, revision=revision, repo_type="dataset", exist_ok=True
     )
     _, tags = _refs(target)
-    if (tagged := tags.get(tag)) != revision:
+    if tag not in tags:
         raise PublishError(
-            f"{target.repository}: tag {tag} was set to another commit ({tagged}) meanwhile; "
-            "name another tag"
+            f"{target.api.endpoint}: data set {target.repository}: tag {tag} was not set: "
+            "run the same command again later; it goes on from where it stopped"
+        )
+    if tags[tag] != revision:
+        raise PublishError(
+            f"{target.repository}: tag {tag} was set to another commit ({tags[tag]}) meanwhile; "
+            "name another repository"
         )
 
 
