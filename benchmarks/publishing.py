@@ -90,7 +90,7 @@ def _publish(size: int, url: str) -> None:
 
 
 def _draw(size: int) -> tuple[list[DrawnInstance], SealedSet]:
-    family, root = INSTALLED.newest(TASK), Seed(bytes(32))
+    family, root = INSTALLED.family(TASK), Seed(bytes(32))
     entries = []
     for index in range(size):
         seed = root.child(index)
