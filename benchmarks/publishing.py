@@ -3,8 +3,8 @@
     python -m benchmarks.publishing [FEW MANY]
 
 For each size a process of its own builds the release, uploads it to a small Hub in another process
-(``tests/hub_server.py``) and reads it back. Memory is the peak that is resident, less that after the imports;
-the leak check is not part of it, since what it looks for grows with the draw.
+(``tests/hub_server.py``) and reads it back. Memory is the resident peak, also after the imports. The
+leak check is not part of it: what it looks for grows with the draw.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from publish.release import read_release
+from registry.ledger import Withdrawal
 from registry.provenance import utc_now
 from study import pipeline
 from study.cli.main import main
@@ -103,7 +104,7 @@ def test_a_withdrawal_is_recorded_once_and_ends_publishing(
         assert repository.tags == {}
         card = hub.blobs[repository.at("main").files["README.md"].key].decode()
         assert "Reason: a font's licence" in card
-        with pytest.raises(StudyError, match="withdrawn on .* is not published again"):
+        with pytest.raises(StudyError, match=r"withdrawn on .* is not published again"):
             pipeline.publish(study, None, lambda *step: None)
 
 
@@ -113,11 +114,12 @@ import os, signal, sys
 from pathlib import Path
 from study import pipeline
 
-CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree", "socket.connect"}
+CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "socket.connect"}
+WRITING = os.O_WRONLY | os.O_RDWR
 seen = [0]
 
 def watch(event, arguments):
-    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
     if armed and (event in CHANGES or (writes and str(arguments[0]).startswith(sys.argv[1]))):
         seen[0] += 1
         if seen[0] == count:
