@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.model import Message, Omission, Reply, ToolUse, Usage
+from harness.model import Message, Omission, Reply, ToolUse, Try, Usage
 
 SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
@@ -71,6 +71,15 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A paid reply, or a failed request, that is in none of an attempt's turns."""
+
+    turn: int
+    reply: Reply | None = None
+    failed: Try | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     """One whole attempt at a cell."""
 
@@ -93,9 +102,16 @@ class Episode:
     answer_files: tuple[tuple[str, bytes], ...] = ()  # files that the answer points to
     failed_tries: tuple[tuple[str, int], ...] = ()  # failed requests, by error class
     image: str = ""  # digest of what the container ran
-    replies: int = 0  # paid ones in the store: the next attempt inherits them
+    replies: int = 0  # paid ones from the first turn on: the next attempt inherits them
     inherited: int = 0  # of these, bought by earlier attempts
     program_runs: tuple[ProgramRun, ...] = ()  # of the answer's program, on hidden inputs
+    paid: tuple[int, ...] = ()  # turns of which it has bought the reply
+    kept: tuple[Kept, ...] = ()  # the rest of its journal
+
+    def paid_replies(self) -> dict[int, Reply]:
+        """The replies that this attempt has bought, by turn."""
+        in_turns = {turn: self.steps[turn].reply for turn in self.paid}
+        return in_turns | {each.turn: each.reply for each in self.kept if each.reply is not None}
 
 
 class GradeStatus(StrEnum):
@@ -133,6 +149,7 @@ __all__ = [
     "Episode",
     "Grade",
     "GradeStatus",
+    "Kept",
     "Mode",
     "ProgramRun",
     "StopReason",

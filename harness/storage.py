@@ -25,7 +25,7 @@ from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger import CALIBRATIONS, CHECKS, episode_stem, grades_folder
-from registry.sealing import Keys
+from registry.sealing import SEALED_BYTES, Keys
 from registry.stores import Store
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ JUDGE_CALLS = "judgements/"
 PROBES = "probes/"
 PILOTS = "pilots/"
 PILOT_INSTANCES = f"{PILOTS}instances/"
-FOREIGN = "foreign/"  # what was found under a name of ours, and nobody of ours has signed
+FOREIGN = "foreign/"  # what somebody else put under a name of the study
 
 
 def hex_of(digest: str) -> str:
@@ -180,7 +180,7 @@ def calibration_key(result: str) -> str:
 
 def put_signed(store: Store, key: str, sealed: bytes, keys: Keys) -> bool:
     """Store an object; False if the name is taken. What nobody whose signature counts has put there
-    is kept under ``foreign/`` and replaced; without an identity it cannot be told, and stays.
+    is kept under ``foreign/`` and replaced; without an identity it cannot be opened, and stays.
     Raises RegistryError."""
     if store.put(key, sealed):
         return True
@@ -255,10 +255,11 @@ class Codec(Generic[T]):
         body: T = envelope.body
         return body
 
-    def write(self, store: Store, key: str, value: T, keys: Keys) -> bool:
-        """Sign, encrypt and store a value; False if the name is taken. What nobody whose signature
-        counts has put there is set aside. Raises RegistryError."""
-        return put_signed(store, key, keys.seal(key, self.encode(value)), keys)
+    def write(self, store: Store, key: str, value: T, keys: Keys, size: int = SEALED_BYTES) -> bool:
+        """Sign, encrypt and store a value, filled up to ``size`` bytes; False if the name is
+        taken. What nobody whose signature counts has put there is set aside. Raises RegistryError.
+        """
+        return put_signed(store, key, keys.seal(key, self.encode(value), size), keys)
 
     def read(self, store: Store, key: str, keys: Keys) -> T:
         """Return a stored value. Raises RegistryError, ForeignObject for one that nobody whose
@@ -317,7 +318,7 @@ class EpisodeCodec(Codec[Episode]):
     def _decode_lines(self, lines: Iterable[bytes], place: str) -> tuple[Episode, Iterator[Turn]]:
         rest = iter(lines)
         head = super().decode(next(rest, b""), place)
-        turns = (_TURN_CODEC.decode(line, place) for line in rest)
+        turns = (_TURN_CODEC.decode(line, place) for line in rest if line != b"\n")
         return head, turns
 
 

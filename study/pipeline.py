@@ -6,18 +6,20 @@ done already changes nothing and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from registry.errors import BrokenPromise
 from registry.provenance import utc_now
 from study import reporting, sweeps, workspace
 
 if TYPE_CHECKING:
     from analysis.report import Report
     from harness.sweep import Progress
-    from registry.ledger import Preregistration, Release, SealedSet, Underpowered
+    from registry.ledger import Preregistration, Release, SealedSet, Underpowered, WaveClosed
     from registry.verify import Verification
     from study.sweeps import SweepOutcome, SweepRequest
     from study.workspace import Study
@@ -98,13 +100,18 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
     """Recompute every promise of the study."""
     from registry.verify import verify_study
 
+    def derive(closed: WaveClosed) -> Iterator[tuple[str, str]]:
+        # Without a ledger or an inventory that holds nothing is derived: a problem of its own.
+        with suppress(BrokenPromise):
+            yield from workspace.WaveTable(study, closed).check()
+
     identities = study.identities() if study.key_file.is_file() else None
     return verify_study(
         study.store,
         identities,
         head,
         progress=lambda done, of: watch("verifying", done, of),
-        derive=lambda closed: workspace.WaveTable(study, closed).check(),
+        derive=derive,
     )
 
 

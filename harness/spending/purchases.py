@@ -4,15 +4,16 @@ one twice, together with its charge, and read again to count the amount spent.""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from itertools import count, islice
 from typing import Protocol
 
-from harness.episode import Cell
+from harness.episode import Cell, Episode, Kept
 from harness.errors import WorkStopped
 from harness.model import Reply, Try, Usage
 from harness.spending.budget import PricedModel, Spend, sum_spend
@@ -35,6 +36,7 @@ from harness.storage import (
     reply_key,
     stored_attempts,
 )
+from registry.errors import MissingKey
 from registry.ledger import JudgePin, ModelPin, record_digest
 from registry.sealing import Keys
 from registry.stores import Store
@@ -99,6 +101,7 @@ _FOLDERS = {
     CallKind.PILOT: PILOTS,
 }
 _READERS = 8  # threads that read the store
+_LOOKS = 3  # at an episode that is at work
 _BLOCK = 1024  # cells that are read before the first of them is yielded
 _EXTERNAL = "agent_server"  # a failed conversation with one is stored in its attempt only
 
@@ -197,13 +200,11 @@ class ReplyStore:
     usages: list[Usage] = field(default_factory=list, compare=False)
     failed: Counter[str] = field(default_factory=Counter, compare=False)  # by class
 
-    def attempt(self, attempt: int, inherited: int = 0) -> StoreJournal:
-        """Return the journal of an attempt at the episode. The first ``inherited`` turns have the
-        replies of the failed attempts before it, which are never paid for again. Their number is
-        part of the attempt before, so that all workers agree which turns these are."""
-        earlier = tuple(attempt_replies(self.charge.subject, n) for n in range(attempt - 1, 0, -1))
+    def attempt(self, attempt: int, inherited: Sequence[Reply] = ()) -> StoreJournal:
+        """Return the journal of an attempt at the episode. Its first turns have the ``inherited``
+        replies of the failed attempts before it, which are never paid for again."""
         stem = attempt_replies(self.charge.subject, attempt)
-        return StoreJournal(self, stem, earlier, inherited)
+        return StoreJournal(self, stem, inherited)
 
     def judge_call(self, call: str) -> StoreJournal:
         """Return the journal of a judge's call, by the digest of its content."""
@@ -226,15 +227,15 @@ class StoreJournal:
 
     replies: ReplyStore
     stem: str  # of its keys
-    earlier: tuple[str, ...] = ()  # stems of the attempts before, last first
-    inherited: int = 0
+    inherited: Sequence[Reply] = ()  # of its first turns, bought by earlier attempts
     stopped: Callable[[], bool] = lambda: False
+    # Of this attempt, as far as this process knows them, by key.
+    held: dict[str, Reply] = field(default_factory=dict, compare=False, repr=False)
+    tries: dict[str, Try] = field(default_factory=dict, compare=False, repr=False)
 
     def load(self, turn: int) -> Reply | None:
         """Return the reply that was paid for, before a crash or by an earlier attempt."""
-        stems = self.earlier if turn < self.inherited else (self.stem,)
-        stored = (self._find(stem, turn) for stem in stems)
-        return next((reply for reply in stored if reply is not None), None)
+        return self.inherited[turn] if turn < len(self.inherited) else self._find(turn)
 
     def save(self, turn: int, reply: Reply) -> Reply:
         """Store a reply; if another worker stored one first, return that one."""
@@ -242,26 +243,61 @@ class StoreJournal:
         replies.usages.append(reply.usage)
         call = PaidCall(replies.charge, reply)
         if PAID_CALL_CODEC.write(replies.store, key, call, replies.keys):
+            self.held[key] = reply
             return reply
-        return self._find(self.stem, turn) or reply
+        return self._find(turn) or reply
 
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep what a failed request returned, under the next free number of its turn."""
         self.replies.failed[failed.kind] += 1
         store, keys = self.replies.store, self.replies.keys
         for number in count():
-            if TRY_CODEC.write(store, failed_key(self.stem, turn, number), failed, keys):
+            key = failed_key(self.stem, turn, number)
+            if TRY_CODEC.write(store, key, failed, keys):
+                self.tries[key] = failed
                 return
+
+    def fold(self, episode: Episode) -> tuple[Episode, tuple[str, ...]]:
+        """Return an attempt with all that its journal holds, and the names of the journal's
+        objects, which say nothing more once the attempt is stored. Raises RegistryError."""
+        if not self.held and not self.tries:
+            return episode, ()
+        store, keys = self.replies.store, self.replies.keys
+        names = tuple(store.list(self.stem))
+        paid, kept = list[int](), list[Kept]()
+        for name in names:
+            turn = _turn_of(name)
+            if not is_reply(name):
+                failed = self.tries.get(name) or TRY_CODEC.find(store, name, keys)
+                kept += [] if failed is None else [Kept(turn, failed=failed)]
+                continue
+            reply = self.held.get(name) or self._find(turn)
+            if turn < len(episode.steps) and episode.steps[turn].reply == reply:
+                paid.append(turn)
+            elif reply is not None:
+                kept.append(Kept(turn, reply))
+        return replace(episode, paid=tuple(paid), kept=tuple(kept)), names
 
     def admit(self) -> None:
         """Raise WorkStopped if the work has ``stopped``, since no reply may be paid for."""
         if self.stopped():
             raise WorkStopped("the work has ended")
 
-    def _find(self, stem: str, turn: int) -> Reply | None:
-        replies, key = self.replies, reply_key(stem, turn)
+    def _find(self, turn: int) -> Reply | None:
+        replies, key = self.replies, reply_key(self.stem, turn)
         call = PAID_CALL_CODEC.find(replies.store, key, replies.keys)
+        if call is not None:
+            self.held[key] = call.reply
         return None if call is None else call.reply
+
+
+def inherited_replies(attempts: Sequence[Episode]) -> tuple[Reply, ...]:
+    """Return the replies that the next attempt inherits from those before it, in order. Their
+    number is part of the last one, so that all workers agree which turns these are."""
+    paid: dict[int, Reply] = {}
+    for attempt in attempts:
+        paid |= attempt.paid_replies()
+    return tuple(paid[turn] for turn in range(attempts[-1].replies if attempts else 0))
 
 
 def read_paid_calls(store: Store, keys: Keys, kind: CallKind, stem: str = "") -> Iterator[PaidCall]:
@@ -272,23 +308,32 @@ def read_paid_calls(store: Store, keys: Keys, kind: CallKind, stem: str = "") ->
 
 
 def read_episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> list[Usage]:
-    """Return the usage of every reply that was paid for in all attempts at an episode, in key
-    order. Raises RegistryError."""
-    stem = episode_replies(episode)
-    calls = read_paid_calls(store, keys, CallKind.EPISODE, stem)
-    usages = [call.reply.usage for call in calls]
-    if provider == _EXTERNAL:
-        stored = {_attempt_of(key) for key in store.list(stem) if is_reply(key)}
-        for number in stored_attempts(store, episode):
-            if number not in stored:  # it failed, so no reply was kept
-                attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), keys)
-                usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
-    return usages
+    """Return the usage of every reply that was paid for in all attempts at an episode: those of
+    stored attempts first. Raises RegistryError."""
+    for _ in range(_LOOKS):
+        with suppress(MissingKey):  # a worker has just stored an attempt, and removed its journal
+            return _episode_usages(store, keys, episode, provider)
+    return _episode_usages(store, keys, episode, provider)
 
 
-def _attempt_of(key: str) -> int:
-    """The attempt that a reply's key states."""
-    return int(key.rpartition("/")[2].split(".")[1].partition("-")[0])
+def _episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> list[Usage]:
+    usages, folded = list[Usage](), set[str]()
+    journal = [key for key in store.list(episode_replies(episode)) if is_reply(key)]
+    for number in stored_attempts(store, episode):
+        attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), keys)
+        stem, paid = attempt_replies(episode, number), attempt.paid_replies()
+        usages += [reply.usage for reply in paid.values()]
+        folded |= {reply_key(stem, turn) for turn in paid}
+        if provider == _EXTERNAL and not any(key.startswith(stem) for key in {*journal, *folded}):
+            # It failed, so no reply was kept.
+            usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
+    rest = (key for key in journal if key not in folded)
+    return usages + [call.reply.usage for call in PAID_CALL_CODEC.read_each(store, rest, keys)]
+
+
+def _turn_of(key: str) -> int:
+    """The turn that the key of a reply or of a failed request states."""
+    return int(key.rpartition("/")[2].removesuffix(".age").split("-")[1])
 
 
 def read_episode_spends(

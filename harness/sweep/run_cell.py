@@ -33,6 +33,7 @@ from harness.spending import (
     PricedModel,
     ReplyStore,
     Spend,
+    inherited_replies,
     read_episode_spends,
     uses_batches,
 )
@@ -98,15 +99,17 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:
-        number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
-        episode = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
+        number, inherited = len(attempts) + 1, inherited_replies(attempts)
+        episode, journal = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
-        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.keys_of(cell)):
+        keys, (size, _) = bench.context.keys_of(cell), bench.context.sizes_of(cell)
+        if not EPISODE_CODEC.write(bench.store, key, episode, keys, size):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
+        bench.store.delete(journal)
         attempts.append(episode)
         if not traffic.usages:  # replies that cost nothing are in no journal
             own = enumerate(step.reply.usage for step in episode.steps)
-            traffic.usages.update((turn, usage) for turn, usage in own if turn >= inherited)
+            traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
     finished = attempts[-1].stop is not StopReason.FAILED
     if finished:
         _write_result(cell, instance, attempts, bench.store, bench.context)
@@ -205,14 +208,13 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
     last = attempts[-1] if attempts else None
     if last is not None and (last.stop is not StopReason.FAILED or last.error_class == KILLED):
         return
-    number, inherited = len(attempts) + 1, 0 if last is None else last.replies
+    number, inherited = len(attempts) + 1, inherited_replies(attempts)
     pin = next(pin for pin in context.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     keys = context.keys_of(cell)
     replies = ReplyStore(store, charge, keys)
     journal = replies.attempt(number, inherited)
-    # A program starts from the beginning, so it inherits none.
-    paid = 0 if "agent" in dict(pin.settings) else next(n for n in count() if not journal.load(n))
+    paid = next(n for n in count() if not journal.load(n))
     episode = Episode(
         id=cell.episode,
         instance=cell.instance,
@@ -230,10 +232,14 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         seconds=0.0,
         container="",
         error_class=KILLED,
-        replies=paid,
-        inherited=inherited,
+        # A program starts from the beginning, so it inherits none.
+        replies=0 if "agent" in dict(pin.settings) else paid,
+        inherited=len(inherited),
     )
-    EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys)
+    episode, names = journal.fold(episode)
+    size, _ = context.sizes_of(cell)
+    if EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys, size):
+        store.delete(names)
 
 
 def close_cell(
@@ -255,11 +261,12 @@ def _run_attempt(
     cell: Cell,
     instance: TaskInstance,
     attempt: int,
-    inherited: int,
+    inherited: tuple[Reply, ...],
     bench: Workbench,
     traffic: _Traffic,
     now: Callable[[], str],
-) -> Episode:
+) -> tuple[Episode, tuple[str, ...]]:
+    """Return an attempt with its journal, and the names of the journal's objects."""
     context = bench.context
     pin = next(pin for pin in context.models if pin.name == cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
@@ -275,9 +282,9 @@ def _run_attempt(
             instance.brief,
             run=context.run,
             journal=_SweepJournal(
-                journal, traffic, longest_pause, inherited, cell.model, bench.purchases
+                journal, traffic, longest_pause, len(inherited), cell.model, bench.purchases
             ),
-            inherited=inherited,
+            inherited=len(inherited),
             ceiling=ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
             hidden_inputs=hidden_inputs(instance.rubric),
@@ -288,7 +295,7 @@ def _run_attempt(
     )
     if isinstance(model, AgentServer) and _kind_of(episode) in CONGESTION:
         bench.purchases.refuse(cell.model)  # the journal sees none of its requests
-    return episode
+    return journal.fold(episode)
 
 
 def _kind_of(episode: Episode) -> str:
@@ -342,4 +349,5 @@ def _write_result(
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
     # A worker reads no result, so that it cannot tell whose one is that is there already.
     keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
-    RESULT_CODEC.write(store, result_key(cell.episode), result, keys)
+    _, size = context.sizes_of(cell)
+    RESULT_CODEC.write(store, result_key(cell.episode), result, keys, size)

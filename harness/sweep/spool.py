@@ -17,7 +17,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,6 +202,11 @@ class SpooledStore:
     def replace(self, key: str, data: bytes) -> None:
         """Write, whether or not the name was there. Raises StoreError."""
         self._carry_out(lambda: self.below.replace(key, data), _Request())
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects, as far as they are there. Raises StoreError."""
+        names = tuple(keys)
+        self._carry_out(lambda: self.below.delete(names), _Request())
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""

@@ -29,13 +29,15 @@ from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
+from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
-from registry.sealing import Keys, derive_identity, recipient_of
+from registry.sealing import SEALED_BYTES, Keys, derive_identity, recipient_of
 from registry.signing import Signer
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
+_ATTEMPT_BYTES = 16384  # where no pilot has shown how large one is
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class RunContext:
     allow_unknown_price: bool = False
     # Amounts that judges and probes have cost the wave already.
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
+    # Bytes of an attempt and of a result by stratum, where a pilot has shown them.
+    sizes: tuple[tuple[str, int, int], ...] = ()
     # Of the schedule, as the manifest records them.
     schedule_seed: str = ""
     replicates: tuple[int, ...] = ()
@@ -92,6 +96,12 @@ class RunContext:
         return _keys_of(
             cell.episode, cell.key, cell.certificate, self.run_identity, self.recipients
         )
+
+    def sizes_of(self, cell: Cell) -> tuple[int, int]:
+        """The bytes that an attempt at a cell is filled up to, and its result."""
+        known = (sizes for stratum, *sizes in self.sizes if stratum == cell.spec.stratum)
+        attempt, result = next(known, (_ATTEMPT_BYTES, SEALED_BYTES))
+        return attempt, result
 
     def lease(self, cell: Cell) -> Cell:
         """Return a cell with its key and certificate. Needs the run's key."""
@@ -134,6 +144,8 @@ def _keys_of(
     episode: str, key: str, certificate: str, run_identity: str, recipients: tuple[str, ...]
 ) -> Keys:
     """The keys of a cell: those that it brings, or derived from the run's."""
+    if not (key or run_identity):
+        raise RegistryError(f"{episode}: a worker has the keys of leased cells only")
     identity = key or derive_identity(run_identity, episode)
     signer = Signer.of(identity)
     if not certificate and run_identity:

@@ -19,7 +19,7 @@ import re
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +116,10 @@ class RecordingStore:
     def replace(self, key: str, data: bytes) -> None:
         """Write, whether or not the name was there. Raises StoreError."""
         self._store.replace(key, data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects, as far as they are there. Raises StoreError."""
+        self._store.delete(keys)
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""

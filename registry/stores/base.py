@@ -1,11 +1,12 @@
 """Stores of immutable objects: the protocol, and the store in memory for tests and trials. Putting
-a name that is there already changes nothing. Only a sweep's signs of life are replaced."""
+a name that is there already changes nothing. Only a sweep's signs of life are replaced,
+and only journals are removed."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from registry.errors import MissingKey, StoreError
@@ -53,6 +54,11 @@ class Store(Protocol):
     def replace(self, key: str, data: bytes) -> None:
         """Write, whether or not the name was there: for signs of life of a sweep while it runs,
         which is no evidence. Raises StoreError."""
+        ...
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects, as far as they are there: of a journal, once another object holds all
+        that it says. Raises StoreError."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -110,6 +116,12 @@ class MemoryStore:
         """Write, whether or not the name was there. Raises StoreError."""
         with self._lock:
             self._objects[check_key(key)] = bytes(data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects, as far as they are there. Raises StoreError."""
+        with self._lock:
+            for key in keys:
+                self._objects.pop(check_key(key), None)
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""

@@ -73,6 +73,12 @@ class FolderStore:
         with _explained(path):
             self._write(path, data, self._rename)
 
+    def delete(self, keys: Iterable[str]) -> None:
+        """See ``Store.delete``."""
+        for path in map(self._locate, keys):
+            with _explained(path), contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""
         path = self._locate(key)

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -110,6 +110,19 @@ class S3Store:
         """See ``Store.replace``."""
         with self._explained(check_key(key)):
             self._client.put_object(Bucket=self.bucket, Key=self._base + key, Body=data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See ``Store.delete``: up to 1,000 in a request."""
+        rest = iter(keys)
+        while page := [self._base + check_key(key) for key in islice(rest, _PAGE)]:
+            with self._explained(page[0]):
+                answer = self._client.delete_objects(
+                    Bucket=self.bucket,
+                    Delete={"Objects": [{"Key": name} for name in page], "Quiet": True},
+                )
+            if failed := answer.get("Errors"):
+                place, reason = failed[0].get("Key", ""), failed[0].get("Code", "refused")
+                raise StoreError(f"{self._place}/{place}: cannot be removed: {reason}")
 
     def _try_put(self, key: str, data: bytes, token: str) -> tuple[str, bool]:
         """Return "" on success, else the code of a refusal; and True if the client had to retry."""

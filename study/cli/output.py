@@ -537,6 +537,8 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
 def _about(kind: str, body: Mapping[str, Any]) -> str:
     """Return the facts of a ledger record on one line."""
     match kind:
+        case "announcement":
+            return f"of the draw of {body['study']}"
         case "sealed-set":
             return f"{body['count']} seeds, entropy: {body['entropy']}"
         case "preregistration":

@@ -18,8 +18,9 @@ from .history import (
     unclosed_words,
 )
 from .operation import ask_sweep, follow_sweep
-from .pilot import PilotModel, PilotOutcome, pilot_table, run_pilot
+from .pilot import PilotModel, PilotOutcome, run_pilot
 from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
+from .pilot_runs import pilot_table
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
 from .progress import (
     SweepHistory,

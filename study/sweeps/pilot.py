@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from analysis.data import ResultTable, make_table
 from analysis.planning import (
     StratumVariance,
     TurnScore,
@@ -29,9 +28,7 @@ from harness.build_model import build_model, read_window
 from harness.episode import Mode, StopReason
 from harness.episodes import (
     AttemptRequest,
-    EpisodeResult,
     grade_episode,
-    row_of,
     run_attempt,
     summarise_episode,
 )
@@ -40,10 +37,8 @@ from harness.external_agents import AgentServer
 from harness.model import Model, close_model
 from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import Account, CallKind, PricedModel, ReplyStore
-from harness.storage import PILOTS, Codec, pilot_folder
-from registry.ledger import ModelPin, record_digest
-from registry.result_row import Arm
-from registry.sealing import Keys
+from harness.storage import EPISODE_CODEC, PILOTS
+from registry.ledger import ModelPin
 from study.sweeps.pilot_plan import (
     PilotCell,
     PilotRequest,
@@ -51,8 +46,8 @@ from study.sweeps.pilot_plan import (
     pilot_cells,
     pilot_pins,
     pilot_tasks,
-    planned_tasks,
 )
+from study.sweeps.pilot_runs import PILOT_CODEC, PilotRun, read_runs, table_of
 from study.sweeps.spending import (
     OVER_BUDGET,
     Caller,
@@ -70,19 +65,6 @@ N = TypeVar("N", int, float)
 
 _NO_WAVE = -1  # in the results of a pilot
 _WARM = 16  # containers kept ready, at most
-
-
-@dataclass(frozen=True, slots=True)
-class PilotRun:
-    """A finished run. ``turns`` is its budget, ``limit`` the task's own."""
-
-    version: str  # of the family
-    turns: int
-    limit: int
-    result: EpisodeResult
-
-
-_CODEC: Codec[PilotRun] = Codec("pilot-run", 1, PilotRun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +144,7 @@ def run_pilot(
             show = partial(_show, watch, pin.name, begun, total)
             totals.append(runner.run_all(now_owed, request.parallel, show))
             begun += len(now_owed)
-    runs = [_read_runs(study, [each.key for each in planned]) for planned in cells]
+    runs = [read_runs(study, [each.key for each in planned]) for planned in cells]
     every = list(chain(*runs))
     return PilotOutcome(
         scores=score_by_turns((run.turns, run.result) for run in every),
@@ -180,34 +162,6 @@ def run_pilot(
 def _show(watch: Watch, model: str, begun: int, total: int, done: int) -> None:
     """Report the progress of one model as a part of the whole."""
     watch(f"pilot of {model}", begun + done, total)
-
-
-def pilot_table(study: Study) -> ResultTable | None:
-    """Return the runs of pilots that resemble episodes of the study's waves: those of the models
-    and tasks in study.yaml, with the tasks' own turns; None if there is none. Needs the study's
-    key. Raises RegistryError."""
-    strata = {(task.stratum, task.version, str(task.mode)) for task in planned_tasks(study)}
-    runs = [
-        run
-        for pin in study.protocol.models
-        for run in _read_runs(study, filter(_is_result, study.store.list(_folder(pin))))
-        if run.turns == run.limit and (run.result.stratum, run.version, run.result.mode) in strata
-    ]
-    return _table(runs) if runs else None
-
-
-def _table(runs: Iterable[PilotRun]) -> ResultTable:
-    # No arm has these instances; the table is for what is estimated blind to the arms.
-    return make_table(row_of(run.result, Arm.PRIVATE) for run in runs)
-
-
-def _is_result(key: str) -> bool:
-    """Report whether a key of a model's pilots is that of a result, and not of a reply."""
-    return "-" not in key.rpartition("/")[2]
-
-
-def _folder(pin: ModelPin) -> str:
-    return pilot_folder(record_digest(pin))
 
 
 def _build(pin: ModelPin, folder: str) -> Model:
@@ -291,15 +245,9 @@ class _Runner:
             raise AttemptFailed(Boundary(boundary), error_class)
         grade = grade_episode(instance, episode)
         result = summarise_episode(_NO_WAVE, cell, episode, grade, 1, price)
-        run = PilotRun(cell.spec.version, each.turns, each.limit, result)
-        _CODEC.write(study.store, each.key, run, study.keys())
-
-
-def _read_runs(study: Study, keys: Iterable[str]) -> list[PilotRun]:
-    """Return the finished runs among those of these keys. Without any, no key is needed."""
-    stored = [key for key in keys if study.store.exists(key)]
-    own = study.keys() if stored else Keys()
-    return [_CODEC.read(study.store, key, own) for key in stored]
+        size = len(EPISODE_CODEC.encode(episode))
+        run = PilotRun(cell.spec.version, each.turns, each.limit, size, result)
+        PILOT_CODEC.write(study.store, each.key, run, study.keys())
 
 
 def _variance(
@@ -310,7 +258,7 @@ def _variance(
     if not whole:
         return ()
     outcomes = study.protocol.registered_plan().outcomes
-    return variance_by_stratum(_table(whole), outcomes, strata)
+    return variance_by_stratum(table_of(whole), outcomes, strata)
 
 
 def _model_outcome(

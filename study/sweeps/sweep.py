@@ -218,6 +218,7 @@ def context_of(
         replicates=manifest.replicates,
         tranches=manifest.tranches,
         single_turn=manifest.single_turn,
+        sizes=manifest.sizes,
     )
 
 

@@ -53,8 +53,14 @@ class Study:
 
     def keys(self) -> Keys:
         """Return the keys of what the study stores itself. Needs the study's key. Raises
-        RegistryError."""
-        return Keys(self.recipients(), self.identities(), self.signer(), self.trusted())
+        RegistryError, BrokenPromise if the ledger is signed by another key."""
+        signer, trusted = self.signer(), self.trusted()
+        if trusted and signer.public not in trusted:
+            raise BrokenPromise(
+                f"{self.store.uri}: its ledger is signed by none of the keys in {self.key_file}: "
+                "use the study's key file, or the store that the study was drawn in"
+            )
+        return Keys(self.recipients(), self.identities(), signer, trusted | {signer.public})
 
     def trusted(self) -> frozenset[str]:
         """Return the public keys that sign for the study and for its runs, as its ledger has

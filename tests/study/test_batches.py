@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from harness.errors import SweptElsewhere, WorkStopped
 from harness.models.providers import batch
 from harness.spending import CallKind, read_paid_calls
+from harness.storage import ATTEMPTS, EPISODE_CODEC
 from harness.sweep import Progress, epochs
 from harness.sweep.leases import LeaseBook
 from harness.sweep.run_cell import run_cell
@@ -78,8 +79,12 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def usages(study: Study, kind: CallKind) -> list[bool]:
-    calls = read_paid_calls(study.store, study.keys(), kind)
-    return [call.reply.usage.batch for call in calls]
+    keys = study.keys()
+    attempts = [EPISODE_CODEC.read(study.store, key, keys) for key in study.store.list(ATTEMPTS)]
+    folded = [reply for attempt in attempts for reply in attempt.paid_replies().values()]
+    calls = read_paid_calls(study.store, keys, kind)
+    replies = [*(folded if kind is CallKind.EPISODE else ()), *(call.reply for call in calls)]
+    return [reply.usage.batch for reply in replies]
 
 
 @pytest.mark.parametrize("what", [(), ("--markers",)], ids=["questions", "markers"])

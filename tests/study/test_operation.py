@@ -252,7 +252,7 @@ def test_a_detached_sweep_goes_on_when_its_command_has_ended(tmp_path: Path) -> 
             gate.open.set()
             followed = call("wave", "attach", "0", study=study)
             assert followed.exit_code == 0, followed.output
-            assert f"{CELLS} of {CELLS} episodes have results" in followed.output
+            assert f"has ended with {CELLS} of {CELLS} results" in followed.output
             until(lambda: not own_actors("Driver"))
         finally:
             made.shutdown()

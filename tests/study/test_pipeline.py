@@ -71,6 +71,7 @@ def test_publish_and_report_count_the_instances_that_they_check(copied: Path) ->
 def test_the_ledger_tells_the_story_in_order(finished: Study) -> None:
     kinds = [entry.kind for entry in finished.ledger.entries()]
     assert kinds == [
+        "announcement",
         "sealed-set",
         "preregistration",
         "run-manifest",
@@ -137,7 +138,7 @@ def test_arms_are_disjoint_and_balanced(finished: Study) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["results/*/*.age", "attempts/*/*.age", "sealed/*.age", "ledger/00000003.json"]
+    "pattern", ["results/*/*.age", "attempts/*/*.age", "sealed/*.age", "ledger/00000004.json"]
 )
 def test_an_altered_object_is_named_and_exits_3(copied: Path, pattern: str) -> None:
     victim = sorted((copied / "store").glob(pattern))[0]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from analysis.plan import standard_plan
 from generators.grading.answer import Answer
@@ -66,7 +66,15 @@ waves:
 plan: {permutations: 199}
 sandbox: {kind: local}
 """
-WHOLE = ["sealed-set", "preregistration", "run-manifest", "wave-closed", "release", "report"]
+WHOLE = [
+    "announcement",
+    "sealed-set",
+    "preregistration",
+    "run-manifest",
+    "wave-closed",
+    "release",
+    "report",
+]
 
 
 @pytest.fixture
@@ -149,7 +157,7 @@ def test_a_wave_is_swept_by_one_at_a_time(registered: Study) -> None:
     holder.wait()
     assert result.exit_code == 2
     assert "another sweep of wave 0" in result.stderr
-    assert kinds(registered) == WHOLE[:2]
+    assert kinds(registered) == WHOLE[:3]
     manifest = begin(registered)
     run_cells(registered, manifest)
     outcome = sweep_wave(
@@ -456,26 +464,32 @@ def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path)
     assert not list(study.folder.rglob("*.partial*"))
 
 
-def test_a_draw_and_a_registration_need_public_keys_only(tmp_path: Path) -> None:
-    from registry.sealing import new_identity, write_identity
+def test_what_is_recorded_needs_the_key_that_signs_and_what_is_read_none(tmp_path: Path) -> None:
+    key = tmp_path / "study" / "keys" / "study.txt"
+    elsewhere = tmp_path / "elsewhere.txt"
+    init_study(tmp_path / "study", TINY)
 
-    identity, recipient = new_identity()
-    init_study(tmp_path / "study", f"{TINY}recipients: [{recipient}]\n")
-    (tmp_path / "study" / "keys" / "study.txt").unlink()
-    for step in ("draw", "register", "status", "verify", "log"):
-        reason = ("--underpowered", SMALLNESS) if step == "draw" else ()
-        command = [step, *reason, "--study", str(tmp_path / "study")]
-        result = CliRunner().invoke(main, command)
-        assert result.exit_code == 0, (step, result.stderr)
+    def step(name: str, *options: str) -> Result:
+        return CliRunner().invoke(main, [name, *options, "--study", str(tmp_path / "study")])
+
+    key.rename(elsewhere)
+    refused = step("draw", "--underpowered", SMALLNESS)
+    assert (refused.exit_code, "keys/study.txt" in refused.stderr) == (2, True)
     study = pipeline.open_study(tmp_path / "study")
+    assert kinds(study) == []
+    for name in ("draw", "register"):
+        elsewhere.rename(key)
+        options = ("--underpowered", SMALLNESS) if name == "draw" else ()
+        assert step(name, *options).exit_code == 0
+        key.rename(elsewhere)
+    for name in ("status", "verify", "log"):
+        assert step(name).exit_code == 0
     refused = CliRunner().invoke(
         main, ["sweep", "--wave", "0", "--allow-dirty", "--study", str(study.folder)]
     )
     assert refused.exit_code == 2
     assert "keys/study.txt" in refused.stderr
-    assert kinds(study) == WHOLE[:2]
-    elsewhere = tmp_path / "elsewhere.txt"
-    write_identity(elsewhere, identity)
+    assert kinds(study) == WHOLE[:3]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOSIMETER_KEY_FILE", str(elsewhere))
         assert len(study.entries()) == 4

@@ -20,8 +20,7 @@ import pytest
 from generators.catalog import INSTALLED
 from harness.episode import Episode
 from harness.model import Role
-from harness.spending.purchases import PAID_CALL_CODEC
-from harness.storage import EPISODE_CODEC, TRY_CODEC
+from harness.storage import EPISODE_CODEC
 from registry.sealing import decrypt
 from registry.verify import verify_study
 from study import pipeline
@@ -138,11 +137,8 @@ def opened(study: Study) -> dict[str, bytes]:
 
 
 def episodes(study: Study) -> list[Episode]:
-    return [
-        EPISODE_CODEC.decode(data, key)
-        for key, data in opened(study).items()
-        if key.startswith("attempts/")
-    ]
+    keys = study.keys()
+    return [EPISODE_CODEC.read(study.store, key, keys) for key in study.store.list("attempts/")]
 
 
 def test_every_episode_is_served_answered_and_scored(run: Run) -> None:
@@ -194,11 +190,11 @@ def test_the_key_stands_nowhere(run: Run) -> None:
     stored = opened(run.study)
     assert len(stored) > 4 * EPISODES
     held |= stored
-    for key, data in stored.items():
-        if re.fullmatch(r"responses/.+\.\d+-\d+-\d+\.age", key):
-            held[f"{key}: raw"] = TRY_CODEC.decode(data, key).raw
-        elif key.startswith("responses/"):
-            held[f"{key}: raw"] = PAID_CALL_CODEC.decode(data, key).reply.raw
+    for attempt in episodes(run.study):
+        replies = list(attempt.paid_replies().values())
+        tries = [each.failed for each in attempt.kept if each.failed is not None]
+        for number, answer in enumerate([*replies, *tries]):
+            held[f"{attempt.id}, answer {number}"] = answer.raw
     assert [place for place, data in held.items() if secret in data] == []
     assert any(str(run.ray) in place for place in held)
 

@@ -21,7 +21,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.model import Usage
+from harness.spending import read_episode_usages
 from harness.spending.prices import read_prices
+from harness.storage import attempted_names, replied_names
 from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import RunManifest, record_body, record_digest
@@ -217,7 +219,7 @@ def test_a_killed_driver_loses_no_count_of_what_was_spent(tmp_path: Path) -> Non
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         deadline = time.monotonic() + 200
-        while len(list(study.store.list("responses/"))) < 3:
+        while len(bought(study)) < 3:
             assert killed.poll() is None, killed.communicate()
             assert time.monotonic() < deadline, "nothing was bought in time"
             time.sleep(0.05)
@@ -227,7 +229,7 @@ def test_a_killed_driver_loses_no_count_of_what_was_spent(tmp_path: Path) -> Non
     assert resumed.returncode == 1, resumed.stderr
     outcome = json.loads(resumed.stdout)
     (limit, _) = outcome["budget"]
-    stored = len(list(study.store.list("responses/")))
+    stored = len(bought(study))
     lost = len(provider.sold) - stored  # on their way when the driver was killed
     assert 0 <= lost <= 4, "at most one for each episode that was at work"
     dearest = Decimal("0.265")  # 30 000 tokens, half of them cached, and 1 000 out
@@ -235,6 +237,13 @@ def test_a_killed_driver_loses_no_count_of_what_was_spent(tmp_path: Path) -> Non
     assert provider.bill(study.folder) <= Decimal("2.5") + lost * dearest
     assert outcome["held"] == EPISODES - stored
     assert stored > 3, "it went on after the kill"
+
+
+def bought(study: Study) -> list[Usage]:
+    """The usage of each paid reply in the store."""
+    store, keys = study.store, study.keys()
+    names = {*attempted_names(store), *replied_names(store)}
+    return [usage for name in names for usage in read_episode_usages(store, keys, name, "openai")]
 
 
 def test_an_unknown_price_is_refused_before_anything_is_begun(tmp_path: Path) -> None:

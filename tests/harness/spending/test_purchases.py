@@ -9,7 +9,7 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.episode import Cell
+from harness.episode import Cell, Episode, StopReason, Turn
 from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Try, Usage
 from harness.spending.budget import PricedModel, Spend
@@ -21,11 +21,12 @@ from harness.spending.purchases import (
     PaidCall,
     Payer,
     ReplyStore,
+    inherited_replies,
     read_episode_spends,
     read_episode_usages,
     read_paid_calls,
 )
-from harness.storage import TRY_CODEC
+from harness.storage import EPISODE_CODEC, TRY_CODEC, attempt_key
 from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
@@ -80,11 +81,60 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
 
 
 def test_an_attempt_inherits_the_replies_of_those_before() -> None:
-    replies = replies_of(CallKind.EPISODE, MemoryStore())
-    replies.attempt(1).save(0, reply(1))
-    replies.attempt(2, inherited=1).save(1, reply(2))
-    third = replies.attempt(3, inherited=2)
-    assert [third.load(0), third.load(1), third.load(2)] == [reply(1), reply(2), None]
+    """Though their journals are gone: a stored attempt holds all of its own."""
+    store = MemoryStore()
+    replies = replies_of(CallKind.EPISODE, store)
+    first = replies.attempt(1)
+    first.save(0, reply(1))
+    first.save(1, reply(9))  # and its sandbox failed before this turn was kept
+    first.keep_failed(1, Try("overload", 529, 0.1, b"busy"))
+    one, names = first.fold(failed(1, (reply(1),), replies=2))
+    assert (one.paid, [each.turn for each in one.kept]) == ((0,), [1, 1])
+    assert {each.failed.raw for each in one.kept if each.failed} == {b"busy"}
+    store.delete(names)
+    second = replies.attempt(2, inherited_replies([one]))
+    second.save(2, reply(3))
+    two, names = second.fold(failed(2, (reply(1), reply(9), reply(3)), replies=3))
+    assert (two.paid, two.kept) == ((2,), ())
+    store.delete(names)
+    assert list(store.list()) == []
+    third = replies.attempt(3, inherited_replies([one, two]))
+    assert [third.load(turn) for turn in range(4)] == [reply(1), reply(9), reply(3), None]
+
+
+def test_a_journal_that_another_process_left_is_read_once_more() -> None:
+    store = MemoryStore()
+    killed = replies_of(CallKind.EPISODE, store).attempt(1)
+    killed.save(0, reply(1))
+    killed.save(1, reply(2))
+    killed.keep_failed(2, Try("overload", 529, 0.1, b"busy"))
+    again = replies_of(CallKind.EPISODE, store).attempt(1)
+    assert again.load(0) == reply(1)  # and then its sandbox failed
+    made, names = again.fold(failed(1, (reply(1),), replies=1))
+    assert len(names) == 3
+    assert made.paid_replies() == {0: reply(1), 1: reply(2)}
+    assert [each.failed.raw for each in made.kept if each.failed] == [b"busy"]
+
+
+def test_what_is_left_of_a_stored_attempts_journal_costs_nothing_twice() -> None:
+    """A worker that dies between the attempt and the end of its journal."""
+    store = MemoryStore()
+    journal = replies_of(CallKind.EPISODE, store).attempt(1)
+    journal.save(0, reply(5))
+    made, _ = journal.fold(failed(1, (reply(5),), replies=1))
+    EPISODE_CODEC.write(store, attempt_key(EPISODE, 1), made, KEYS)
+    replies_of(CallKind.EPISODE, store).attempt(2, inherited_replies([made])).save(1, reply(7))
+    usages = read_episode_usages(store, KEYS, EPISODE, "openai")
+    assert [usage.input_tokens for usage in usages] == [5, 7]
+
+
+def failed(attempt: int, said: tuple[Reply, ...], replies: int) -> Episode:
+    return Episode(
+        id=EPISODE, instance="i", run="r", model="m", replicate=0, attempt=attempt, opening=(),
+        steps=tuple(Turn(each, (), 0.0) for each in said), answer="", answer_file=None,
+        stop=StopReason.FAILED, usage=Usage(), started="", seconds=0.0, container="",
+        replies=replies,
+    )  # fmt: skip
 
 
 def test_no_request_is_admitted_when_the_work_has_stopped() -> None:
@@ -100,7 +150,7 @@ def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:
     store, price = MemoryStore(), Price("openai", "m", *[Decimal(1)] * 4, "", "")
     replies = replies_of(CallKind.EPISODE, store)
     replies.attempt(1).save(0, reply(1_000_000))
-    replies.attempt(2, inherited=1).save(1, reply(2_000_000))
+    replies.attempt(2, [reply(1_000_000)]).save(1, reply(2_000_000))
     usages = read_episode_usages(store, KEYS, EPISODE, "openai")
     assert usages == [Usage(1_000_000, 0), Usage(2_000_000, 0)]
     spec = TaskSpec("count_circles", "1", "easy", ())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -164,6 +164,10 @@ class CountingStore(MemoryStore):
         self.asked["exists"] += 1
         return super().exists(key)
 
+    def delete(self, keys: Iterable[str]) -> None:
+        self.asked["delete"] += 1
+        super().delete(keys)
+
     def list(self, prefix: str = "") -> Iterator[str]:
         self.asked["list"] += 1
         return super().list(prefix)
@@ -180,5 +184,6 @@ def test_an_episode_asks_its_store_as_often_as_documented(tmp_path: Path, limite
         assert run_cell(cell, replace(bench, store=store, context=context), noon).finished
         bench.close()
         turns = len(served.requests)
-    budget = {"get": turns, "list": 1} if limited else {}
-    assert store.asked == {"put": turns + 2, "exists": turns + 2, **budget}
+    budget = {"get": 1, "list": 2, "exists": turns + 4} if limited else {}
+    usual = {"put": turns + 2, "exists": turns + 2, "list": 1, "delete": 1}
+    assert store.asked == usual | budget

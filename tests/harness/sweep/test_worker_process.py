@@ -18,7 +18,9 @@ import pytest
 
 from harness.episode import Cell, Mode
 from harness.errors import HarnessError, WorkerKilled
-from harness.storage import result_key
+from harness.model import Reply
+from harness.spending import CallKind, read_paid_calls
+from harness.storage import ATTEMPTS, EPISODE_CODEC, result_key
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
@@ -32,6 +34,7 @@ from registry.stores.folder import FolderStore
 from tests.faults import remount, spooled
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.ledgers import keys_of
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
@@ -77,8 +80,12 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.05)
 
 
-def kept(folder: Path) -> list[str]:
-    return list(FolderStore(folder).list("responses/"))
+def kept(folder: Path) -> list[Reply]:
+    """The paid replies in the store: in attempts, and those of attempts that are not stored."""
+    store, keys = FolderStore(folder), keys_of(STUDY, RUN)
+    attempts = [EPISODE_CODEC.read(store, key, keys) for key in store.list(ATTEMPTS)]
+    folded = [reply for attempt in attempts for reply in attempt.paid_replies().values()]
+    return folded + [call.reply for call in read_paid_calls(store, keys, CallKind.EPISODE)]
 
 
 def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> None:

@@ -38,6 +38,9 @@ sandbox: {kind: local}
 """
 
 
+DRAWN = ["announcement", "sealed-set", "preregistration"]
+
+
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
     init_study(tmp_path / "study", STUDY)
     folder = str(tmp_path / "study")
@@ -144,7 +147,7 @@ def test_register_draws_what_is_not_drawn_and_nothing_without_an_engine(tmp_path
     result = run(*command, "--json")
     assert result.exit_code == 0, result.output
     study = pipeline.open_study(tmp_path / "local")
-    assert [entry.kind for entry in study.ledger.entries()] == ["sealed-set", "preregistration"]
+    assert [entry.kind for entry in study.ledger.entries()] == DRAWN
     assert f"drawn: 4 seeds in 1 stratum, Merkle root {study.sealed_set().root}" in result.stderr
     assert json.loads(result.stdout)["sealed_root"] == study.sealed_set().root
     assert "drawn:" not in run(*command).output, "only once"
@@ -161,7 +164,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
     message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"), code=3)
     assert "--allow-dirty" in message
     assert "dirty" in message
-    assert [entry.kind for entry in study.ledger.entries()] == ["sealed-set", "preregistration"]
+    assert [entry.kind for entry in study.ledger.entries()] == DRAWN
 
 
 def test_a_missing_image_is_one_clear_error(
@@ -177,11 +180,11 @@ def test_a_missing_image_is_one_clear_error(
 def test_a_corrupted_ledger_is_named_by_every_step(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
     draw_tiny(pipeline.open_study(tmp_path))
-    record = tmp_path / "store" / "ledger" / "00000000.json"
+    record = tmp_path / "store" / "ledger" / "00000001.json"
     record.chmod(0o644)
     record.write_bytes(record.read_bytes().replace(b'"count":4', b'"count": 4'))
     for step in (["register"], ["status"], ["log"]):
-        assert "ledger/00000000.json" in refusal(*step, "--study", str(tmp_path), code=3)
+        assert "ledger/00000001.json" in refusal(*step, "--study", str(tmp_path), code=3)
 
 
 @pytest.fixture
@@ -206,7 +209,7 @@ def test_a_full_store_is_one_clear_error_and_nothing_half_written(
     message = refusal("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
     assert str(small_disk) in message
     assert "space" in message or "full" in message
-    assert not list((small_disk / "ledger").glob("*.json"))
+    assert not list((small_disk / "sealed").glob("*.age"))
     (small_disk / "filler").unlink()
     assert (
         run("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS).exit_code == 0

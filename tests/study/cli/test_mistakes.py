@@ -71,7 +71,7 @@ def write_prices(entry: str) -> Callable[[Path], object]:
 
 
 def alter_ledger(folder: Path) -> None:
-    path = folder / "store" / "ledger" / "00000000.json"
+    path = folder / "store" / "ledger" / "00000001.json"
     path.chmod(0o644)
     path.write_bytes(path.read_bytes().replace(b'"count":4', b'"count":5'))
 
@@ -270,7 +270,7 @@ MISTAKES = {
         change=("permutations: 199", "permutations: 999"),
     ),
     "a ledger edited by hand": Mistake(
-        "registered", "status", ("ledger/00000000.json",), code=3, damage=alter_ledger
+        "registered", "status", ("ledger/00000001.json",), code=3, damage=alter_ledger
     ),
 }
 

@@ -335,7 +335,10 @@ def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_p
     refused = CliRunner().invoke(main, ["register", "--study", str(folder)])
     assert refused.exit_code == 2
     assert "10 points in one model would be found with probability" in refused.stderr
-    assert [entry.kind for entry in pipeline.open_study(folder).ledger.entries()] == ["sealed-set"]
+    assert [entry.kind for entry in pipeline.open_study(folder).ledger.entries()] == [
+        "announcement",
+        "sealed-set",
+    ]
 
 
 def test_too_few_runs_of_frozen_models_are_warned_of(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_sweep_that_would_not_fit_is_not_begun(
     with pytest.raises(StudyError, match="model 'asked-once', task count_circles/easy: in its"):
         sweep(study, 0)
     kinds = [entry.kind for entry in study.ledger.entries()]
-    assert kinds == ["sealed-set", "preregistration"]
+    assert kinds == ["announcement", "sealed-set", "preregistration"]
 
 
 @pytest.fixture

@@ -1,0 +1,241 @@
+"""Who can write to the store and has no key, or has the key of one cell, changes no result: what
+they put there is not counted and does not stand in the way."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from harness.episodes import RESULT_CODEC
+from harness.model import Message, Reply, Role, Usage
+from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.storage import EPISODE_CODEC, FOREIGN, attempt_key, hex_of, result_key
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench
+from registry.errors import ForeignObject, RegistryError
+from registry.ledger import RecordingStore, RunManifest, WaveClosed
+from registry.provenance import utc_now
+from registry.sealing import Keys, encrypt, new_identity
+from registry.signing import Signer, sign_object
+from registry.stores import Store
+from registry.verify import verify_study
+from study.sweeps.manifests import begin_wave
+from study.sweeps.sweep import SweepRequest, close_wave, context_of, find_finished
+from study.workspace.setup import pinned_image
+from study.workspace.snapshot import manifest_of, take_snapshot
+from study.workspace.study import Study, open_study
+from tests.study.conftest import make_study
+
+STRANGER = Signer(b"\x07" * 32)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study whose first wave is begun."""
+    study = make_study(tmp_path_factory.mktemp("begun") / "small")
+    image = pinned_image(study.protocol)
+    begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
+    return study.folder
+
+
+class Begun:
+    """A study whose first wave is begun, and what its owner and its driver have."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.cells = list(take_snapshot(study).waves[0].cells)
+        found = manifest_of(study.ledger, 0)
+        assert found is not None
+        self.manifest: RunManifest = found
+        self.context = context_of(study, found, pinned_image(study.protocol), 1)
+        self.readers = replace(study.keys(), trusted=frozenset((found.run_signer,)))
+
+
+@pytest.fixture
+def it(begun: Path, tmp_path: Path) -> Begun:
+    shutil.copytree(begun, tmp_path / "small")
+    return Begun(open_study(tmp_path / "small"))
+
+
+class Raced:
+    """A store in which somebody else is first to write each result."""
+
+    def __init__(self, store: Store, forge: Callable[[str, bytes], bytes]) -> None:
+        self._store, self._forge = store, forge
+
+    @property
+    def uri(self) -> str:
+        return self._store.uri
+
+    def put(self, key: str, data: bytes) -> bool:
+        if key.startswith("results/"):
+            self._store.put(key, self._forge(key, data))
+        return self._store.put(key, data)
+
+    def replace(self, key: str, data: bytes) -> None:
+        self._store.replace(key, data)
+
+    def get(self, key: str) -> bytes:
+        return self._store.get(key)
+
+    def exists(self, key: str) -> bool:
+        return self._store.exists(key)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        return self._store.list(prefix)
+
+
+def sweep(it: Begun, store: Store | None = None) -> None:
+    """Run every cell of the wave."""
+    made = it.context
+    bench = Workbench.open(made)
+    recording = RecordingStore(store or it.study.store, made.receipts)
+    for cell in it.cells:
+        leased = made.lease(cell)
+        worker = replace(bench, store=recording, context=replace(made, run_identity=""))
+        assert run_cell(leased, worker, utc_now).finished
+    recording.flush()
+    bench.close()
+
+
+def close(it: Begun) -> WaveClosed:
+    cells, finished = find_finished(it.study, it.manifest)
+    return close_wave(it.study, it.context, it.manifest, cells, finished, utc_now)
+
+
+def scores(it: Begun) -> dict[str, float | None]:
+    results = take_snapshot(it.study).waves[0].results.values()
+    return {result.episode: result.score for result in results}
+
+
+def improved(data: bytes) -> bytes:
+    """A result with another score: what its forger wishes to be read."""
+    result = RESULT_CODEC.decode(data)
+    return RESULT_CODEC.encode(replace(result, score=1.0 - (result.score or 0.0)))
+
+
+def opened(it: Begun, key: str, data: bytes) -> bytes:
+    return it.readers.open(key, data)
+
+
+def unsigned(it: Begun, key: str, data: bytes) -> bytes:
+    return encrypt(improved(opened(it, key, data)), it.study.recipients())
+
+
+def by_a_stranger(it: Begun, key: str, data: bytes) -> bytes:
+    plain = sign_object(STRANGER, key, improved(opened(it, key, data)))
+    return encrypt(plain, it.study.recipients())
+
+
+def by_another_cell(it: Begun, key: str, data: bytes) -> bytes:
+    """By a captured worker: with the key and the certificate of a cell that it was leased."""
+    made, cells = it.context, it.cells
+    mine = next(cell for cell in cells if result_key(cell.episode) != key)
+    signer = made.keys_of(mine).signer
+    assert signer is not None
+    plain = sign_object(signer, key, improved(opened(it, key, data)))
+    return encrypt(plain, it.study.recipients())
+
+
+def under_another_name(it: Begun, key: str, data: bytes) -> bytes:
+    """The honest result of another episode, signed for that one's name."""
+    other = next(cell for cell in it.cells if result_key(cell.episode) != key)
+    keys = replace(it.context.keys_of(other), recipients=it.study.recipients())
+    return keys.seal(result_key(other.episode), opened(it, key, data))
+
+
+def noise(it: Begun, key: str, data: bytes) -> bytes:
+    return b"age-encryption.org/v1\nnoise"
+
+
+def test_forged_results_are_not_counted_and_made_again(it: Begun) -> None:
+    """Each of five forms, in turn, and every other result is honest."""
+    forms = cycle((unsigned, None, by_a_stranger, by_another_cell, under_another_name, noise))
+    honest: dict[str, float | None] = {}
+    used = Counter[str]()
+
+    def forge(key: str, data: bytes) -> bytes:
+        result = RESULT_CODEC.decode(it.readers.open(key, data))
+        honest[result.episode] = result.score
+        form = next(forms)
+        used[form.__name__ if form else "honest"] += 1
+        return form(it, key, data) if form else data
+
+    sweep(it, Raced(it.study.store, forge))
+    assert set(used.values()) == {4}
+    closed = close(it)
+    assert (closed.foreign, closed.finished) == (20, 24)
+    assert scores(it) == honest
+    aside = list(it.study.store.list(FOREIGN))
+    assert len(aside) == 16 + 1, "nothing is thrown away, and what is equal is kept once"
+    problems = verify_study(it.study.store, it.study.identities()).problems
+    assert not [place for place, _ in problems if not place.startswith(FOREIGN)]
+
+
+def test_an_objects_size_says_nothing_but_its_kind(it: Begun) -> None:
+    sweep(it)
+    for folder in ("attempts/", "results/"):
+        # Encryption adds up to some hundred bytes at random.
+        plain = [
+            it.readers.open(key, it.study.store.get(key)) for key in it.study.store.list(folder)
+        ]
+        assert len({len(data) for data in plain}) == 1
+        assert len({len(data.rstrip()) for data in plain}) > 3, "though they hold more and less"
+
+
+def test_a_forged_attempt_and_reply_are_left_out_and_replaced(it: Begun) -> None:
+    made, (cell, *_) = it.context, it.cells
+    bench = Workbench.open(made)
+    model = next(pin for pin in made.models if pin.name == cell.model)
+    charge = Charge(CallKind.EPISODE, Payer.of(model), cell.episode, 0)
+    own = made.keys_of(cell)
+    forger = Keys(own.recipients, own.identities, STRANGER, own.trusted)
+    reply = Reply(Message(Role.ASSISTANT, "forged"), Usage(), "v")
+    ReplyStore(it.study.store, charge, forger).attempt(1).save(0, reply)
+    assert ReplyStore(it.study.store, charge, own).attempt(1).load(0) is None
+    place = attempt_key(cell.episode, 1)
+    it.study.store.put(place, forger.seal(place, b"forged"))
+    assert run_cell(cell, bench, utc_now).finished
+    episode = EPISODE_CODEC.read(it.study.store, place, own)
+    assert all(step.reply.message.text != "forged" for step in episode.steps)
+    assert next(it.study.store.list(FOREIGN)), "and the forged one is kept aside"
+    bench.close()
+
+
+def test_a_cells_certificate_is_for_that_cell_and_by_its_run(it: Begun) -> None:
+    made, (one, other, *_) = it.context, it.cells
+    leased = made.lease(one)
+    worker = replace(made, run_identity="")
+    sealed = worker.keys_of(leased).seal(result_key(one.episode), b"{}")
+    reader = replace(it.readers, identities=worker.keys_of(leased).identities)
+    assert reader.open(result_key(one.episode), sealed).rstrip() == b"{}"
+    with pytest.raises(ForeignObject, match=r"its signature is not of what it holds|none of the"):
+        reader.open(result_key(other.episode), sealed)
+    stolen = worker.keys_of(leased).seal(result_key(other.episode), b"{}")
+    with pytest.raises(ForeignObject, match="which is none of the study's"):
+        reader.open(result_key(other.episode), stolen)
+    foreign_run, _ = new_identity()
+    elsewhere = replace(made, run_identity=foreign_run).keys_of(replace(one, key=leased.key))
+    with pytest.raises(ForeignObject, match="which is none of the study's"):
+        reader.open(result_key(one.episode), elsewhere.seal(result_key(one.episode), b"{}"))
+
+
+def test_nothing_is_stored_without_a_key_to_sign_it(it: Begun) -> None:
+    with pytest.raises(RegistryError, match="nothing is stored without a key to sign it"):
+        Keys(it.study.recipients()).seal("results/x", b"{}")
+
+
+def test_a_captured_worker_has_the_key_of_no_other_cell(it: Begun) -> None:
+    made, (one, other, *_) = it.context, it.cells
+    worker = replace(made, run_identity="")
+    leased = made.lease(one)
+    assert hex_of(other.episode) not in repr(leased)
+    assert worker.keys_of(leased).signer != made.keys_of(other).signer
+    with pytest.raises(RegistryError):
+        worker.keys_of(other)
