@@ -3,7 +3,7 @@
     python -m benchmarks.publishing [FEW MANY]
 
 For each size a process of its own builds the release, uploads it to a small Hub in another process
-(``tests/hub_server.py``) and reads it back. Memory is the resident peak, also after the imports. The
+(``tests/hub_server.py``) and reads it back. Memory is the resident peak, also after imports. The
 leak check is not part of it: what it looks for grows with the draw.
 """
 

@@ -361,7 +361,7 @@ def _explained(target: _Target) -> Iterator[None]:
         raise PublishError(_remote_reason(target, error)) from error
     except OSError as error:
         raise PublishError(f"cannot read or write the release: {error.strerror}") from error
-    except (RuntimeError, ValueError, LookupError) as error:  # the client's, of LFS and bare answers
+    except (RuntimeError, ValueError, LookupError) as error:  # the client's own
         raise PublishError(_remote_reason(target, error)) from error
 
 

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from publish.release import read_release
-from registry.ledger import Withdrawal
 from registry.provenance import utc_now
 from study import pipeline
 from study.cli.main import main
