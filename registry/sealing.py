@@ -18,7 +18,7 @@ import threading
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import bech32
 import pyrage
@@ -39,22 +39,28 @@ SEALED_BYTES = 4096  # of an object, at least
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnInstance:
-    """One instance of a draw, with what opens its commitment. Its repr shows no secret."""
+class DrawnSeed:
+    """One seed of a draw, with what opens its commitment. Its repr shows no secret."""
 
     instance: str = field(repr=False)
     family: str
     version: str
     difficulty: str
     seed: str = field(repr=False)  # 64 hexadecimal digits
-    arm: Arm = field(repr=False)
     nonce: str = field(repr=False)  # 64 hexadecimal digits
-    tranche: int = 0  # the panel; reserve tranches count from 1
 
     @property
     def stratum(self) -> str:
         """Family and difficulty, as ``family/difficulty``."""
         return f"{self.family}/{self.difficulty}"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnInstance(DrawnSeed):
+    """A seed of a draw with its place."""
+
+    arm: Arm = field(repr=False)
+    tranche: int = 0  # the panel; reserve tranches count from 1
 
 
 def new_identity() -> tuple[str, str]:
@@ -217,11 +223,10 @@ def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     return hmac.new(nonce, message, hashlib.sha256).hexdigest()
 
 
-def commitments_of(entries: Iterable[DrawnInstance]) -> tuple[str, ...]:
-    """The commitment of each entry, in order."""
+def commitments_of(seeds: Iterable[DrawnSeed]) -> tuple[str, ...]:
+    """The commitment of each seed, in order."""
     return tuple(
-        commit(bytes.fromhex(entry.nonce), entry.instance, bytes.fromhex(entry.seed))
-        for entry in entries
+        commit(bytes.fromhex(each.nonce), each.instance, bytes.fromhex(each.seed)) for each in seeds
     )
 
 
@@ -230,38 +235,31 @@ def commitments_root(commitments: Iterable[str]) -> str:
     return merkle_root(bytes.fromhex(commitment) for commitment in commitments).hex()
 
 
-def seal_entries(entries: Iterable[DrawnInstance], recipients: Sequence[str]) -> bytes:
-    """The entries, in order, as one age file."""
-    value = {"format": _FORMAT, "entries": [_body(entry) for entry in entries]}
-    return encrypt(canonical_bytes(value), recipients)
+@dataclass(frozen=True, slots=True)
+class SealedSeeds:
+    """What is sealed of a draw, before any of its seeds has an arm."""
+
+    seeds: tuple[DrawnSeed, ...] = field(repr=False)  # in the order drawn
+    secret: str = field(repr=False)  # 64 hexadecimal digits; "" if a beacon allots the seeds
+    format: str = _FORMAT
 
 
-def _body(entry: DrawnInstance) -> dict[str, Any]:
-    """An entry as plain values; one of the panel has no tranche, as before there were any."""
-    body = asdict(entry)
-    if not entry.tranche:
-        del body["tranche"]
-    return body
+def seal_seeds(sealed: SealedSeeds, recipients: Sequence[str]) -> bytes:
+    """The seeds of a draw as one age file. Raises RegistryError."""
+    return encrypt(canonical_bytes(asdict(sealed)), recipients)
 
 
-def open_entries(
-    ciphertext: bytes, identities: Sequence[str], place: str
-) -> tuple[DrawnInstance, ...]:
-    """Return the entries that ``seal_entries`` sealed. Raises as ``decrypt`` does, and
-    BrokenPromise for content of another form."""
+def open_seeds(ciphertext: bytes, identities: Sequence[str], place: str) -> SealedSeeds:
+    """Return what ``seal_seeds`` sealed. Raises as ``decrypt`` does, and BrokenPromise for content
+    of another form."""
     value = parse_canonical(decrypt(ciphertext, identities, place), place)
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise BrokenPromise(f"{place}: not a sealed set of the form {_FORMAT}")
-    entries = read_record(_Entries, value, place).entries
-    if not all(_HEX32.fullmatch(text) for entry in entries for text in (entry.seed, entry.nonce)):
+    sealed = read_record(SealedSeeds, value, place)
+    secrets = [text for each in sealed.seeds for text in (each.seed, each.nonce)]
+    if not all(map(_HEX32.fullmatch, (*secrets, sealed.secret or "0" * 64))):
         raise BrokenPromise(f"{place}: a seed or nonce in it is not 64 hexadecimal digits")
-    return entries
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    format: str
-    entries: tuple[DrawnInstance, ...]
+    return sealed
 
 
 def _identity(text: str, place: str) -> x25519.Identity:

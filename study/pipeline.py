@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from registry.ledger import Preregistration, Release, SealedSet, Underpowered
     from registry.verify import Verification
     from study.sweeps import SweepOutcome, SweepRequest
-    from study.workspace import Study
+    from study.workspace import DrawRequest, Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -32,11 +32,15 @@ def open_study(folder: Path) -> Study:
 
 
 def draw(
-    study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
+    study: Study,
+    watch: Watch = lambda what, done, of: None,
+    underpowered: str = "",
+    request: DrawRequest | None = None,
 ) -> tuple[SealedSet, bool]:
-    """Seed → sealed set: seeds for both arms at random, commitments into the ledger.
-    ``underpowered`` is the reason to draw for a plan that cannot answer."""
-    return workspace.draw_seeds(study, watch, utc_now(), _gate(study, watch, underpowered))
+    """Seed → sealed set: seeds at random, announced in the ledger by their commitments, and then
+    allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer."""
+    gate = _gate(study, watch, underpowered)
+    return workspace.draw_seeds(study, watch, utc_now, gate, request)
 
 
 def register(
@@ -47,7 +51,7 @@ def register(
     ``underpowered`` is the reason to register one that cannot answer; by default the draw's."""
     from study.readiness import describe_chances
 
-    if study.ledger.last("sealed-set") is None:
+    if not workspace.is_drawn(study):
         workspace.pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
         draw(study, watch, underpowered)
     gate, simulate = _gate(study, watch, underpowered), partial(describe_chances, study.protocol)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from registry.ledger import Ledger
-from registry.sealing import Keys, recipient_of
+from collections.abc import Sequence
+
+from registry.draws import Draw, allot_draw, announce_draw
+from registry.ledger import Ledger, SealedSet
+from registry.sealing import Keys, SealedSeeds, recipient_of
 from registry.signing import Signer
 from registry.stores import Store
 
@@ -21,3 +24,11 @@ def keys_of(identity: str, run: str = "") -> Keys:
     signer = Signer.of(identity)
     trusted = {signer.public, *([Signer.of(run).public] if run else [])}
     return Keys((recipient_of(identity),), (identity,), signer, trusted)
+
+
+def seal_draw(
+    store: Store, ledger: Ledger, drawn: Draw, recipients: Sequence[str], time: str
+) -> SealedSet:
+    """Seal, announce and allot a draw, by a secret of its own."""
+    announced = announce_draw(store, ledger, drawn, "study", recipients, lambda: time)
+    return allot_draw(ledger, announced, SealedSeeds(drawn.seeds, drawn.secret), drawn.secret, time)

@@ -1,4 +1,5 @@
 from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain, signers_of
+from .draw_records import Announcement, Beacon, Revealed, SealedSet, Underpowered
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -25,7 +26,6 @@ from .receipts import (
     read_receipts,
 )
 from .records import (
-    Announcement,
     CalibrationMade,
     Graded,
     JudgeChecked,
@@ -42,9 +42,7 @@ from .records import (
     Release,
     ReportIssued,
     RunManifest,
-    SealedSet,
     StandardRules,
-    Underpowered,
     WaveClosed,
     read_record,
     record_body,
@@ -59,6 +57,7 @@ __all__ = [
     "RECEIPTS",
     "RUN_FOLDERS",
     "Announcement",
+    "Beacon",
     "CalibrationMade",
     "Entry",
     "Graded",
@@ -81,6 +80,7 @@ __all__ = [
     "Regraded",
     "Release",
     "ReportIssued",
+    "Revealed",
     "RunManifest",
     "SealedSet",
     "StandardRules",

@@ -21,10 +21,10 @@ from typing import Any
 
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.draw_records import Announcement
 from registry.ledger.records import (
     KINDS,
     OPERATOR_KINDS,
-    Announcement,
     read_record,
     record_body,
     record_kind,

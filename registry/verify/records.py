@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from registry.draw import allocate
+from registry.draws import allocate
 from registry.ledger import (
     Entry,
     Graded,

@@ -1,11 +1,11 @@
 """Verification of a store: its ledger, its draw and its objects.
 
 Without a key: the ledger's chain, signatures and dates, the form of its records and what they say
-of each other, the commitments' root, the digest of the sealed set, and of every object of a closed
-wave against its inventory and the roots in the ledger. With the study's key also: that the ledger
-is signed by it, that the sealed set opens to what was committed to, that its arms follow from the
-allocation seed, that each run's key is the one that its manifest names, and that every object can
-be opened and was signed, under its name, by a key that counts.
+of each other, the draw's announcement, allocation and commitments' root, what was revealed of it,
+the digest of the sealed set, and of every object of a closed wave against its inventory and the
+roots in the ledger. With the study's key also: that the ledger is signed by it, that the sealed set
+opens to what was committed to, that each run's key is the one that its manifest names, and that
+every object can be opened and was signed, under its name, by a key that counts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _note_unchecked(findings: Findings, expected_head: str | None) -> None:
         )
     if findings.identities is None:
         findings.unchecked.append(
-            "what is sealed (commitments, allocation, ciphertexts, the signatures in them) and"
+            "what is sealed (commitments, ciphertexts, the signatures in them) and"
             " whose key signed the ledger: no key was given; compare the signer with one that you"
             " know from elsewhere"
         )

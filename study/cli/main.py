@@ -19,6 +19,7 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
+from study.cli.evidence import draw, reveal, show_readiness, underpowered_option
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
 from study.cli.live import sweep_watch
@@ -224,49 +225,12 @@ main.add_command(pilot)
 main.add_command(power)
 
 
-_underpowered_option = click.option(
-    "--underpowered",
-    metavar="REASON",
-    default="",
-    show_default=False,
-    help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
-    "the report shows it. Default: such a plan is refused.",
-)
+main.add_command(draw)
 
 
 @main.command()
 @study_option
-@_underpowered_option
-@json_option
-def draw(study: Study, underpowered: str, as_json: bool) -> None:
-    """Draw seeds for both arms at random, and seal them.
-
-    The plan is simulated first: one that finds its target gap in a model with a probability below
-    80 % is refused, and so is what a later step would refuse.
-
-    \b
-    Example:
-      dosimeter draw --study my-study
-    """
-    with progress_watch("drawing") as watch:
-        sealed, fresh = pipeline.draw(study, watch, underpowered)
-    if fresh:
-        _show_readiness(study)
-    print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
-
-
-def _show_readiness(study: Study) -> None:
-    """Print the power of the plan, and what later steps will need, to stderr."""
-    from study import readiness
-
-    click.echo(readiness.describe_power(study.protocol), err=True)
-    for warning in readiness.find_warnings(study):
-        click.echo(f"warning: {warning}", err=True)
-
-
-@main.command()
-@study_option
-@_underpowered_option
+@underpowered_option
 @json_option
 def register(study: Study, underpowered: str, as_json: bool) -> None:
     """Register the plan: the promised analysis, with the commit and image it is made with.
@@ -282,13 +246,13 @@ def register(study: Study, underpowered: str, as_json: bool) -> None:
       dosimeter register --study my-study
       jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
-    from study.workspace import REGISTRATION
+    from study.workspace import REGISTRATION, is_drawn
 
-    drawn = study.ledger.last("sealed-set") is not None
+    drawn = is_drawn(study)
     with progress_watch("registering") as watch:
         record, fresh = pipeline.register(study, watch, underpowered)
     if not drawn:
-        _show_readiness(study)
+        show_readiness(study)
         click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
     print_step(record, as_json, pipeline.describe(record), fresh)
     click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
@@ -372,6 +336,7 @@ main.add_command(analyze)
 main.add_command(import_)
 main.add_command(wave)
 main.add_command(leak)
+main.add_command(reveal)
 main.add_command(show)
 main.add_command(tools)
 main.add_command(export)

@@ -519,7 +519,14 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
     """Return the facts of a ledger record on one line."""
     match kind:
         case "announcement":
-            return f"of the draw of {body['study']}"
+            named = body["beacon"]
+            allots = f"drand round {named['round']}" if named else "a committed secret"
+            reason = f"; again: {body['again']}" if body.get("again") else ""
+            return f"a draw, to be allotted by {allots}{reason}"
+        case "revealed":
+            which = ", ".join(map(str, body["tranches"]))
+            reason = f": {body['reason']}" if body.get("reason") else ""
+            return f"{body['count']} seeds of tranche {which}{reason}"
         case "sealed-set":
             return f"{body['count']} seeds, entropy: {body['entropy']}"
         case "preregistration":

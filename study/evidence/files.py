@@ -12,7 +12,7 @@ from typing import Any
 from harness.agent import rules_digest
 from publish.release import CHECKSUMS
 from registry.canonical import digest_bytes
-from registry.draw import allocate
+from registry.draws import allocate
 from registry.errors import RegistryError
 from registry.ledger import Entry, Provenance, Release, ReportIssued, RunManifest, SealedSet
 from registry.provenance import lock_of_commit, read_provenance

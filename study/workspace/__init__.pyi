@@ -21,7 +21,6 @@ from .setup import (
     check_new,
     check_plan,
     create_study,
-    draw_seeds,
     find_registration,
     init_study,
     pinned_image,
@@ -42,6 +41,7 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study, open_study
+from .study_draw import DrawRequest, draw_seeds, is_drawn
 from .tables import WaveTable
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "CONTROLS",
     "PRICES_NAME",
     "REGISTRATION",
+    "DrawRequest",
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",
@@ -73,6 +74,7 @@ __all__ = [
     "init_study",
     "instances_of",
     "is_address",
+    "is_drawn",
     "is_name",
     "is_study",
     "is_variable",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from registry.canonical import digest_bytes
+from registry.draws import place_seeds, sealed_key
 from registry.errors import BrokenPromise
-from registry.ledger import Ledger, SealedSet, signers_of
+from registry.ledger import Announcement, Ledger, SealedSet, signers_of
 from registry.sealing import (
     DrawnInstance,
+    DrawnSeed,
     Keys,
+    SealedSeeds,
     decrypt,
-    open_entries,
+    open_seeds,
     read_identities,
     recipient_of,
 )
@@ -98,10 +102,25 @@ class Study:
     def entries(self) -> tuple[DrawnInstance, ...]:
         """Return the seeds of both arms. Needs the study's key. Raises RegistryError."""
         sealed = self.sealed_set()
-        ciphertext = self.store.get(sealed.uri)
-        if digest_bytes(ciphertext) != sealed.ciphertext:
-            raise BrokenPromise(f"{sealed.uri}: not the sealed set that the ledger names")
-        return open_entries(ciphertext, self.identities(), sealed.uri)
+        return place_seeds(self._open_seeds(sealed.ciphertext).seeds, sealed)
+
+    def open_announced(self, announced: Announcement) -> SealedSeeds:
+        """Return what is sealed of an announced draw. Needs the study's key. Raises
+        RegistryError."""
+        return self._open_seeds(announced.ciphertext)
+
+    def _open_seeds(self, digest: str) -> SealedSeeds:
+        place = sealed_key(digest)
+        ciphertext = self.store.get(place)
+        if digest_bytes(ciphertext) != digest:
+            raise BrokenPromise(f"{place}: not the sealed seeds that the ledger names")
+        return open_seeds(ciphertext, self.identities(), place)
+
+    def drawn_seeds(self) -> Iterator[DrawnSeed]:
+        """Yield the seeds of every announced draw, replaced ones too. Needs the study's key if
+        there is one. Raises RegistryError."""
+        for entry in self.ledger.find("announcement"):
+            yield from self.open_announced(entry.record).seeds
 
 
 def open_study(folder: Path) -> Study:

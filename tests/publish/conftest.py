@@ -121,7 +121,7 @@ def make_draw(
             nonce = own.child("nonce").hex
             entries.append(
                 DrawnInstance(
-                    instance.id, family.name, family.version, difficulty, own.hex, arm, nonce
+                    instance.id, family.name, family.version, difficulty, own.hex, nonce, arm
                 )
             )
     commitments = commitments_of(entries)

@@ -15,9 +15,10 @@ from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.setup import draw_seeds, init_study, pinned_image, register_plan
+from study.workspace.setup import init_study, pinned_image, register_plan
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
+from study.workspace.study_draw import draw_seeds
 
 SMALL = """\
 study: small
@@ -75,7 +76,7 @@ class Lost:
 
 def promise_unchecked(study: Study) -> None:
     """Draw and register without the checks that come first, so that a later step refuses."""
-    draw_seeds(study, lambda *step: None, utc_now())
+    draw_seeds(study, lambda *step: None, utc_now)
     register_plan(study, lambda *step: None, utc_now())
 
 

@@ -27,7 +27,7 @@ from registry.ledger import (
 )
 from registry.ledger.chain import _seal_entry
 from registry.provenance import read_provenance
-from registry.sealing import Keys, encrypt, seal_entries
+from registry.sealing import Keys, SealedSeeds, encrypt, seal_seeds
 from registry.signing import Signer
 from registry.stores import Store, open_store
 from registry.stores.folder import FolderStore
@@ -283,9 +283,8 @@ def _swapped(world: World, signer: Signer) -> None:
 
 def _sealed(world: World, signer: Signer) -> None:
     """Another sealed set under the old name, with arms that suit."""
-    entries = world.study.entries()
-    recipients = world.study.recipients()
-    world.put(world.first("sealed/"), seal_entries(entries[::-1], recipients))
+    other = SealedSeeds(tuple(world.study.drawn_seeds())[::-1], "00" * 32)
+    world.put(world.first("sealed/"), seal_seeds(other, world.study.recipients()))
 
 
 def _file(name: str, extra: bytes = b"\n") -> Callable[[World, Signer], None]:

@@ -224,7 +224,9 @@ def test_a_ledger_that_was_opened_without_a_key_takes_no_record(ledger: Ledger) 
 
 def test_an_operator_signs_what_waves_record_and_nothing_else() -> None:
     store, operator = MemoryStore(), Signer(bytes(32))
-    announced = Announcement("study", operator_signer=operator.public)
+    announced = Announcement(
+        "study", (), 1, (), "", "", (), "", None, "", operator_signer=operator.public
+    )
     signed_ledger(store).append(announced, NOW)
     of_operator = Ledger(store, lambda: operator)
     closed = WaveClosed(0, "sha256:" + "ab" * 32, 0, 0, 0, "")

@@ -1,0 +1,5 @@
+"""Commands for evidence that anyone can check: draws, and what is revealed of them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
