@@ -23,6 +23,7 @@ from registry.draws import (
     check_draws,
     draw,
     place_seeds,
+    record_draw,
     reveal_bytes,
     sealed_key,
     write_reveal,
@@ -66,7 +67,7 @@ def main() -> None:
         with timed("open and allot"):
             key = sealed_key(announced.ciphertext)
             sealed = open_seeds(store.get(key), [identity], key)
-            record = allot_draw(ledger, announced, sealed, sealed.secret, NOW)
+            record = record_draw(ledger, allot_draw(announced, sealed, sealed.secret), NOW)
         with timed("check the ledger's draws"):
             assert not [*check_draws([(e, e.record) for e in ledger.entries()])]
         with timed("reveal"):

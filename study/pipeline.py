@@ -6,7 +6,6 @@ done already changes nothing and says so.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from harness.sweep import Progress
     from registry.ledger import Preregistration, Release, SealedSet, Underpowered
     from registry.verify import Verification
+    from study.evidence import VerifyRequest
     from study.sweeps import SweepOutcome, SweepRequest
     from study.workspace import DrawRequest, Study
 
@@ -97,18 +97,11 @@ def report(
     return reporting.report_study(study, through, utc_now(), watch)
 
 
-def verify(
-    study: Study,
-    head: str | None,
-    watch: Watch,
-    release: Path | None = None,
-    regrade: bool = False,
-) -> Verification:
-    """Recompute every promise of the study; with ``regrade`` also every grade. ``release`` is a
-    folder with the released files."""
+def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
+    """Recompute every promise of the study, by its store and by what was kept elsewhere."""
     from study import evidence
 
-    return evidence.verify(study, head, watch, release, regrade, os.cpu_count() or 1)
+    return evidence.verify(study, request, watch)
 
 
 def status(study: Study) -> list[dict[str, object]]:

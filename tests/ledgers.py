@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from registry.draws import Draw, allot_draw, announce_draw
-from registry.ledger import Ledger, SealedSet
+from registry.draws import Draw, allot_draw, announce_draw, record_draw
+from registry.ledger import Announcement, Ledger, Parties, SealedSet
 from registry.sealing import Keys, SealedSeeds, recipient_of
 from registry.signing import Signer
 from registry.stores import Store
@@ -16,6 +17,14 @@ SIGNER = Signer(bytes(range(32)))
 def signed_ledger(store: Store) -> Ledger:
     """Return a store's ledger, whose records a key of the tests signs."""
     return Ledger(store, lambda: SIGNER)
+
+
+_NOBODY = Parties()
+
+
+def announcement(parties: Parties = _NOBODY, study: str = "study") -> Announcement:
+    """Return the announcement of a draw of nothing, to begin a ledger with."""
+    return Announcement(study, (), 1, (), "", "", (), "", None, "", **asdict(parties))
 
 
 def keys_of(identity: str, run: str = "") -> Keys:
@@ -31,4 +40,5 @@ def seal_draw(
 ) -> SealedSet:
     """Seal, announce and allot a draw, by a secret of its own."""
     announced = announce_draw(store, ledger, drawn, "study", recipients, lambda: time)
-    return allot_draw(ledger, announced, SealedSeeds(drawn.seeds, drawn.secret), drawn.secret, time)
+    sealed = SealedSeeds(drawn.seeds, drawn.secret)
+    return record_draw(ledger, allot_draw(announced, sealed, drawn.secret), time)

@@ -16,6 +16,7 @@ from .seeds import (
     allot_draw,
     announce_draw,
     draw,
+    record_draw,
 )
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "place_seeds",
     "read_reveal",
     "read_signature",
+    "record_draw",
     "reveal_bytes",
     "round_of",
     "round_time",

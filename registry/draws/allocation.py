@@ -156,6 +156,8 @@ def _faults(
         yield "a draw was announced after the plan was registered"
     if record is not first and not record.again.strip():
         yield "a second draw was announced without a reason"
+    if record.parties != first.parties:
+        yield "announced with another operator or other witnesses than the first"
     if record.study != first.study:
         yield f"announced for the study {record.study!r}, and the first for {first.study!r}"
     if (record.beacon is None) == (record.commitment == ""):

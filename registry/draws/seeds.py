@@ -7,14 +7,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple, Protocol
 
 from registry.canonical import digest_bytes
 from registry.draws.allocation import allocation_seed, check_numbers, commit_secret, sealed_key
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Announcement, Beacon, Ledger, SealedSet, Underpowered
+from registry.ledger import Announcement, Beacon, Ledger, Parties, SealedSet, Underpowered
 from registry.sealing import (
     DrawnSeed,
     SealedSeeds,
@@ -145,11 +145,13 @@ def announce_draw(
     after: int = -1,
     again: str = "",
     underpowered: Underpowered | None = None,
+    parties: Parties | None = None,
 ) -> Announcement:
     """Put the sealed seeds into the store, then their announcement into the ledger; return the one
     that the ledger has. ``beacon`` allots them, or else a secret that is sealed with them;
     ``after`` is the number of the announcement that it replaces, -1 for none, and ``again`` the
-    reason; ``underpowered`` is why a plan that cannot answer is drawn all the same.
+    reason; ``underpowered`` is why a plan that cannot answer is drawn all the same; ``parties`` are
+    the operator and the witnesses.
 
     Killed between the two, it leaves a ciphertext that nothing names, and can be run again. Raises
     RegistryError for a beacon's round that is over by then.
@@ -169,6 +171,7 @@ def announce_draw(
         commitment="" if beacon else commit_secret(study, secret),
         again=again,
         underpowered=underpowered,
+        **asdict(parties or Parties()),
     )
     store.put(sealed_key(record.ciphertext), ciphertext)
     time = now()
@@ -186,19 +189,17 @@ def announce_draw(
     return announced
 
 
-def allot_draw(
-    ledger: Ledger, announced: Announcement, sealed: SealedSeeds, value: str, time: str
-) -> SealedSet:
-    """Record the arms of an announced draw by its value: the beacon's signature, or the secret.
-    ``sealed`` is what the announcement names. Return the sealed set that the ledger has. Raises
-    RegistryError for a value, BrokenPromise for seeds, that are not of the announcement."""
+def allot_draw(announced: Announcement, sealed: SealedSeeds, value: str) -> SealedSet:
+    """Return the record of an announced draw with its arms, by its value: the beacon's signature,
+    or the secret. ``sealed`` is what the announcement names. Raises RegistryError for a value,
+    BrokenPromise for seeds, that are not of the announcement."""
     commitments = commitments_of(sealed.seeds)
     if commitments_root(commitments) != announced.root:
         raise BrokenPromise(
             f"{sealed_key(announced.ciphertext)}: its seeds are not those that were announced, "
             f"root {announced.root}"
         )
-    record = SealedSet(
+    return SealedSet(
         strata=announced.strata,
         seeds_per_arm=announced.seeds_per_arm,
         count=len(commitments),
@@ -213,8 +214,13 @@ def allot_draw(
         underpowered=announced.underpowered,
         value=value,
     )
+
+
+def record_draw(ledger: Ledger, record: SealedSet, time: str) -> SealedSet:
+    """Record the arms of a draw. Return the sealed set that the ledger has. Raises
+    RegistryError."""
     entry, _ = ledger.append_unless(
-        record, time, lambda e: e.kind == "sealed-set" and e.body["root"] == announced.root
+        record, time, lambda e: e.kind == "sealed-set" and e.body["root"] == record.root
     )
     allotted: SealedSet = entry.record
     return allotted

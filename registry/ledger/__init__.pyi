@@ -1,5 +1,14 @@
-from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain, signers_of
-from .draw_records import Announcement, Beacon, Revealed, SealedSet, Underpowered
+from .chain import (
+    LEDGER,
+    Entry,
+    Ledger,
+    entry_bytes,
+    head_digest,
+    inspect_chain,
+    record_key,
+    signers_of,
+)
+from .draw_records import Announcement, Beacon, Parties, Revealed, SealedSet, Underpowered
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -15,7 +24,7 @@ from .inventory import (
     run_objects,
     write_inventory,
 )
-from .merkle import merkle_root
+from .merkle import MerkleTree, leaf_hash, merkle_root
 from .receipts import (
     RECEIPTS,
     RUN_FOLDERS,
@@ -69,7 +78,9 @@ __all__ = [
     "Leak",
     "Ledger",
     "Look",
+    "MerkleTree",
     "ModelPin",
+    "Parties",
     "Plan",
     "Preregistration",
     "Probed",
@@ -86,12 +97,14 @@ __all__ = [
     "StandardRules",
     "Underpowered",
     "WaveClosed",
+    "entry_bytes",
     "episode_stem",
     "grades_folder",
     "head_digest",
     "head_key",
     "inspect_chain",
     "judge_objects",
+    "leaf_hash",
     "merkle_root",
     "probe_objects",
     "read_inventory",
@@ -100,6 +113,7 @@ __all__ = [
     "read_results",
     "record_body",
     "record_digest",
+    "record_key",
     "run_objects",
     "signers_of",
     "write_inventory",

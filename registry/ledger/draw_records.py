@@ -26,6 +26,17 @@ class Beacon:
 
 
 @dataclass(frozen=True, slots=True)
+class Parties:
+    """Who else has a part in a study than the holders of its key: the operator, who runs waves, and
+    the witnesses, who watch its ledger. They are those of the first announcement, for good."""
+
+    operator_recipient: str = ""  # age public key, "" for none
+    operator_signer: str = ""  # public signing key, "" for none
+    witnesses: tuple[str, ...] = ()  # C2SP verifier keys (registry/checkpoints)
+    witness_threshold: int = 0  # of these must have signed a checkpoint before it counts
+
+
+@dataclass(frozen=True, slots=True)
 class Announcement:
     """Seeds are drawn and sealed, and will be allotted to arms by a value that is named here and
     that nobody, or nobody else, knows yet. The first one is the first record of a ledger: its
@@ -44,9 +55,18 @@ class Announcement:
     # Reason of a draw that replaces the one before it; "" for the first.
     again: str = field(default="", metadata=LATER)
     underpowered: Underpowered | None = field(default=None, metadata=LATER)
-    operator_recipient: str = field(default="", metadata=LATER)  # age public key, "" for none
-    # Public signing key of those who run waves; "" for none.
+    # As in Parties.
+    operator_recipient: str = field(default="", metadata=LATER)
     operator_signer: str = field(default="", metadata=LATER)
+    witnesses: tuple[str, ...] = field(default=(), metadata=LATER)
+    witness_threshold: int = field(default=0, metadata=LATER)
+
+    @property
+    def parties(self) -> Parties:
+        """Who else has a part in the study."""
+        return Parties(
+            self.operator_recipient, self.operator_signer, self.witnesses, self.witness_threshold
+        )
 
 
 @dataclass(frozen=True, slots=True)

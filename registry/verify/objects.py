@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from registry.canonical import digest_bytes
+from registry.checkpoints import CHECKPOINTS
 from registry.errors import BrokenPromise, MissingKey, RegistryError
 from registry.ledger import (
     CALIBRATIONS,
@@ -47,7 +48,7 @@ _PROMISING = {
     "calibrated": "calibrations",
     "probed": "models probed",
 }
-_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
+_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS)
 # Of these folders no record names the objects.
 _UNNAMED = {
     "pilots": "objects of pilots",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,14 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
-from study.cli.evidence import draw, reveal, show_readiness, underpowered_option
+from study.cli.evidence import (
+    checkpoint,
+    draw,
+    reveal,
+    show_readiness,
+    underpowered_option,
+    witness,
+)
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
 from study.cli.live import sweep_watch
@@ -342,12 +350,32 @@ main.add_command(tools)
 main.add_command(export)
 
 
+main.add_command(checkpoint)
+main.add_command(witness)
+
+
 @main.command()
 @study_option
 @click.option(
     "--head",
     show_default="the ledger as it is",
     help="Digest of the last ledger record, as noted elsewhere.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    metavar="FILE",
+    type=PATH,
+    show_default="those in the store",
+    help="A checkpoint kept elsewhere: a release's, a report's or a witness's.",
+)
+@click.option(
+    "--tsa-ca",
+    metavar="FILE.pem",
+    type=PATH,
+    show_default="time-stamps are not checked",
+    help="Root certificates of time-stamping authorities.",
 )
 @click.option(
     "--release",
@@ -363,7 +391,13 @@ main.add_command(export)
 )
 @json_option
 def verify(
-    study: Study, head: str | None, release: Path | None, regrade: bool, as_json: bool
+    study: Study,
+    head: str | None,
+    checkpoints: tuple[Path, ...],
+    tsa_ca: Path | None,
+    release: Path | None,
+    regrade: bool,
+    as_json: bool,
 ) -> None:
     """Recompute the ledger, every stored object, the release and the reports.
 
@@ -374,10 +408,14 @@ def verify(
     \b
     Examples:
       dosimeter verify --study my-study
+      dosimeter verify --checkpoint release/checkpoint.txt
       dosimeter verify --regrade --json | jq '.problems[]'
     """
+    from study.evidence import VerifyRequest
+
+    request = VerifyRequest(head, release, regrade, checkpoints, tsa_ca, os.cpu_count() or 1)
     with progress_watch("verifying") as watch:
-        verification = pipeline.verify(study, head, watch, release, regrade)
+        verification = pipeline.verify(study, request, watch)
     print_verification(verification, as_json)
     sys.exit(Exit.DONE if verification.holds else Exit.BROKEN)
 

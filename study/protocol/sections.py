@@ -20,6 +20,7 @@ VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
+WITNESS = r"^[^\s+]+\+[0-9a-f]{8}\+B[A-Za-z0-9+/]{43}$"  # a C2SP verifier key of the type 04
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
@@ -230,6 +231,13 @@ class ReserveSection(Section):
     seeds_per_arm: Count
 
 
+class WitnessesSection(Section):
+    """Others who watch the ledger, and how many of them must have signed a checkpoint."""
+
+    keys: Annotated[tuple[Annotated[str, Field(pattern=WITNESS)], ...], Field(min_length=1)]
+    threshold: Count
+
+
 class ProtocolFile(Section):
     study: Name
     description: str = ""
@@ -250,6 +258,7 @@ class ProtocolFile(Section):
     keys: str = "keys/study.txt"  # age identity file
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
     entropy: str = Field(default="system", pattern=ENTROPY)
+    witnesses: WitnessesSection | None = None
 
 
 TOP_SECTIONS: Mapping[str, type[Section]] = {
@@ -259,6 +268,7 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
     "sweep": SweepSection,
     "release": ReleaseSection,
     "budget": BudgetSection,
+    "witnesses": WitnessesSection,
 }
 MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "scripted": ScriptedSection,

@@ -1,3 +1,10 @@
+from .checkpoints import (
+    add_cosigned,
+    make_checkpoint,
+    read_file,
+    release_checkpoint,
+    store_checkpoint,
+)
 from .grading import grading_digest
 from .new_study import (
     CONTROLS,
@@ -60,6 +67,7 @@ __all__ = [
     "Watch",
     "WaveSnapshot",
     "WaveTable",
+    "add_cosigned",
     "cells_of",
     "check_new",
     "check_plan",
@@ -78,15 +86,19 @@ __all__ = [
     "is_name",
     "is_study",
     "is_variable",
+    "make_checkpoint",
     "manifest_of",
     "on_this_machine",
     "open_study",
     "pinned_image",
     "prices_text",
+    "read_file",
     "register_plan",
     "registration_of",
+    "release_checkpoint",
     "run_identity_of",
     "stand_in",
+    "store_checkpoint",
     "stored_pilot",
     "study_name",
     "study_text",

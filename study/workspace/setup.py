@@ -16,6 +16,7 @@ from harness.episode import Mode
 from registry.errors import BrokenPromise
 from registry.ledger import (
     Ledger,
+    Parties,
     Plan,
     Preregistration,
     SealedSet,
@@ -260,7 +261,7 @@ def _words(value: object) -> str:
     """Return a value of a plan as it is written, in one line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(str, value))}]"
-    return "nothing" if value is None else str(value)
+    return "nothing" if value in (None, "") else str(value)
 
 
 def _placed(study: Study, name: str) -> str:
@@ -293,4 +294,21 @@ def check_drawn(study: Study) -> SealedSet:
                 f"{_placed(study, name)}: here is {_words(now)}, and drawn is {_words(then)}: "
                 "restore it; another draw needs a new study, or `draw --again` before registration"
             )
+    check_parties(study)
     return sealed
+
+
+def check_parties(study: Study) -> None:
+    """Raise StudyError if study.yaml names another operator or other witnesses than the ledger's
+    first record."""
+    announced = study.announcement()
+    if announced is None:
+        return
+    for field in fields(Parties):
+        now, then = (getattr(p, field.name) for p in (study.protocol.parties, announced.parties))
+        if now != then:
+            section = "operator" if field.name.startswith("operator") else "witnesses"
+            raise StudyError(
+                f"{_placed(study, section)}: `{section}:` is not that of the ledger's first record,"
+                f" and cannot change after it: here is {_words(now)}, and there {_words(then)}"
+            )

@@ -50,6 +50,13 @@ class Study:
         """Return the age identities that decrypt sealed files. Raises RegistryError."""
         return read_identities(self.key_file)
 
+    def announcement(self) -> Announcement | None:
+        """Return the ledger's first record; None before the draw."""
+        for entry in self.ledger.entries()[:1]:
+            if isinstance(entry.record, Announcement):
+                return entry.record
+        return None
+
     def signer(self) -> Signer:
         """Return the key that signs what the study records. Raises RegistryError."""
         signers = [Signer.of(identity) for identity in self.identities()]

@@ -15,6 +15,7 @@ from registry.draws import (
     draw,
     pending_draw,
     read_signature,
+    record_draw,
     round_of,
     round_time,
 )
@@ -22,7 +23,7 @@ from registry.ledger import Announcement, Entry, SealedSet
 from registry.sealing import SealedSeeds
 from study.errors import StudyError, WorkOwedError
 from study.workspace.pilot_draw import entropy_of, excluded_by_pilots, identify_in, names_of
-from study.workspace.setup import Gate, Watch, check_drawn, open_gate
+from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def draw_seeds(
     pending = pending_draw(entries)
     if request.again:
         _check_again(request.again, entries)
+    check_parties(study)
     fresh = not announced or (request.again and announced[-1].body.get("again") != request.again)
     if not fresh:
         _check_beacon(request, announced[-1].record)
@@ -136,6 +138,7 @@ def _announce(
         after=before[-1].sequence if before else -1,
         again=request.again,
         underpowered=underpowered,
+        parties=protocol.parties,
     )
     sealed = SealedSeeds(drawn.seeds, "" if beacon else drawn.secret)
     return announced, sealed
@@ -157,5 +160,5 @@ def _allot(
                 f" public at {due:%F %T} UTC; then run `dosimeter draw` again"
             )
         value = read_signature(announced.beacon, request.relays)
-    allot_draw(study.ledger, announced, sealed, value, now())
+    record_draw(study.ledger, allot_draw(announced, sealed, value), now())
     return check_drawn(study)

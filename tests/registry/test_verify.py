@@ -183,8 +183,9 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     without = _verify(folder, key=False)
     assert without.holds
     assert dict(without.counts)["objects"] == 24
-    assert len(without.unchecked) == 2
+    assert len(without.unchecked) == 3
     assert "no key was given" in without.unchecked[1]
+    assert "names no witnesses" in without.unchecked[2]
 
 
 PIN = JudgePin("j", "them", "j-1", "sha256:p")

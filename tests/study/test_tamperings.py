@@ -33,7 +33,7 @@ from registry.stores import Store, open_store
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify import Verification
-from study.evidence import verify
+from study.evidence import VerifyRequest, verify
 from study.workspace.study import CHECKOUT, Study
 from study.workspace.study import open_study as open_folder
 
@@ -144,7 +144,9 @@ class World:
         with pytest.MonkeyPatch.context() as patch:
             if by == "anyone":
                 patch.setenv("DOSIMETER_KEY_FILE", str(self.study.folder / "no-key"))
-            return verify(self.study, head, lambda *step: None, None, by == "regrade")
+            return verify(
+                self.study, VerifyRequest(head, regrade=by == "regrade"), lambda *step: None
+            )
 
 
 def _set(*path: str | int, value: object) -> Callable[[Any], None]:

@@ -1,4 +1,4 @@
-"""Commands for evidence that anyone can check: draws, and what is revealed of them."""
+"""Commands for evidence that anyone can check: draws and reveals, checkpoints and witnesses."""
 
 import lazy_loader
 

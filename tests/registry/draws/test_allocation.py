@@ -18,6 +18,7 @@ from registry.draws import (
     check_draws,
     draw,
     pending_draw,
+    record_draw,
 )
 from registry.draws.allocation import allocation_seed, commit_secret
 from registry.errors import BrokenPromise, RegistryError
@@ -85,10 +86,10 @@ def test_a_beacon_allots_what_was_announced_before_its_round() -> None:
     ledger, sealed, announced = announce_by_beacon()
     assert announced.commitment == ""
     assert pending_draw(ledger.entries()) == announced
-    record = allot_draw(ledger, announced, sealed, sign_round(BEACON.round), AFTER)
+    record = record_draw(ledger, allot_draw(announced, sealed, sign_round(BEACON.round)), AFTER)
     assert pending_draw(ledger.entries()) is None
     assert problems(ledger) == []
-    again = allot_draw(ledger, announced, sealed, sign_round(BEACON.round), AFTER)
+    again = record_draw(ledger, allot_draw(announced, sealed, sign_round(BEACON.round)), AFTER)
     assert again == record
     assert len(ledger.entries()) == 2
     value = hashlib.sha256(bytes.fromhex(record.value)).digest()
@@ -115,12 +116,12 @@ def test_a_round_that_is_public_already_cannot_be_announced() -> None:
 def test_another_value_or_other_seeds_are_not_allotted() -> None:
     ledger, sealed, announced = announce_by_beacon()
     with pytest.raises(RegistryError, match="not signed by drand for round 1000001"):
-        allot_draw(ledger, announced, sealed, sign_round(5), AFTER)
+        record_draw(ledger, allot_draw(announced, sealed, sign_round(5)), AFTER)
     with pytest.raises(RegistryError, match="not signed by drand"):
-        allot_draw(ledger, announced, sealed, "11" * 32, AFTER)
+        record_draw(ledger, allot_draw(announced, sealed, "11" * 32), AFTER)
     other = SealedSeeds(draw(STRATA, 3, SystemEntropy(), identify).seeds, "")
     with pytest.raises(BrokenPromise, match="not those that were announced"):
-        allot_draw(ledger, announced, other, sign_round(BEACON.round), AFTER)
+        record_draw(ledger, allot_draw(announced, other, sign_round(BEACON.round)), AFTER)
     assert len(ledger.entries()) == 1
 
 
@@ -152,7 +153,7 @@ def second(ledger: Ledger, reason: str, **changes: Any) -> Announcement:
     ledger.append(announced, AFTER)
     if not changes:
         sealed = SealedSeeds(drawn.seeds, drawn.secret)
-        allot_draw(ledger, announced, sealed, drawn.secret, AFTER)
+        record_draw(ledger, allot_draw(announced, sealed, drawn.secret), AFTER)
     return announced
 
 
