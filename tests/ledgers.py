@@ -24,7 +24,7 @@ _NOBODY = Parties()
 
 def announcement(parties: Parties = _NOBODY, study: str = "study") -> Announcement:
     """Return the announcement of a draw of nothing, to begin a ledger with."""
-    return Announcement(study, (), 1, (), "", "", (), "", None, "", **asdict(parties))
+    return Announcement(study, (), 1, (), "", "", (), "", None, "00" * 32, **asdict(parties))
 
 
 def keys_of(identity: str, run: str = "") -> Keys:

@@ -13,7 +13,7 @@ from registry.checkpoints import (
     put_checkpoint,
     sign_checkpoint,
 )
-from registry.ledger import Ledger, Parties, Release
+from registry.ledger import Ledger, Look, Parties
 from registry.signing import Signer
 from registry.stores import Store
 from registry.stores.base import MemoryStore
@@ -25,7 +25,7 @@ BEN = WitnessState("example.org/ben", "0b" * 32)
 
 
 def begin(store: Store, witnesses: Sequence[WitnessState], threshold: int, size: int) -> Ledger:
-    """Return a ledger with an announcement and releases, of so many records."""
+    """Return a ledger with an announcement and looks, of so many records."""
     ledger = Ledger(store, lambda: SIGNER)
     keys = tuple(str(state.key) for state in witnesses)
     ledger.append(announcement(Parties(witnesses=keys, witness_threshold=threshold)), NOW)
@@ -34,11 +34,10 @@ def begin(store: Store, witnesses: Sequence[WitnessState], threshold: int, size:
 
 
 def grow(ledger: Ledger, size: int, changed: int | None = None) -> None:
-    """Append releases until there are so many records; ``changed`` is one with another body."""
+    """Append looks until there are so many records; ``changed`` is one with another body."""
     for number in range(len(ledger.entries()), size):
         count = 999 if number == changed else number
-        record = Release("public", "ab" * 32, count, "sha256:" + "0" * 64, "folder", "")
-        ledger.append(record, NOW)
+        ledger.append(Look(f"look {count}", ()), NOW)
 
 
 def publish(ledger: Ledger) -> SignedCheckpoint:

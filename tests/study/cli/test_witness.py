@@ -11,8 +11,8 @@ import pytest
 from registry.checkpoints import read_key, read_witness
 from registry.ledger import Release
 from registry.stores.folder import FolderStore
-from study.workspace import Study, release_checkpoint
-from study.workspace.setup import draw_seeds, init_study
+from study.workspace import Study, draw_seeds, release_checkpoint
+from study.workspace.setup import init_study
 from study.workspace.study import open_study
 from tests.registry.checkpoints.watched import rewritten
 from tests.study.cli.program import refusal, run
@@ -25,7 +25,7 @@ NOW, LATE = "2026-11-01T12:00:00Z", "2100-01-01T00:00:00Z"
 def _make(folder: Path, extra: str = "") -> Study:
     init_study(folder, SMALL + extra)
     study = open_study(folder)
-    draw_seeds(study, lambda *step: None, NOW)
+    draw_seeds(study, lambda *step: None, lambda: NOW)
     return study
 
 
