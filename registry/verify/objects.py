@@ -53,6 +53,7 @@ _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS)
 _UNNAMED = {
     "pilots": "objects of pilots",
     "tables": "parts of tables",
+    "drawn": "lists of drawn instances without arms",
     "epochs": "epochs of sweeps",
     "foreign": "foreign objects that were set aside",
 }

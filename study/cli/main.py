@@ -23,6 +23,7 @@ from study.cli.encoding import replace_in_streams
 from study.cli.evidence import (
     checkpoint,
     draw,
+    keys,
     reveal,
     show_readiness,
     underpowered_option,
@@ -231,6 +232,7 @@ main.add_command(lint)
 main.add_command(schema)
 main.add_command(pilot)
 main.add_command(power)
+main.add_command(keys)
 
 
 main.add_command(draw)

@@ -41,7 +41,7 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     given = {str(path): read_file(path) for path in request.checkpoints}
     authorities = request.authorities
     pem = b"" if authorities is None else read_file(authorities)
-    identities = study.identities() if study.key_file.is_file() else None
+    identities = study.identities() if study.key_file.exists() else None
     if request.regrade and identities is None:
         raise StudyError(
             f"--regrade opens every attempt, and {study.key_file} is not there: give the study's "

@@ -26,6 +26,7 @@ from study.protocol.sections import (
     JudgeSection,
     ModelSection,
     OpenAISection,
+    OperatorSection,
     ProtocolFile,
     ReleaseSection,
     SandboxSection,
@@ -92,6 +93,7 @@ class Protocol:
     store: str
     keys: str
     recipients: tuple[str, ...]
+    operator: OperatorSection | None
     entropy: str
     witnesses: WitnessesSection | None  # as the first record names them
     templates: tuple[tuple[str, str], ...]  # name and text of each template file
@@ -106,9 +108,13 @@ class Protocol:
     @property
     def parties(self) -> Parties:
         """Return who else has a part in the study than the holders of its key."""
-        if self.witnesses is None:
-            return Parties()
-        return Parties(witnesses=self.witnesses.keys, witness_threshold=self.witnesses.threshold)
+        operator, witnesses = self.operator, self.witnesses
+        return Parties(
+            operator_recipient=operator.recipient if operator else "",
+            operator_signer=operator.signer if operator else "",
+            witnesses=witnesses.keys if witnesses else (),
+            witness_threshold=witnesses.threshold if witnesses else 0,
+        )
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """Return the models of a wave. Raises StudyError for a wave that is not planned."""

@@ -21,6 +21,7 @@ ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 WITNESS = r"^[^\s+]+\+[0-9a-f]{8}\+B[A-Za-z0-9+/]{43}$"  # a C2SP verifier key of the type 04
+SIGNER = r"^[0-9a-f]{64}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
@@ -238,6 +239,17 @@ class WitnessesSection(Section):
     threshold: Count
 
 
+OPERATOR_KEYS = "keys/operator.txt"
+
+
+class OperatorSection(Section):
+    """The public halves of the operator's key, and the file of its secret."""
+
+    recipient: Annotated[str, Field(pattern=RECIPIENT)]
+    signer: Annotated[str, Field(pattern=SIGNER)]
+    keys: str = OPERATOR_KEYS
+
+
 class ProtocolFile(Section):
     study: Name
     description: str = ""
@@ -257,6 +269,7 @@ class ProtocolFile(Section):
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
+    operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
     witnesses: WitnessesSection | None = None
 
@@ -269,6 +282,7 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
     "release": ReleaseSection,
     "budget": BudgetSection,
     "witnesses": WitnessesSection,
+    "operator": OperatorSection,
 }
 MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "scripted": ScriptedSection,

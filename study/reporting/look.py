@@ -161,6 +161,7 @@ def build_look(
 ) -> StudyLook:
     """Return a look at the closed waves. Nothing is written."""
     registered = registration_of(study)
+    study.own_identities()  # before rows are read, which may take long
     check_listed(study)
     waves = _closed_waves(study, through)
     numbers = [wave.number for wave in waves]

@@ -5,6 +5,16 @@ from .checkpoints import (
     release_checkpoint,
     store_checkpoint,
 )
+from .custody import (
+    check_keys,
+    check_store,
+    combine_key,
+    default_files,
+    make_operator_key,
+    make_study_key,
+    split_key,
+    write_shares,
+)
 from .grading import grading_digest
 from .new_study import (
     CONTROLS,
@@ -69,11 +79,15 @@ __all__ = [
     "WaveTable",
     "add_cosigned",
     "cells_of",
+    "check_keys",
     "check_new",
     "check_plan",
+    "check_store",
     "closed_wave",
     "closing_manifest",
+    "combine_key",
     "create_study",
+    "default_files",
     "draw_pilot",
     "draw_seeds",
     "entropy_of",
@@ -87,6 +101,8 @@ __all__ = [
     "is_study",
     "is_variable",
     "make_checkpoint",
+    "make_operator_key",
+    "make_study_key",
     "manifest_of",
     "on_this_machine",
     "open_study",
@@ -97,6 +113,7 @@ __all__ = [
     "registration_of",
     "release_checkpoint",
     "run_identity_of",
+    "split_key",
     "stand_in",
     "store_checkpoint",
     "stored_pilot",
@@ -104,4 +121,5 @@ __all__ = [
     "study_text",
     "take_snapshot",
     "write_registration",
+    "write_shares",
 ]

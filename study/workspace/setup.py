@@ -153,6 +153,7 @@ def register_plan(
         check_plan(study, registered)
         return registered, False
     sealed = check_drawn(study)
+    study.own_identities()  # before a simulation that may take minutes
     underpowered = gate(sealed.underpowered.reason if sealed.underpowered else "")
     record = Preregistration(
         study=study.protocol.name,

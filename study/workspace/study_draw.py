@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from harness.sweep import INSTANCES_CODEC
 from registry.draws import (
     RELAYS,
     allot_draw,
@@ -14,6 +15,7 @@ from registry.draws import (
     check_ahead,
     draw,
     pending_draw,
+    place_seeds,
     read_signature,
     record_draw,
     round_of,
@@ -24,7 +26,8 @@ from registry.sealing import SealedSeeds
 from study.errors import StudyError, WorkOwedError
 from study.workspace.pilot_draw import entropy_of, excluded_by_pilots, identify_in, names_of
 from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
-from study.workspace.study import Study
+from study.workspace.snapshot import without_arms
+from study.workspace.study import Study, drawn_key
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +110,8 @@ def _announce(
 ) -> tuple[Announcement, SealedSeeds]:
     """Draw new seeds, unlike those that pilots and earlier draws had, and announce them."""
     protocol = study.protocol
-    recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
+    study.own_identities()  # first, so that nothing is drawn that cannot be signed and sealed
+    recipients = study.recipients()
     beacon = round_of(request.beacon) if request.beacon else None
     if beacon is not None:
         check_ahead(beacon, now())
@@ -160,5 +164,8 @@ def _allot(
                 f" public at {due:%F %T} UTC; then run `dosimeter draw` again"
             )
         value = read_signature(announced.beacon, request.relays)
-    record_draw(study.ledger, allot_draw(announced, sealed, value), now())
+    record = allot_draw(announced, sealed, value)
+    instances = without_arms(place_seeds(sealed.seeds, record))
+    INSTANCES_CODEC.write(study.store, drawn_key(record.root), instances, study.keys())
+    record_draw(study.ledger, record, now())
     return check_drawn(study)

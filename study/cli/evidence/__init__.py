@@ -1,4 +1,4 @@
-"""Commands for evidence that anyone can check: draws and reveals, checkpoints and witnesses."""
+"""Commands for evidence: draws and reveals, checkpoints and witnesses, custodians of keys."""
 
 import lazy_loader
 

@@ -146,7 +146,7 @@ def test_it_rests_encrypted_and_apart(piloted: tuple[Study, dict[str, Any]]) -> 
     keys = list(study.store.list("pilots/"))
     assert len([key for key in keys if not key.startswith("pilots/instances/")]) == 24
     others = {key.partition("/")[0] for key in study.store.list("")} - {"pilots"}
-    assert others <= {"ledger", "sealed"}  # of the draw alone: no results, attempts or responses
+    assert others <= {"ledger", "sealed", "drawn"}  # of the draw alone: no results or attempts
     secrets = [
         secret
         for each in draw_pilot(study, study.protocol.tasks, 3, lambda *step: None).values()
