@@ -6,7 +6,7 @@ done already changes nothing and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,11 +83,13 @@ def sweep(
     return sweeps.sweep_wave(study, request, watch, utc_now, begin, closing)
 
 
-def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
+def publish(
+    study: Study, upload: bool | None, watch: Watch, tranches: Sequence[int] = ()
+) -> tuple[Release, bool]:
     """The public arm into a release folder, and to the Hub, after the leak check."""
     from study.release import publish_arm
 
-    return publish_arm(study, upload, watch, utc_now)
+    return publish_arm(study, upload, watch, utc_now, tranches)
 
 
 def report(

@@ -260,6 +260,16 @@ class Release:
     content: str  # digest over the released files
     location: str  # "folder" or the Hub repository
     revision: str  # of the Hub, or ""
+    tranches: tuple[int, ...] = field(default=(0,), metadata=_LATER)  # with a public arm in it
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """The release was taken back by its owner, as far as that can be done."""
+
+    content: str  # of the newest release
+    location: str  # of it
+    reason: str  # in words, for readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +320,7 @@ KINDS: dict[str, type[Any]] = {
     "calibrated": CalibrationMade,
     "probed": Probed,
     "release": Release,
+    "withdrawal": Withdrawal,
     "leak": Leak,
     "look": Look,
     "revealed": Revealed,

@@ -38,6 +38,7 @@ from study.cli.output import (
     complete_strata,
     json_option,
     print_log,
+    print_preview,
     print_records,
     print_step,
     print_verdicts,
@@ -277,16 +278,50 @@ main.add_command(probe)
 @main.command()
 @study_option
 @click.option("--upload/--no-upload", default=None, help="Default: if study.yaml names one.")
+@click.option(
+    "--tranche",
+    "tranches",
+    type=click.IntRange(0),
+    multiple=True,
+    show_default="all that were drawn",
+    help="Add the public arm of this tranche only; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Build and check; show it, keep and record nothing.")
+@click.option(
+    "--withdraw", metavar="REASON", help="Take the release off the Hub; the reason is public."
+)
 @json_option
-def publish(study: Study, upload: bool | None, as_json: bool) -> None:
+def publish(
+    study: Study,
+    upload: bool | None,
+    tranches: tuple[int, ...],
+    dry_run: bool,
+    withdraw: str | None,
+    as_json: bool,
+) -> None:
     """Release the public arm: a dataset folder, checked for leaks, and the Hub if named.
 
     \b
     Example:
+      dosimeter publish --study my-study --dry-run
       dosimeter publish --study my-study
     """
+    from study.release import preview_arm, withdraw_arm
+
+    if withdraw is not None:
+        if dry_run or tranches or upload is not None:
+            raise click.UsageError("--withdraw takes no other option of publish but --json")
+        record, fresh = withdraw_arm(study, withdraw, utc_now)
+        print_step(record, as_json, f"withdrawn from {record.location}: {record.reason}", fresh)
+        return
     with progress_watch("publishing") as watch:
-        release, fresh = pipeline.publish(study, upload, watch)
+        if dry_run:
+            preview = preview_arm(study, upload, watch, tranches)
+        else:
+            release, fresh = pipeline.publish(study, upload, watch, tranches)
+    if dry_run:
+        print_preview(preview, as_json)
+        return
     print_step(release, as_json, f"{release.count} public instances: {release.location}", fresh)
 
 

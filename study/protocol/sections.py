@@ -223,6 +223,10 @@ class ReleaseSection(Section):
     repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
     endpoint: str | None = Field(default=None, pattern=URL)
     licence: str = "cc-by-4.0"
+    authors: tuple[str, ...] = ()
+    homepage: str | None = Field(default=None, pattern=URL)
+    private: bool = False
+    gated: Literal["auto", "manual"] | None = None
 
 
 class ReserveSection(Section):

@@ -214,8 +214,9 @@ def test_the_draw_announces_the_operator_that_study_yaml_names(custody: Custody)
     assert announced.operator_signer == operator.signer
     path = study.folder / "study.yaml"
     path.write_text(path.read_text().replace(operator.signer, "ab" * 32))
-    said = refusal("draw", "--study", str(study.folder), code=3)
-    assert f"operator: here is {operator.recipient} {'ab' * 32}, and drawn is" in said
+    said = refusal("draw", "--study", str(study.folder))
+    assert "`operator:` is not that of the ledger's first record" in said
+    assert f"here is {'ab' * 32}, and there {operator.signer}" in said
 
 
 def test_another_operators_key_is_refused(custody: Custody) -> None:
