@@ -36,6 +36,8 @@ ROW_GROUP, GROUP_BYTES = 64, 8 << 20  # rows, or bytes of content, that are in m
 EXAMPLES = 3  # of each stratum, on the card
 _SHOWN = ("title", "marker", "task", "difficulty", "instance")
 CHECKSUMS, CARD = "checksums.json", "README.md"
+COMMITMENTS, OPENINGS = "commitments.json", "openings"
+CHECKPOINT = "checkpoint.txt"
 _CHANGING = frozenset((CHECKSUMS, CARD))  # when a tranche is added
 
 
@@ -58,9 +60,10 @@ def build_release(
     find_family: FindFamily,
     text: ReleaseText,
     progress: Callable[[int], None] = lambda done: None,
+    checkpoint: str = "",
 ) -> ReleaseManifest:
     """Write the public entries of a sealed draw as a release. ``progress`` gets the number of
-    instances that are made.
+    instances that are made; ``checkpoint`` is the ledger's, as a signed note.
 
     A complete folder with the same content is left as it is, and one with fewer tranches is
     replaced if all of its files but the card and the checksums stay as they are. Raises
@@ -69,7 +72,7 @@ def build_release(
     written.
     """
     folder = folder.absolute()
-    with draft_release(folder, entries, sealed, find_family, text, progress) as draft:
+    with draft_release(folder, entries, sealed, find_family, text, progress, checkpoint) as draft:
         _put_in_place(draft, folder)
     return read_release(folder)
 
@@ -82,6 +85,7 @@ def draft_release(
     find_family: FindFamily,
     text: ReleaseText,
     progress: Callable[[int], None] = lambda done: None,
+    checkpoint: str = "",
 ) -> Iterator[ReleaseManifest]:
     """Build a release beside its place, for the time of a ``with``. Raises as build_release."""
     leaves = _leaves(entries, sealed)
@@ -90,7 +94,7 @@ def draft_release(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _draft_of(folder) as draft:
             drawn = _in_order(zip(leaves, entries, strict=True))
-            _write_files(draft, drawn, sealed, find_family, text, progress)
+            _write_files(draft, drawn, sealed, find_family, text, progress, checkpoint)
             yield read_release(draft)
     except OSError as error:
         raise PublishError(
@@ -105,8 +109,8 @@ def read_release(folder: Path) -> ReleaseManifest:
     try:
         data = (folder / CHECKSUMS).read_bytes()
         promised = json.loads(data)
-        root = str(json.loads((folder / "commitments.json").read_bytes())["root"])
-        opened = [json.loads(each.read_bytes()) for each in (folder / "openings").glob("*.json")]
+        root = str(json.loads((folder / COMMITMENTS).read_bytes())["root"])
+        opened = [json.loads(each.read_bytes()) for each in (folder / OPENINGS).glob("*.json")]
         tranches = tuple(sorted(int(each["tranche"]) for each in opened))
         count = sum(len(each["public"]) for each in opened)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -231,6 +235,7 @@ def _write_files(
     find_family: FindFamily,
     text: ReleaseText,
     progress: Callable[[int], None],
+    checkpoint: str,
 ) -> None:
     examples: list[dict[str, Any]] = []
 
@@ -241,11 +246,13 @@ def _write_files(
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
         kept = _keep_first(rows, examples if tranche == drawn[0][1].tranche else [])
         _write_shards(folder / "data" / stratum.replace("/", "-"), split_of(tranche), kept)
-    _write(folder / "commitments.json", canonical_bytes(_commitments(sealed)))
-    (folder / "openings").mkdir()
+    _write(folder / COMMITMENTS, canonical_bytes(_commitments(sealed)))
+    if checkpoint:
+        _write(folder / CHECKPOINT, checkpoint.encode())
+    (folder / OPENINGS).mkdir()
     for tranche in {entry.tranche for _, entry in drawn}:
         opened = canonical_bytes(_openings(tranche, drawn, sealed))
-        _write(folder / "openings" / f"{split_of(tranche)}.json", opened)
+        _write(folder / OPENINGS / f"{split_of(tranche)}.json", opened)
     for name in sorted({f"{entry.family}@{entry.version}" for _, entry in drawn}):
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
             (folder / "templates").mkdir(exist_ok=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from publish.dataset_card import HUB, ReleaseText, render_withdrawal, tag_of
 from publish.leakcheck import LeakFound, check_folder, release_needles, scan_paths
-from publish.release import CARD, ReleaseManifest, build_release, draft_release
+from publish.release import CARD, CHECKPOINT, ReleaseManifest, build_release, draft_release
 from registry.ledger import Entry, Release, Withdrawal
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.workspace import Study, registration_of
+from study.workspace import Study, registration_of, release_checkpoint
 
 if TYPE_CHECKING:
     from publish.hub import HubPlace
@@ -59,7 +59,7 @@ def publish_arm(
 
         check_token()  # before anything is built
     wanted = study.protocol.release
-    given = _given(study, tranches, watch)
+    given = _given(study, tranches, watch, now())
     built = build_release(study.folder / wanted.folder, **given)
     check = _check(study, built, watch)
     location, revision = wanted.folder, ""
@@ -86,14 +86,18 @@ def publish_arm(
 
 
 def preview_arm(
-    study: Study, upload: bool | None, watch: Watch, tranches: Sequence[int]
+    study: Study,
+    upload: bool | None,
+    watch: Watch,
+    now: Callable[[], str],
+    tranches: Sequence[int],
 ) -> Preview:
     """Build and check what ``publish_arm`` would release; nothing of it stays, and no record is
     made. Raises as ``publish_arm``."""
     wanted, place = study.protocol.release, _place(study) if upload is not False else None
     if upload and place is None:
         raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
-    given = _given(study, tranches, watch)
+    given = _given(study, tranches, watch, now())
     with draft_release(study.folder / wanted.folder, **given) as draft:
         _check(study, draft, watch)
         sizes = [(name, (draft.folder / name).stat().st_size) for name in draft.files]
@@ -150,7 +154,7 @@ def _withdrawals(study: Study) -> list[Entry]:
     return [entry for entry in study.ledger.entries() if entry.kind == "withdrawal"]
 
 
-def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any]:
+def _given(study: Study, tranches: Sequence[int], watch: Watch, now: str) -> dict[str, Any]:
     """What a release is built from. Raises StudyError for what cannot be released."""
     registration_of(study)  # the analysis is promised before anything is published
     for entry in _withdrawals(study):
@@ -173,6 +177,9 @@ def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any
         "find_family": study.protocol.catalog.family,
         "text": _text(study),
         "progress": progress,
+        "checkpoint": release_checkpoint(
+            study, study.folder / study.protocol.release.folder / CHECKPOINT, now
+        ),
     }
 
 

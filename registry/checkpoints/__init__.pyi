@@ -19,6 +19,7 @@ from .witness import (
     cosign,
     new_witness,
     read_cosigned,
+    read_own,
     read_witness,
     write_witness,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "read_certificates",
     "read_cosigned",
     "read_key",
+    "read_own",
     "read_witness",
     "request_token",
     "sign_checkpoint",

@@ -174,14 +174,23 @@ def cosign(
     return Cosigned(known, signed, tuple(leaves[:size]), before, named)
 
 
+def read_own(data: bytes, entries: tuple[Entry, ...], place: str) -> SignedCheckpoint:
+    """Return the checkpoint of a file. Raises BrokenPromise unless it is of this ledger, signed by
+    the study's key."""
+    signed = read_checkpoint(read_note(data, place), witnesses_of(entries[:1]), place)
+    checkpoint = signed.checkpoint
+    whole, study = entries[: checkpoint.size], entries[0].signer if entries else ""
+    if (len(whole), study) != (checkpoint.size, checkpoint.study) or (
+        root_of(leaf_hashes(whole)) != checkpoint.root
+    ):
+        raise BrokenPromise(f"{place}: not a checkpoint of this ledger")
+    return signed
+
+
 def read_cosigned(data: bytes, entries: tuple[Entry, ...], place: str) -> SignedCheckpoint:
     """Return the checkpoint of a file that a witness sent. Raises BrokenPromise unless it is of
     this ledger, and has the cosignature of a witness that the study names."""
-    signed = read_checkpoint(read_note(data, place), witnesses_of(entries[:1]), place)
-    checkpoint = signed.checkpoint
-    whole = entries[: checkpoint.size]
-    if len(whole) < checkpoint.size or root_of(leaf_hashes(whole)) != checkpoint.root:
-        raise BrokenPromise(f"{place}: not a checkpoint of this ledger")
+    signed = read_own(data, entries, place)
     if not signed.witnesses:
         raise BrokenPromise(f"{place}: no witness that the study names has signed it")
     return signed

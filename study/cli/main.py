@@ -316,7 +316,7 @@ def publish(
         return
     with progress_watch("publishing") as watch:
         if dry_run:
-            preview = preview_arm(study, upload, watch, tranches)
+            preview = preview_arm(study, upload, watch, utc_now, tranches)
         else:
             release, fresh = pipeline.publish(study, upload, watch, tranches)
     if dry_run:

@@ -12,7 +12,7 @@ from registry.errors import BrokenPromise
 from registry.ledger import Entry, WaveClosed, inspect_chain
 from registry.verify import Verification, verify_study
 from study.errors import StudyError
-from study.evidence.files import check_code, check_release, check_reports
+from study.evidence.files import check_code, check_release, check_reports, kept_checkpoints
 from study.evidence.regrade import regrade_study
 from study.workspace import Study, Watch, WaveTable, read_file, registration_of
 
@@ -26,7 +26,7 @@ class VerifyRequest:
     head: str | None = None  # digest of the ledger's last record, as noted elsewhere
     release: Path | None = None  # a copy of the released files; None: the one in the study's folder
     regrade: bool = False  # make every grade again from its stored attempt; takes the study's key
-    checkpoints: tuple[Path, ...] = ()  # that were kept elsewhere
+    checkpoints: tuple[Path, ...] = ()  # kept elsewhere than with the release and reports
     authorities: Path | None = None  # PEM file of root certificates of those who stamp times
     processes: int = 1  # that grades are made again by
 
@@ -38,7 +38,8 @@ def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     ``regrade`` without the key, BrokenPromise if this code grades otherwise than the registered
     one, RegistryError for certificates that are none.
     """
-    given = {str(path): read_file(path) for path in request.checkpoints}
+    checkpoints = (*request.checkpoints, *kept_checkpoints(study, request.release))
+    given = {str(path): read_file(path) for path in checkpoints}
     authorities = request.authorities
     pem = b"" if authorities is None else read_file(authorities)
     identities = study.identities() if study.key_file.exists() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from registry.checkpoints import (
@@ -15,10 +16,11 @@ from registry.checkpoints import (
     put_beside,
     put_checkpoint,
     read_cosigned,
+    read_own,
     request_token,
     sign_checkpoint,
 )
-from registry.errors import BrokenPromise
+from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import Entry
 from study.errors import StudyError
 from study.workspace.setup import check_parties
@@ -62,11 +64,16 @@ def newest_checkpoint(study: Study) -> SignedCheckpoint:
     return findings.checkpoints[-1]
 
 
-def release_checkpoint(study: Study, now: str) -> str:
-    """Return the checkpoint that goes out with a release: of the ledger before the first release
-    was recorded, and with the cosignatures of before. However often a study publishes, it is the
-    same."""
+def release_checkpoint(study: Study, built: Path, now: str) -> str:
+    """Return the checkpoint that goes out with a release: the one in a file of a release that was
+    ``built`` before, if it is of this ledger; else that of the ledger before the first release was
+    recorded, with the cosignatures of before. So a study that publishes again, or goes on after it
+    was killed, publishes the same."""
     entries = study.ledger.entries()
+    with suppress(OSError, RegistryError):
+        data = built.read_bytes()
+        read_own(data, entries, str(built))
+        return data.decode()
     first = next((entry for entry in entries if entry.kind == "release"), None)
     known = entries if first is None else entries[: first.sequence]
     until = now if first is None else first.time

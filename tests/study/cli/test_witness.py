@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,9 +168,20 @@ def test_a_release_that_is_published_again_has_the_same_checkpoint(
     anna, records = next(iter(custodians)), len(watched.ledger.entries())
     run("checkpoint", "--study", str(watched.folder))
     _sign(anna, watched)
-    first = release_checkpoint(watched, LATE)
+    built = watched.folder / "release" / "checkpoint.txt"
+    first = release_checkpoint(watched, built, LATE)
     assert first.splitlines()[1] == str(records)
     assert "example.org/anna" in first
     record = Release("public", "ab" * 32, 1, "sha256:" + "0" * 64, "folder", "")
     watched.ledger.append(record, LATE)
-    assert release_checkpoint(open_study(watched.folder), LATE) == first
+    assert release_checkpoint(open_study(watched.folder), built, LATE) == first
+    _sign([*custodians][1], watched)
+    watched.ledger.append(replace(record, count=2), LATE)
+    built.parent.mkdir()
+    built.write_text(first)
+    again = open_study(watched.folder)
+    assert release_checkpoint(again, built, LATE) == first, (
+        "also if it was killed before its record"
+    )
+    built.write_text(first.replace("example.org/anna", "example.org/else"))
+    assert "example.org/else" not in release_checkpoint(again, built, LATE)
