@@ -109,7 +109,6 @@ def report_study(
     watch("drawing figures", 2, _STEPS)
     files = report_files(report)
     check_report(snapshot, files, report.through_wave, watch)
-    store_checkpoint(study, snapshot.ledger.entries(), look.checkpoint)
     digests = {name: digest_bytes(text.encode()) for name, text in files.items()}
     record = ReportIssued(
         through_wave=report.through_wave,
@@ -127,6 +126,7 @@ def report_study(
 
     # Before it is written: nothing is shown that the ledger does not record.
     if not any(map(is_same, snapshot.ledger.entries())):
+        store_checkpoint(study, snapshot.ledger.entries(), look.checkpoint)
         study.ledger.append_unless(record, now, is_same)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, _ = write_files(folder, files)
