@@ -59,8 +59,9 @@ _UNNAMED = {
 }
 _OPEN = "open objects (no record names them yet)"
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
-# Encrypted without a signature: a digest or a key in the ledger, or an HMAC, stands for it.
-_UNSIGNED = re.compile(r"sealed/.*|tables/.*|runs/[0-9a-f]{64}/key\.age")
+# Encrypted without a signature: a digest or a key in the ledger, or an HMAC, stands for it; or it
+# is a sweep's sign of life, which is no evidence.
+_UNSIGNED = re.compile(r"sealed/.*|tables/.*|epochs/.*|runs/[0-9a-f]{64}/key\.age")
 _FOREIGN = "foreign/"
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/[0-9a-f]{64}-([0-9]{4})\.age")
 
