@@ -18,13 +18,17 @@ from typing import Any
 import pytest
 
 from registry.canonical import canonical_bytes, digest_bytes
+from registry.checkpoints import check_checkpoints
+from registry.ledger import record_key
 from registry.signing import Signer
+from registry.stores.folder import FolderStore
 from registry.verify import verify_study
 from study import pipeline
 from study.errors import WorkOwedError
 from study.reveal import reveal
 from study.workspace import DrawRequest, Study, draw_seeds, init_study
 from tests import external_check
+from tests.registry.checkpoints.watched import ANNA, BEN, begin, publish, witness
 from tests.registry.draws.beacons import CHAIN, sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
 from tests.study.test_draws import RESERVE
@@ -290,7 +294,7 @@ def swap_arms(value: dict[str, Any]) -> None:
 
 def release_private(public: Public) -> None:
     """Release a seed of the private arm."""
-    path = public.release / "commitments.json"
+    path = public.release / "openings" / "public.json"
     value = json.loads(path.read_bytes())
     seeds = json.loads(only(public.store, "revealed/*").read_bytes())
     leaf, seed = next(
@@ -298,13 +302,14 @@ def release_private(public: Public) -> None:
         for leaf, seed in zip(seeds["leaves"], seeds["seeds"], strict=True)
         if seed["arm"] == "private"
     )
-    value["public"].append({"leaf": leaf, **seed})
+    stratum = f"{seed['family']}/{seed['difficulty']}"
+    value["public"].append({"leaf": leaf, "stratum": stratum, **seed})
     path.write_bytes(canonical_bytes(value))
     public.release_again()
 
 
 def release_other(public: Public) -> None:
-    path = public.release / "commitments.json"
+    path = public.release / "openings" / "public.json"
     value = json.loads(path.read_bytes())
     value["public"][0]["seed"] = "11" * 32
     path.write_bytes(canonical_bytes(value))
@@ -394,8 +399,8 @@ KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
         lambda p: p.reveal_again(lambda value: (value["seeds"].pop(), value["leaves"].pop())),
         "seeds are left out, or added",
     ),
-    "a private seed in the release": (release_private, "is of the private arm"),
-    "another seed in the release": (release_other, "was not committed to"),
+    "a private seed in the release": (release_private, "in another place than was allotted"),
+    "another seed in the release": (release_other, "is not what was committed to"),
 }
 
 
@@ -423,10 +428,41 @@ def test_without_a_head_a_ledger_that_ends_earlier_is_said_to_be_unchecked(publi
     assert any("records dropped from the end" in line for line in unchecked)
 
 
+def test_a_release_s_checkpoint_names_a_ledger_that_was_rewritten(public: Public) -> None:
+    """By the owner, who names an operator afterwards; nobody has noted a head."""
+    assert problems(public) == []
+    other = Signer(b"\x07" * 32).public
+    public.change("announcement", lambda body: body.update(operator_signer=other))
+    (line,) = problems(public)
+    assert "checkpoint.txt: of its 5 records some were dropped or rewritten" in line
+    kept = public.release / "checkpoint.txt"
+    kept.write_text(kept.read_text().replace("\n5\n", "\n500\n"))
+    public.release_again()
+    assert "no checkpoint that this study signed" in str(problems(public))
+
+
+def test_witnesses_are_counted_by_the_script(tmp_path: Path) -> None:
+    store, states = tmp_path / "store", (ANNA, BEN)
+    ledger = begin(FolderStore(store), states, 2, 4)
+    signed = publish(ledger)
+    for state, left in zip(states, (False, True), strict=True):
+        witness(state, ledger.store)
+        path = tmp_path / "kept.txt"
+        noted = check_checkpoints(ledger.store, ledger.entries()).checkpoints[-1]
+        path.write_bytes(bytes(noted.note))
+        found, unchecked = external_check.check(store, checkpoints=(path,))
+        assert found == []
+        assert ("too few witnesses" in str(unchecked)) is not left
+    assert signed.checkpoint.size == 4
+    (store / record_key(3)).unlink()
+    found, _ = external_check.check(store, checkpoints=(path,))
+    assert "of its 4 records some were dropped or rewritten" in str(found)
+
+
 def test_an_operator_signs_no_plan(public: Public) -> None:
     operator = Signer(b"\x07" * 32)
     public.change("announcement", lambda body: body.update(operator_signer=operator.public))
-    assert problems(public) == []
+    assert all("checkpoint.txt" in line for line in problems(public)), "a release's tells of it"
     number = public.of("preregistration")
     value = json.loads(public.path(number).read_bytes())
     body = {key: value[key] for key in value if key != "signature"} | {"signer": operator.public}
