@@ -104,6 +104,14 @@ def run_wave(
     return close_wave(study, context, manifest, cells, bytes([1]) * len(cells), now)
 
 
+def run_whole(study: Study) -> None:
+    """Run both waves, release the public arm between them, and write the report."""
+    run_wave(study, 0, parallel=4)
+    pipeline.publish(study, None, lambda *step: None)
+    run_wave(study, 1, parallel=4)
+    pipeline.report(study)
+
+
 def sweep(study: Study, wave: int, **choices: object) -> object:
     request = SweepRequest(wave, allow_dirty=True, **choices)  # type: ignore[arg-type]
     return pipeline.sweep(study, request, lambda progress: None)
@@ -113,8 +121,5 @@ def sweep(study: Study, wave: int, **choices: object) -> object:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Both waves run, the public arm released between them, the report written."""
     study = make_study(tmp_path_factory.mktemp("study") / "small")
-    run_wave(study, 0, parallel=4)
-    pipeline.publish(study, None, lambda *step: None)
-    run_wave(study, 1, parallel=4)
-    pipeline.report(study)
+    run_whole(study)
     return study

@@ -40,17 +40,22 @@ def grow(ledger: Ledger, size: int, changed: int | None = None) -> None:
         ledger.append(Look(f"look {count}", ()), NOW)
 
 
-def publish(ledger: Ledger) -> SignedCheckpoint:
+def publish(ledger: Ledger, signer: Signer = SIGNER) -> SignedCheckpoint:
     """Store the study's checkpoint of a ledger."""
     entries = ledger.entries()
-    signed = sign_checkpoint(entries, SIGNER)
+    signed = sign_checkpoint(entries, signer)
     put_checkpoint(ledger.store, signed, leaf_hashes(entries))
     return signed
 
 
-def witness(state: WitnessState, store: Store, seconds: int = 1_800_000_000) -> WitnessState:
+def witness(
+    state: WitnessState,
+    store: Store,
+    seconds: int = 1_800_000_000,
+    study_key: str = SIGNER.public,
+) -> WitnessState:
     """Let a witness sign, and return what they know then."""
-    made = cosign(state, store, seconds, SIGNER.public)
+    made = cosign(state, store, seconds, study_key)
     put_checkpoint(store, made.signed, made.leaves)
     return made.state
 
