@@ -58,7 +58,7 @@ underpowered_option = click.option(
     "--again",
     metavar="REASON",
     default="",
-    show_default=False,
+    show_default="the first draw",
     help="Draw anew, before the plan is registered. The ledger keeps both draws, and the reason.",
 )
 @underpowered_option
@@ -107,12 +107,12 @@ def show_readiness(study: Study) -> None:
 
 @click.command()
 @study_option
-@click.option("--tranche", show_default=False, type=click.IntRange(0), help="0 is the panel.")
+@click.option("--tranche", show_default="none", type=click.IntRange(0), help="0 is the panel.")
 @click.option("--all", "every", is_flag=True, help="The whole draw, when the study is over.")
 @click.option(
     "--reason",
     default="",
-    show_default=False,
+    show_default="none",
     help="Reveal seeds that a wave still runs on. Public, in words.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -120,7 +120,7 @@ def show_readiness(study: Study) -> None:
     "--check",
     metavar="FILE",
     type=PATH,
-    show_default=False,
+    show_default="none",
     help="Check the file of a reveal and make every instance again, without a key; exits with 3 if "
     "something does not hold.",
 )
