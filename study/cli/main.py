@@ -288,7 +288,10 @@ main.add_command(probe)
 )
 @click.option("--dry-run", is_flag=True, help="Build and check; show it, keep and record nothing.")
 @click.option(
-    "--withdraw", metavar="REASON", help="Take the release off the Hub; the reason is public."
+    "--withdraw",
+    metavar="REASON",
+    show_default="none",
+    help="Take the release off the Hub; the reason is public.",
 )
 @json_option
 def publish(
