@@ -222,7 +222,7 @@ def main() -> None:
 def outage(kind: str, slots: int) -> dict[str, Any]:
     """An hour without a reply, which begins with the sweep."""
     server = Server(refuse=lambda now: (kind, 0.0) if now < HOUR else None)
-    sweep = Sweep(book("m", each=2 * SLOTS), {"m": server}, slots)
+    sweep = Sweep(book("m", each=2 * SLOTS, searched=True), {"m": server}, slots)
     sweep.run()
     leased = [at for at, _ in sweep.tried if at < HOUR]
     return {
@@ -257,7 +257,9 @@ def limited(latency: float, workers: int, episodes: int = 3_000) -> dict[str, An
         return sum(now >= FOUND for now in times)
 
     sweep = Sweep(
-        book("m", each=episodes), {"m": Server(latency, refuse_above(RATE))}, workers=workers
+        book("m", each=episodes, searched=True),
+        {"m": Server(latency, refuse_above(RATE))},
+        workers=workers,
     )
     seconds = sweep.run()
     possible = min(RATE, SLOTS / latency)
@@ -276,8 +278,8 @@ def limited(latency: float, workers: int, episodes: int = 3_000) -> dict[str, An
 def beside(refused: str, refuse: Callable[[float], Refusal | None]) -> dict[str, Any]:
     """A healthy model beside one of which requests fail."""
     servers = {"healthy": Server(), "ill": Server(refuse=refuse)}
-    alone = Sweep(book("healthy", each=8_000), servers)
-    both = Sweep(book("ill", "healthy", each=8_000), servers)
+    alone = Sweep(book("healthy", each=8_000, searched=True), servers)
+    both = Sweep(book("ill", "healthy", each=8_000, searched=True), servers)
     alone.run(600.0)
     both.run(600.0)
     return {

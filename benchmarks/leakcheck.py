@@ -73,8 +73,8 @@ def drawn(seeds: int) -> tuple[DrawnInstance, ...]:
                     family.version,
                     difficulty,
                     seed.hex,
-                    Arm.PUBLIC if index % 2 else Arm.PRIVATE,
                     seed.child("nonce").hex,
+                    Arm.PUBLIC if index % 2 else Arm.PRIVATE,
                 )
             )
     return tuple(entries)

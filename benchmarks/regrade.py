@@ -27,7 +27,7 @@ from registry.ledger import Ledger
 from registry.provenance import utc_now
 from registry.stores.folder import FolderStore
 from study import pipeline
-from study.evidence import verify
+from study.evidence import VerifyRequest, verify
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, close_wave, context_of
 from study.workspace.setup import init_study, pinned_image
@@ -56,10 +56,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="regrade-") as folder:
         study = make_study(Path(folder) / "study", wanted)
         begun, cpu = time.perf_counter(), _cpu()
-        found = verify(study, None, lambda *step: None)
+        found = verify(study, VerifyRequest(), lambda *step: None)
         checked = time.perf_counter() - begun
         begun, cpu = time.perf_counter(), _cpu()
-        regraded = verify(study, None, lambda *step: None, regrade=True, processes=PROCESSES)
+        request = VerifyRequest(regrade=True, processes=PROCESSES)
+        regraded = verify(study, request, lambda *step: None)
         seconds, cpu = time.perf_counter() - begun, _cpu() - cpu
     made = dict(regraded.counts).get("grades made again", 0)
     line: dict[str, Any] = {

@@ -38,7 +38,8 @@ from study import pipeline
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, context_of
 from study.workspace import Study, cells_of, init_study, open_study, pinned_image, take_snapshot
-from study.workspace.setup import draw_seeds, register_plan
+from study.workspace.setup import register_plan
+from study.workspace.study_draw import draw_seeds
 
 EPISODES, SECONDS, INSTANCES = 20_000, 3.0, 200
 MARK = "DOSIMETER_SOAK"  # in the environment of the sweep's processes
@@ -197,7 +198,7 @@ def make_study(folder: Path, count: int) -> Study:
     replicates = str(-(-count // INSTANCES))
     init_study(folder, STUDY.replace("HALF", str(INSTANCES // 2)).replace("REPLICATES", replicates))
     study = open_study(folder)
-    draw_seeds(study, lambda *step: None, utc_now())
+    draw_seeds(study, lambda *step: None, utc_now)
     register_plan(study, lambda *step: None, utc_now())
     return study
 

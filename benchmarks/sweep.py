@@ -70,7 +70,8 @@ from study.workspace import (
     pinned_image,
     take_snapshot,
 )
-from study.workspace.setup import draw_seeds, register_plan
+from study.workspace.setup import register_plan
+from study.workspace.study_draw import draw_seeds
 
 CELLS, INSTANCES = 10_000, 200
 READ_ALL = 50_000
@@ -112,7 +113,7 @@ def make_study(folder: Path, count: int, uri: str = "") -> Study:
     text = STUDY.replace("HALF", str(INSTANCES // 2)).replace("REPLICATES", replicates)
     init_study(folder, text + (f'store: "{uri}"\n' if uri else ""))
     study = open_study(folder)
-    draw_seeds(study, lambda *step: None, utc_now())
+    draw_seeds(study, lambda *step: None, utc_now)
     register_plan(study, lambda *step: None, utc_now())
     return study
 

@@ -38,7 +38,8 @@ from registry.ledger import ModelPin
 from study import pipeline
 from study.sweeps.sweep import SweepRequest
 from study.workspace import Study, init_study, open_study
-from study.workspace.setup import draw_seeds, register_plan
+from study.workspace.setup import register_plan
+from study.workspace.study_draw import draw_seeds
 
 EPISODES, INSTANCES, FAMILY = 2_000, 200, "compute_average"
 SWEEP = "--sweep"
@@ -96,7 +97,7 @@ def make_study(folder: Path, count: int, uri: str, family: str) -> Study:
     text = text.replace("FAMILY", family)
     init_study(folder, text + (f'store: "{uri}"\n' if uri else ""))
     study = open_study(folder)
-    draw_seeds(study, lambda *step: None, "2026-11-23T12:00:00Z")
+    draw_seeds(study, lambda *step: None, lambda: "2026-11-23T12:00:00Z")
     register_plan(study, lambda *step: None, "2026-11-23T12:00:00Z")
     return study
 

@@ -33,7 +33,8 @@ from harness.sweep.purchases import TokenBucket
 from harness.sweep.worker_process import prepare_ray
 from registry.provenance import utc_now
 from study.workspace import init_study, open_study
-from study.workspace.setup import draw_seeds, register_plan
+from study.workspace.setup import register_plan
+from study.workspace.study_draw import draw_seeds
 from tests.conformance.transport import Answer, Json
 from tests.harness.openai_server import completion, failure, serve
 
@@ -208,7 +209,7 @@ def make_study(
     )
     init_study(Path(folder), text)
     study = open_study(Path(folder))
-    draw_seeds(study, lambda *step: None, utc_now())
+    draw_seeds(study, lambda *step: None, utc_now)
     register_plan(study, lambda *step: None, utc_now())
 
 

@@ -60,11 +60,11 @@ def endpoint_of(pin: ModelPin | JudgePin) -> tuple[str, str]:
     return address or usual[0], usual[1] if variable is None else variable
 
 
-def provider_key(pin: ModelPin) -> str:
+def provider_key(pin: ModelPin) -> str | None:
     """Return a name that is the same for models of one account of a provider: they have address,
-    variable of the key, region and project in common. A model on this machine shares with none."""
+    variable of the key, region and project in common. None for a model on this machine."""
     if pin.provider in OWN_PROVIDERS:
-        return f"{pin.provider} {pin.name}"
+        return None
     settings, (address, variable) = dict(pin.settings), endpoint_of(pin)
     place = (settings.get(name, "") for name in ("region", "project"))
     return " ".join((address or pin.provider, variable, *place))

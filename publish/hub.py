@@ -1,11 +1,13 @@
 """A release on the Hugging Face Hub: one commit, read back and checked, then tagged.
 
-The tag is what makes it a release, so it comes last. The state lies on the Hub alone: whoever
-runs ``upload_release`` again, after whatever went wrong, goes on from what is there.
+The tags, one for each tranche, are what makes it a release, so they come last. The state lies on
+the Hub alone: whoever runs ``upload_release`` or ``withdraw_release`` again, after whatever went
+wrong, goes on from what is there.
 """
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import os
 import shutil
@@ -18,9 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from publish.dataset_card import tag_of
 from publish.errors import PublishError
 from publish.leakcheck import release_files
-from publish.release import read_release
+from publish.release import CARD, file_digest, lasting, read_release
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -33,12 +36,23 @@ Check = Callable[[Path], object]  # raises PublishError where a folder must not 
 
 
 @dataclass(frozen=True, slots=True)
+class HubPlace:
+    """A data set repository, and who may read it. Without an endpoint: HF_ENDPOINT's Hub, or the
+    public one."""
+
+    repository: str  # "owner/name"
+    endpoint: str | None = None
+    private: bool = False
+    gated: str | None = None  # "auto" or "manual": readers log in and ask; None for no gate
+
+
+@dataclass(frozen=True, slots=True)
 class Uploaded:
     """A release as it stands on the Hub."""
 
     repository: str
     revision: str  # the commit's full hash
-    tag: str
+    tags: tuple[str, ...]  # all that it has, one for each tranche
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,46 +70,102 @@ def check_token() -> None:
 
 def upload_release(
     folder: Path,
-    repository: str,
-    tag: str,
+    place: HubPlace,
     check: Check,
     *,
     branch: str = "main",
-    private: bool = False,
-    endpoint: str | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Uploaded:
-    """Put a release folder on the Hub as the data set ``repository`` ("owner/name").
+    """Put a release folder on the Hub, with a tag for each of its tranches.
 
     The folder is checked, committed to the branch in one commit, read back at that revision,
-    checked again as it was read, and only then tagged. A tag that is there with the same content
-    is accepted. The token is the environment's (HF_TOKEN) or the login's; the Hub is the
-    ``endpoint``, or HF_ENDPOINT, or the public one.
+    checked again as it was read, and only then tagged. Tags that are there stay where they are:
+    all that they hold, but the card and the checksums, must be in the folder unchanged. The token
+    is the environment's (HF_TOKEN) or the login's.
 
     Raises PublishError: no token or no right to write, a Hub that cannot be reached, a tag with
     other content, a branch that others keep changing, bytes that come back altered, and
     whatever ``check`` raises.
     """
-    read_release(folder)
+    tags = tuple(tag_of(tranche) for tranche in read_release(folder).tranches)
     check(folder)
-    hub = _client()
-    api = hub.HfApi(endpoint=endpoint)
-    target = _Target(api, repository, branch)
-    check_token()
+    target = _target(place, branch)
     with _explained(target):
-        _, tags = _refs(target)
-        if revision := tags.get(tag):
-            if not _matches(folder, _remote_files(target, revision)):
-                raise PublishError(
-                    f"{repository}: tag {tag} is there with other content; "
-                    "releases are not overwritten, name another tag"
-                )
-            return Uploaded(repository, revision, tag)
-        _ensure_branch(target, private)
-        revision = _commit(target, folder, tag, pause)
+        there = {tag: at for tag, at in _refs(target)[1].items() if tag in tags}
+        held = {tag: _remote_files(target, at) for tag, at in there.items()}
+        for tag, remote in held.items():
+            if not _holds(folder, remote):
+                raise _other_content(target, tag)
+        _ensure_repository(target, place)
+        missing = [tag for tag in tags if tag not in there]
+        if not missing:
+            for tag, remote in held.items():
+                if _matches(folder, remote):
+                    return Uploaded(place.repository, there[tag], tags)
+            raise _other_content(target, tags[-1])
+        revision = _commit(target, folder, missing[-1], pause)
         _read_back(target, revision, folder, check)
-        _tag(target, tag, revision)
-        return Uploaded(repository, revision, tag)
+        for tag in missing:
+            _tag(target, tag, revision)
+        return Uploaded(place.repository, revision, tags)
+
+
+def withdraw_release(place: HubPlace, note: str, *, branch: str = "main") -> str:
+    """Take a release off the Hub, as far as the Hub can; the revision that holds the note alone.
+
+    The branch keeps a card with the note, and no history; every tag and every LFS object of the
+    repository is deleted. Copies made before stay where they are. Raises PublishError as
+    ``upload_release`` does, and if anything is still there afterwards.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    target = _target(place, branch)
+    common: Any = {"repo_id": place.repository, "repo_type": "dataset"}
+    with _explained(target):
+        if branch not in _refs(target)[0]:
+            raise PublishError(f"{place.repository}: not there, or this token may not see it")
+        if not _is_withdrawn(target, note):
+            gone = _remote_files(target, branch).keys() - {CARD}
+            operations: list[Any] = [CommitOperationAdd(CARD, note.encode())]
+            operations += [CommitOperationDelete(name) for name in sorted(gone)]
+            title = "Withdraw the release"
+            target.api.create_commit(
+                **common, operations=operations, commit_message=title, revision=branch
+            )
+            for tag in _refs(target)[1]:
+                target.api.delete_tag(**common, tag=tag)
+            target.api.super_squash_history(**common, branch=branch, commit_message=title)
+            stored = list(target.api.list_lfs_files(**common))
+            target.api.permanently_delete_lfs_files(**common, lfs_files=stored)
+        if not _is_withdrawn(target, note):
+            raise PublishError(
+                f"{place.repository}: something of the release is still there: run the same "
+                "command again, or delete the repository on the Hub's page of its settings"
+            )
+        return _refs(target)[0][branch]
+
+
+def _is_withdrawn(target: _Target, note: str) -> bool:
+    """Report whether the note is the only file, and no tag and no LFS object is left."""
+    data = note.encode()
+    digest = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return (
+        _remote_files(target, target.branch) == {CARD: digest}
+        and not _refs(target)[1]
+        and not list(target.api.list_lfs_files(target.repository, repo_type="dataset"))
+    )
+
+
+def _target(place: HubPlace, branch: str) -> _Target:
+    check_token()
+    return _Target(_client().HfApi(endpoint=place.endpoint), place.repository, branch)
+
+
+def _other_content(target: _Target, tag: str) -> PublishError:
+    return PublishError(
+        f"{target.repository}: tag {tag} is there with other content; releases are not "
+        "overwritten, name another repository"
+    )
 
 
 def _client() -> ModuleType:
@@ -123,16 +193,24 @@ def _refs(target: _Target) -> tuple[dict[str, str], dict[str, str]]:
     return branches, {tag.name: tag.target_commit for tag in refs.tags}
 
 
-def _ensure_branch(target: _Target, private: bool) -> None:
+def _ensure_repository(target: _Target, place: HubPlace) -> None:
+    """Make the repository and the branch if need be, to be read by those who are to."""
     branches, _ = _refs(target)
     if not branches:
         target.api.create_repo(
-            target.repository, repo_type="dataset", private=private or None, exist_ok=True
+            target.repository, repo_type="dataset", private=place.private or None, exist_ok=True
         )
         branches, _ = _refs(target)
     if target.branch not in branches:
         target.api.create_branch(
             target.repository, branch=target.branch, repo_type="dataset", exist_ok=True
+        )
+    wanted = (place.private, place.gated or False)
+    info = target.api.repo_info(target.repository, repo_type="dataset")
+    if (bool(info.private), info.gated or False) != wanted:
+        gated: Any = wanted[1]
+        target.api.update_repo_settings(
+            target.repository, repo_type="dataset", private=place.private, gated=gated
         )
 
 
@@ -151,16 +229,22 @@ def _remote_files(target: _Target, revision: str) -> dict[str, str]:
 
 
 def _matches(folder: Path, remote: dict[str, str]) -> bool:
+    """Report whether the Hub's files are the folder's, no more and no fewer."""
     names = list(release_files(folder))
-    return remote.keys() == set(names) and all(
-        remote[name] in _digests(folder / name) for name in names
-    )
+    return remote.keys() == set(names) and all(_is(folder / each, remote[each]) for each in names)
 
 
-def _digests(path: Path) -> tuple[str, str]:
-    data = path.read_bytes()
-    git = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-    return hashlib.sha256(data).hexdigest(), git
+def _holds(folder: Path, remote: dict[str, str]) -> bool:
+    """Report whether the folder has all the Hub's files that later tranches leave as they are."""
+    names = set(release_files(folder))
+    return all(name in names and _is(folder / name, remote[name]) for name in lasting(remote))
+
+
+def _is(path: Path, stated: str) -> bool:
+    """Report whether a file has the digest that the Hub states: SHA-256, or git's SHA-1."""
+    if len(stated) == 64:
+        return file_digest(path) == stated
+    return file_digest(path, "sha1", b"blob %d\0" % path.stat().st_size) == stated
 
 
 # -- commit, verify, tag ------------------------------------------------------------------------
@@ -235,7 +319,7 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
             )
         shutil.rmtree(copy / ".cache", ignore_errors=True)  # the client's notes on its downloads
         for name in release_files(folder):
-            if (folder / name).read_bytes() != (copy / name).read_bytes():
+            if not filecmp.cmp(folder / name, copy / name, shallow=False):
                 raise PublishError(
                     f"{target.repository}: {name} does not come back as it was sent; "
                     "it was not tagged, and the branch should not be trusted"
@@ -248,10 +332,15 @@ def _tag(target: _Target, tag: str, revision: str) -> None:
         target.repository, tag=tag, revision=revision, repo_type="dataset", exist_ok=True
     )
     _, tags = _refs(target)
-    if (tagged := tags.get(tag)) != revision:
+    if tag not in tags:
         raise PublishError(
-            f"{target.repository}: tag {tag} was set to another commit ({tagged}) meanwhile; "
-            "name another tag"
+            f"{target.api.endpoint}: data set {target.repository}: tag {tag} was not set: "
+            "run the same command again later; it goes on from where it stopped"
+        )
+    if tags[tag] != revision:
+        raise PublishError(
+            f"{target.repository}: tag {tag} was set to another commit ({tags[tag]}) meanwhile; "
+            "name another repository"
         )
 
 
@@ -272,7 +361,7 @@ def _explained(target: _Target) -> Iterator[None]:
         raise PublishError(_remote_reason(target, error)) from error
     except OSError as error:
         raise PublishError(f"cannot read or write the release: {error.strerror}") from error
-    except (RuntimeError, ValueError) as error:  # the client's types for a failed LFS upload
+    except (RuntimeError, ValueError, LookupError) as error:  # the client's own
         raise PublishError(_remote_reason(target, error)) from error
 
 
@@ -286,6 +375,10 @@ def _remote_reason(target: _Target, error: Exception) -> str:
         return f"{place}: the Hub's answer was not understood ({type(error).__name__}): {again}"
     if status == 401:
         return f"{place}: the token is not valid there: set HF_TOKEN to one that can write"
+    if status == 409:
+        return f"{place}: the Hub answered 409, a conflict with another change: {again}"
+    if status == 429:
+        return f"{place}: the Hub answered 429, too many requests: wait some minutes, and {again}"
     if status in (403, 404):
         return f"{place}: this token may not write there: use its owner's, or another repository"
     return f"{place}: the Hub answered {status}: {again}"

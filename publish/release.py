@@ -1,8 +1,8 @@
 """A release: the public arm as a folder that ``datasets.load_dataset`` reads.
 
 The folder is built beside its place and renamed to it whole. The same draw gives the same
-bytes, so building it again finds it there. Read, it is complete, and every file is as its
-checksums have it.
+bytes, so building it again finds it there. Later tranches add files and change none but the card
+and the checksums. Read, it is complete, and every file is as its checksums have it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from generators.task import DIFFICULTIES, Asset
 from generators.templates import TemplateFamily
+from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
 from publish.leakcheck import FindFamily, counted, regenerate, release_files
 from registry.canonical import Digest, canonical_bytes, digest_bytes
@@ -30,21 +31,14 @@ from registry.ledger import SealedSet
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, commitments_of, commitments_root
 
-SHARD_BYTES = 256 << 20  # of content, before compression
-ROW_GROUP = 64
+SHARD_BYTES = 64 << 20  # of content, before compression
+ROW_GROUP, GROUP_BYTES = 64, 8 << 20  # rows, or bytes of content, that are in memory at a time
 EXAMPLES = 3  # of each stratum, on the card
 _SHOWN = ("title", "marker", "task", "difficulty", "instance")
-CHECKSUMS = "checksums.json"
-_CARD = Path(__file__).with_name("dataset_card.md.j2")
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseText:
-    """Words of people about a release."""
-
-    study: str
-    title: str
-    licence: str = "apache-2.0"  # SPDX identifier, in lower case as the Hub writes it
+CHECKSUMS, CARD = "checksums.json", "README.md"
+COMMITMENTS, OPENINGS = "commitments.json", "openings"
+CHECKPOINT = "checkpoint.txt"
+_CHANGING = frozenset((CHECKSUMS, CARD))  # when a tranche is added
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +48,7 @@ class ReleaseManifest:
     folder: Path
     instances_root: str  # Merkle root of the draw
     count: int  # rows
+    tranches: tuple[int, ...]  # that it has the public arms of, ascending
     content: Digest  # of checksums.json, and so of every file
     files: tuple[str, ...]
 
@@ -65,28 +60,47 @@ def build_release(
     find_family: FindFamily,
     text: ReleaseText,
     progress: Callable[[int], None] = lambda done: None,
+    checkpoint: str = "",
 ) -> ReleaseManifest:
     """Write the public entries of a sealed draw as a release. ``progress`` gets the number of
-    instances that are made.
+    instances that are made; ``checkpoint`` is the ledger's, as a signed note.
 
-    A complete folder with the same content is left as it is. Raises PublishError for an entry
-    of the private arm or of another draw, for an instance that today's generators no longer
-    make, for a folder that holds something else, and where it cannot be written.
+    A complete folder with the same content is left as it is, and one with fewer tranches is
+    replaced if all of its files but the card and the checksums stay as they are. Raises
+    PublishError for an entry of the private arm or of another draw, for an instance that today's
+    generators no longer make, for a folder that holds something else, and where it cannot be
+    written.
     """
+    folder = folder.absolute()
+    with draft_release(folder, entries, sealed, find_family, text, progress, checkpoint) as draft:
+        _put_in_place(draft, folder)
+    return read_release(folder)
+
+
+@contextmanager
+def draft_release(
+    folder: Path,
+    entries: Sequence[DrawnInstance],
+    sealed: SealedSet,
+    find_family: FindFamily,
+    text: ReleaseText,
+    progress: Callable[[int], None] = lambda done: None,
+    checkpoint: str = "",
+) -> Iterator[ReleaseManifest]:
+    """Build a release beside its place, for the time of a ``with``. Raises as build_release."""
     leaves = _leaves(entries, sealed)
     folder = folder.absolute()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _draft_of(folder) as draft:
             drawn = _in_order(zip(leaves, entries, strict=True))
-            _write_files(draft, drawn, sealed, find_family, text, progress)
-            _put_in_place(draft, folder, read_release(draft).content)
+            _write_files(draft, drawn, sealed, find_family, text, progress, checkpoint)
+            yield read_release(draft)
     except OSError as error:
         raise PublishError(
             f"{folder}: cannot write the release ({error.filename or 'a file'}: "
             f"{error.strerror or error})"
         ) from error
-    return read_release(folder)
 
 
 def read_release(folder: Path) -> ReleaseManifest:
@@ -95,8 +109,10 @@ def read_release(folder: Path) -> ReleaseManifest:
     try:
         data = (folder / CHECKSUMS).read_bytes()
         promised = json.loads(data)
-        record = json.loads((folder / "commitments.json").read_bytes())
-        root, count = str(record["root"]), len(record["public"])
+        root = str(json.loads((folder / COMMITMENTS).read_bytes())["root"])
+        opened = [json.loads(each.read_bytes()) for each in (folder / OPENINGS).glob("*.json")]
+        tranches = tuple(sorted(int(each["tranche"]) for each in opened))
+        count = sum(len(each["public"]) for each in opened)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PublishError(
             f"{folder}: not a complete release: move it away and build again"
@@ -107,16 +123,28 @@ def read_release(folder: Path) -> ReleaseManifest:
             raise PublishError(
                 f"{folder}/{name}: not as {CHECKSUMS} has it: move the folder away and build again"
             )
-    return ReleaseManifest(folder, root, count, digest_bytes(data), (*sorted(digests), CHECKSUMS))
+    files = (*sorted(digests), CHECKSUMS)
+    return ReleaseManifest(folder, root, count, tranches, digest_bytes(data), files)
+
+
+def lasting(names: Iterable[str]) -> list[str]:
+    """Return the files of a release that stay as they are when a tranche is added, sorted."""
+    return sorted(set(names) - _CHANGING)
+
+
+def file_digest(path: Path, algorithm: str = "sha256", head: bytes = b"") -> str:
+    """Digest of a file's content after ``head``, in hex, read in small pieces. Raises OSError."""
+    digest = hashlib.new(algorithm, head, usedforsecurity=algorithm != "sha1")
+    with path.open("rb") as file:
+        while data := file.read(1 << 20):
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def _checksums(folder: Path) -> dict[str, str]:
     """SHA-256 of each file of a release but the list of them, in hex."""
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in release_files(folder)
-        if name != CHECKSUMS
-    }
+    names = (name for name in release_files(folder) if name != CHECKSUMS)
+    return {name: file_digest(folder / name) for name in names}
 
 
 # -- what goes in -----------------------------------------------------------------------------
@@ -145,12 +173,13 @@ _Drawn = tuple[int, DrawnInstance]
 
 
 def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
-    """By family, difficulty and place in the draw, however they were handed in."""
+    """By family, difficulty, tranche and place in the draw, however they were handed in."""
 
-    def place(leaf_entry: _Drawn) -> tuple[str, int, str, int]:
-        level = leaf_entry[1].difficulty  # of a template's task it is a question's id
+    def place(leaf_entry: _Drawn) -> tuple[str, int, str, int, int]:
+        leaf, entry = leaf_entry
+        level = entry.difficulty  # of a template's task it is a question's id
         known = DIFFICULTIES.index(level) if level in DIFFICULTIES else len(DIFFICULTIES)
-        return leaf_entry[1].family, known, "" if level in DIFFICULTIES else level, leaf_entry[0]
+        return entry.family, known, "" if level in DIFFICULTIES else level, entry.tranche, leaf
 
     return sorted(drawn, key=place)
 
@@ -183,8 +212,17 @@ def _file(asset: Asset) -> dict[str, Any]:
         "path": asset.path,
         "media_type": asset.media_type,
         "sha256": asset.digest.removeprefix("sha256:"),
+        "text": _text_of(asset.data),
         "data": asset.data,
     }
+
+
+def _text_of(data: bytes) -> str | None:
+    """The content as text, so that it can be crawled and read; None for what is no UTF-8 text."""
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 # -- the files ----------------------------------------------------------------------------------
@@ -197,18 +235,30 @@ def _write_files(
     find_family: FindFamily,
     text: ReleaseText,
     progress: Callable[[int], None],
+    checkpoint: str,
 ) -> None:
     examples: list[dict[str, Any]] = []
-    for stratum, members in groupby(counted(drawn, progress), key=lambda item: item[1].stratum):
+
+    def part(item: _Drawn) -> tuple[str, int]:
+        return item[1].stratum, item[1].tranche
+
+    for (stratum, tranche), members in groupby(counted(drawn, progress), key=part):
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
-        kept = _keep_first(rows, examples)
-        _write_shards(folder / "data" / stratum.replace("/", "-"), kept)
-    _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))
+        kept = _keep_first(rows, examples if tranche == drawn[0][1].tranche else [])
+        _write_shards(folder / "data" / stratum.replace("/", "-"), split_of(tranche), kept)
+    _write(folder / COMMITMENTS, canonical_bytes(_commitments(sealed)))
+    if checkpoint:
+        _write(folder / CHECKPOINT, checkpoint.encode())
+    (folder / OPENINGS).mkdir()
+    for tranche in {entry.tranche for _, entry in drawn}:
+        opened = canonical_bytes(_openings(tranche, drawn, sealed))
+        _write(folder / OPENINGS / f"{split_of(tranche)}.json", opened)
     for name in sorted({f"{entry.family}@{entry.version}" for _, entry in drawn}):
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
             (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
-    _write(folder / "README.md", _render_card(drawn, sealed, find_family, text, examples).encode())
+    card = render_card([entry for _, entry in drawn], sealed, find_family, text, examples)
+    _write(folder / CARD, card.encode())
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         _sync(Path(place))
@@ -220,11 +270,11 @@ def _keep_first(
     """Yield the rows, and add what the card shows of the first ones to the examples."""
     for number, row in enumerate(rows):
         if number < EXAMPLES:
-            examples.append({name: row[name] for name in _SHOWN})
+            examples.append({name: row[name] for name in (*_SHOWN, "images")})
         yield row
 
 
-def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
+def _commitments(sealed: SealedSet) -> dict[str, Any]:
     return {
         "format": "dosimeter/commitments/1",
         "how": (
@@ -235,6 +285,16 @@ def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
         "root": sealed.root,
         "commitments": list(sealed.commitments),
         "entropy": sealed.entropy,
+    }
+
+
+def _openings(tranche: int, drawn: Iterable[_Drawn], sealed: SealedSet) -> dict[str, Any]:
+    """What opens the commitments of a tranche's public arm."""
+    members = [item for item in drawn if item[1].tranche == tranche]
+    return {
+        "format": "dosimeter/openings/1",
+        "root": sealed.root,
+        "tranche": tranche,
         "public": [
             {
                 "leaf": leaf,
@@ -244,78 +304,42 @@ def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
                 "seed": entry.seed,
                 "nonce": entry.nonce,
             }
-            for leaf, entry in sorted(drawn, key=lambda item: item[0])
+            for leaf, entry in sorted(members, key=itemgetter(0))
         ],
     }
 
 
-def _render_card(
-    drawn: Sequence[_Drawn],
-    sealed: SealedSet,
-    find_family: FindFamily,
-    text: ReleaseText,
-    examples: Sequence[dict[str, Any]],
-) -> str:
-    """The dataset card: Markdown with YAML metadata."""
-    import jinja2
-
-    tasks = []
-    for name, members in groupby(drawn, key=lambda item: f"{item[1].family}@{item[1].version}"):
-        levels = groupby(entry.difficulty for _, entry in members)
-        tasks.append((find_family(name), [(level, len(list(group))) for level, group in levels]))
-    # Markdown, not HTML: what is filled in comes from the catalogue and the protocol.
-    environment = jinja2.Environment(  # noqa: S701 - no HTML is made
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    environment.filters["yaml"] = partial(json.dumps, ensure_ascii=False)  # JSON text is YAML
-    return environment.from_string(_CARD.read_text(encoding="utf-8")).render(
-        text=text,
-        tasks=tasks,
-        count=len(drawn),
-        size=_size_category(len(drawn)),
-        sealed=sealed,
-        examples=examples,
-    )
-
-
-def _size_category(count: int) -> str:
-    """The Hub's name for how many rows a data set has."""
-    bounds = {"n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6}
-    return next((name for name, bound in bounds.items() if count < bound), "n>1M")
-
-
-def _write_shards(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
+def _write_shards(folder: Path, split: str, rows: Iterable[dict[str, Any]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = _schema()
-    folder.mkdir(parents=True)
-    for number, shard in enumerate(_shards(rows)):
-        path = folder / f"public-{number:05d}.parquet"
-        table = pa.Table.from_pylist(shard, schema=schema)
-        pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (_, groups) in enumerate(groupby(_row_groups(rows), key=itemgetter(0))):
+        path = folder / f"{split}-{number:05d}.parquet"
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for _, group in groups:
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
         _sync(path)
 
 
-def _shards(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    shard: list[dict[str, Any]] = []
-    size = 0
+def _row_groups(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Yield the rows of each row group, with a number that its shard's groups have in common."""
+    group: list[dict[str, Any]] = []
+    before = size = 0
     for row in rows:
-        shard.append(row)
-        size += 2 * sum(len(file["data"]) for file in row["input_files"])
-        if size >= SHARD_BYTES:
-            yield shard
-            shard, size = [], 0
-    if shard:
-        yield shard
+        group.append(row)
+        size += 2 * sum(len(file["data"]) for file in row["input_files"])  # also as text or image
+        if len(group) == ROW_GROUP or size >= GROUP_BYTES:
+            yield before // SHARD_BYTES, group
+            group, before, size = [], before + size, 0
+    if group:
+        yield before // SHARD_BYTES, group
 
 
 _TEXT = {"dtype": "string", "_type": "Value"}
 _BYTES = {"dtype": "binary", "_type": "Value"}
-_FILE = {"path": _TEXT, "media_type": _TEXT, "sha256": _TEXT, "data": _BYTES}
+_FILE = {"path": _TEXT, "media_type": _TEXT, "sha256": _TEXT, "text": _TEXT, "data": _BYTES}
 # The columns as Hugging Face's ``datasets`` notes them in a Parquet file's metadata.
 FEATURES: dict[str, Any] = {
     **dict.fromkeys(("task", "version", "difficulty", "title", "marker"), _TEXT),
@@ -355,11 +379,14 @@ def _arrow_type(feature: dict[str, Any]) -> Any:
 @contextmanager
 def _draft_of(folder: Path) -> Iterator[Path]:
     """An empty folder beside the place, gone afterwards; also what a killed build left of it."""
-    draft = folder.with_name(f".{folder.name}.partial")
+    draft, replaced = folder.with_name(f".{folder.name}.partial"), _replaced(folder)
     lock = os.open(folder.parent, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel should this process die
-        shutil.rmtree(draft, ignore_errors=True)
+        if replaced.exists() and not os.path.lexists(folder):
+            os.rename(replaced, folder)
+        for left in (draft, replaced):
+            shutil.rmtree(left, ignore_errors=True)
         draft.mkdir()
         yield draft
     finally:
@@ -367,15 +394,33 @@ def _draft_of(folder: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _put_in_place(draft: Path, folder: Path, content: Digest) -> None:
+def _replaced(folder: Path) -> Path:
+    """Where a release is while one with more tranches takes its place."""
+    return folder.with_name(f".{folder.name}.replaced")
+
+
+def _put_in_place(draft: ReleaseManifest, folder: Path) -> None:
     if os.path.lexists(folder):
-        if read_release(folder).content != content:
+        before = read_release(folder)
+        if before.content == draft.content:
+            return
+        if not _adds_to(before, draft):
             raise PublishError(
                 f"{folder}: holds another release, and none is overwritten: name another folder"
             )
-        return
-    os.rename(draft, folder)
+        os.rename(folder, _replaced(folder))
+    os.rename(draft.folder, folder)
     _sync(folder.parent)
+    shutil.rmtree(_replaced(folder), ignore_errors=True)
+
+
+def _adds_to(before: ReleaseManifest, draft: ReleaseManifest) -> bool:
+    """Report whether a release adds tranches to another and keeps what that one has."""
+    return set(before.tranches) < set(draft.tranches) and all(
+        name in draft.files
+        and file_digest(before.folder / name) == file_digest(draft.folder / name)
+        for name in lasting(before.files)
+    )
 
 
 def _write(path: Path, data: bytes) -> None:

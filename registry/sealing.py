@@ -13,12 +13,14 @@ import hmac
 import io
 import os
 import re
+import stat
 import tempfile
 import threading
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import bech32
 import pyrage
@@ -35,26 +37,33 @@ _VERSION = b"1"
 _HEX32 = re.compile("[0-9a-f]{64}")
 _FORMAT = "dosimeter/sealed-set/1"
 _BUFFER = 1 << 16  # bytes of a pipe
+_PREFIX = "age-secret-key-"
 SEALED_BYTES = 4096  # of an object, at least
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnInstance:
-    """One instance of a draw, with what opens its commitment. Its repr shows no secret."""
+class DrawnSeed:
+    """One seed of a draw, with what opens its commitment. Its repr shows no secret."""
 
     instance: str = field(repr=False)
     family: str
     version: str
     difficulty: str
     seed: str = field(repr=False)  # 64 hexadecimal digits
-    arm: Arm = field(repr=False)
     nonce: str = field(repr=False)  # 64 hexadecimal digits
-    tranche: int = 0  # the panel; reserve tranches count from 1
 
     @property
     def stratum(self) -> str:
         """Family and difficulty, as ``family/difficulty``."""
         return f"{self.family}/{self.difficulty}"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnInstance(DrawnSeed):
+    """A seed of a draw with its place."""
+
+    arm: Arm = field(repr=False)
+    tranche: int = 0  # the panel; reserve tranches count from 1
 
 
 def new_identity() -> tuple[str, str]:
@@ -71,9 +80,20 @@ def recipient_of(identity: str) -> str:
 def derive_identity(identity: str, name: str) -> str:
     """The identity of this name that only an identity's owner can compute, and from which that
     cannot be computed: HKDF with SHA-256 (RFC 5869), as an age secret key."""
-    derived = derive(b"dosimeter/derived-identity", identity, name)
-    words = bech32.convertbits(derived, 8, 5) or []  # None only for what is no bytes
-    return bech32.bech32_encode("age-secret-key-", words).upper()
+    return identity_of(derive(b"dosimeter/derived-identity", identity, name))
+
+
+def identity_of(secret: bytes) -> str:
+    """The identity of an age key's 32 bytes."""
+    words = bech32.convertbits(secret, 8, 5) or []  # None only for what is no bytes
+    return bech32.bech32_encode(_PREFIX, words).upper()
+
+
+def secret_of(identity: str) -> bytes:
+    """The 32 bytes of an identity. Raises RegistryError."""
+    recipient_of(identity)
+    _, words = bech32.bech32_decode(identity.lower())
+    return bytes(bech32.convertbits(words or (), 5, 8, False) or ())
 
 
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
@@ -175,37 +195,60 @@ def read_identities(path: Path) -> tuple[str, ...]:
     """The identities of a key file: one a line, ``#`` begins a comment. Raises RegistryError
     with file and line, and never with what the line holds."""
     try:
-        mode, text = path.stat().st_mode, path.read_text("ascii")
+        text = read_private(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not an age key file"
         raise RegistryError(
             f"{path}: {reason}: give the study's key file, by `keys:` in study.yaml "
             "or in DOSIMETER_KEY_FILE"
         ) from None
-    if mode & 0o077:
-        raise RegistryError(f"{path}: others can read this key: chmod 600 {path}")
+    return parse_identities(text, str(path))
+
+
+def parse_identities(text: str, place: str) -> tuple[str, ...]:
+    """The identities in the text of a key file, which errors call ``place``. Raises
+    RegistryError."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     keys = [(number, line) for number, line in lines if line and not line.startswith("#")]
     for number, line in keys:
-        _identity(line, f"{path}, line {number}")
+        _identity(line, f"{place}, line {number}")
     if not keys:
-        raise RegistryError(f"{path}: holds no AGE-SECRET-KEY-1… line")
+        raise RegistryError(f"{place}: holds no AGE-SECRET-KEY-1… line")
     return tuple(line for _, line in keys)
 
 
+def read_private(path: Path) -> str:
+    """The text of a file that others cannot read, or of a pipe or terminal such as ``/dev/stdin``,
+    which is read once. Raises RegistryError, OSError, UnicodeDecodeError."""
+    mode = path.stat().st_mode
+    if mode & 0o077 and not stat.S_ISCHR(mode):
+        raise RegistryError(f"{path}: others can read this key: chmod 600 {path}")
+    return path.read_text("ascii") if stat.S_ISREG(mode) else _read_stream(path)
+
+
+@cache
+def _read_stream(path: Path) -> str:
+    return path.read_text("ascii")
+
+
 def write_identity(path: Path, identity: str = "") -> str:
-    """Write a key file (a new key if none is given), mode 0600, whole or not at all; returns
-    the recipient. Raises RegistryError if the file exists: a key is never overwritten."""
+    """Write a key file (a new key if none is given); returns the recipient. Raises as
+    ``write_key``."""
     identity = identity or new_identity()[0]
     recipient = recipient_of(identity)
-    text = f"# public key: {recipient}\n{identity}\n"
+    write_key(path, f"# public key: {recipient}\n{identity}\n")
+    return recipient
+
+
+def write_key(path: Path, text: str) -> None:
+    """Write a file that holds a key or a share of one, mode 0600, whole or not at all. Raises
+    RegistryError if the file exists: a key is never overwritten."""
     try:
         _write_new(path, text.encode())
     except FileExistsError:
         raise RegistryError(f"{path}: exists; a key is never overwritten") from None
     except OSError as error:
         raise RegistryError(f"{path}: cannot write the key: {error.strerror}") from error
-    return recipient
 
 
 def commit(nonce: bytes, instance: str, seed: bytes) -> str:
@@ -217,11 +260,10 @@ def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     return hmac.new(nonce, message, hashlib.sha256).hexdigest()
 
 
-def commitments_of(entries: Iterable[DrawnInstance]) -> tuple[str, ...]:
-    """The commitment of each entry, in order."""
+def commitments_of(seeds: Iterable[DrawnSeed]) -> tuple[str, ...]:
+    """The commitment of each seed, in order."""
     return tuple(
-        commit(bytes.fromhex(entry.nonce), entry.instance, bytes.fromhex(entry.seed))
-        for entry in entries
+        commit(bytes.fromhex(each.nonce), each.instance, bytes.fromhex(each.seed)) for each in seeds
     )
 
 
@@ -230,38 +272,31 @@ def commitments_root(commitments: Iterable[str]) -> str:
     return merkle_root(bytes.fromhex(commitment) for commitment in commitments).hex()
 
 
-def seal_entries(entries: Iterable[DrawnInstance], recipients: Sequence[str]) -> bytes:
-    """The entries, in order, as one age file."""
-    value = {"format": _FORMAT, "entries": [_body(entry) for entry in entries]}
-    return encrypt(canonical_bytes(value), recipients)
+@dataclass(frozen=True, slots=True)
+class SealedSeeds:
+    """What is sealed of a draw, before any of its seeds has an arm."""
+
+    seeds: tuple[DrawnSeed, ...] = field(repr=False)  # in the order drawn
+    secret: str = field(repr=False)  # 64 hexadecimal digits; "" if a beacon allots the seeds
+    format: str = _FORMAT
 
 
-def _body(entry: DrawnInstance) -> dict[str, Any]:
-    """An entry as plain values; one of the panel has no tranche, as before there were any."""
-    body = asdict(entry)
-    if not entry.tranche:
-        del body["tranche"]
-    return body
+def seal_seeds(sealed: SealedSeeds, recipients: Sequence[str]) -> bytes:
+    """The seeds of a draw as one age file. Raises RegistryError."""
+    return encrypt(canonical_bytes(asdict(sealed)), recipients)
 
 
-def open_entries(
-    ciphertext: bytes, identities: Sequence[str], place: str
-) -> tuple[DrawnInstance, ...]:
-    """Return the entries that ``seal_entries`` sealed. Raises as ``decrypt`` does, and
-    BrokenPromise for content of another form."""
+def open_seeds(ciphertext: bytes, identities: Sequence[str], place: str) -> SealedSeeds:
+    """Return what ``seal_seeds`` sealed. Raises as ``decrypt`` does, and BrokenPromise for content
+    of another form."""
     value = parse_canonical(decrypt(ciphertext, identities, place), place)
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise BrokenPromise(f"{place}: not a sealed set of the form {_FORMAT}")
-    entries = read_record(_Entries, value, place).entries
-    if not all(_HEX32.fullmatch(text) for entry in entries for text in (entry.seed, entry.nonce)):
+    sealed = read_record(SealedSeeds, value, place)
+    secrets = [text for each in sealed.seeds for text in (each.seed, each.nonce)]
+    if not all(map(_HEX32.fullmatch, (*secrets, sealed.secret or "0" * 64))):
         raise BrokenPromise(f"{place}: a seed or nonce in it is not 64 hexadecimal digits")
-    return entries
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    format: str
-    entries: tuple[DrawnInstance, ...]
+    return sealed
 
 
 def _identity(text: str, place: str) -> x25519.Identity:

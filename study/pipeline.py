@@ -6,8 +6,7 @@ done already changes nothing and says so.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
     from harness.sweep import Progress
     from registry.ledger import Preregistration, Release, SealedSet, Underpowered
     from registry.verify import Verification
+    from study.evidence import VerifyRequest
     from study.sweeps import SweepOutcome, SweepRequest
-    from study.workspace import Study
+    from study.workspace import DrawRequest, Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -32,11 +32,15 @@ def open_study(folder: Path) -> Study:
 
 
 def draw(
-    study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
+    study: Study,
+    watch: Watch = lambda what, done, of: None,
+    underpowered: str = "",
+    request: DrawRequest | None = None,
 ) -> tuple[SealedSet, bool]:
-    """Seed → sealed set: seeds for both arms at random, commitments into the ledger.
-    ``underpowered`` is the reason to draw for a plan that cannot answer."""
-    return workspace.draw_seeds(study, watch, utc_now(), _gate(study, watch, underpowered))
+    """Seed → sealed set: seeds at random, announced in the ledger by their commitments, and then
+    allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer."""
+    gate = _gate(study, watch, underpowered)
+    return workspace.draw_seeds(study, watch, utc_now, gate, request)
 
 
 def register(
@@ -47,7 +51,7 @@ def register(
     ``underpowered`` is the reason to register one that cannot answer; by default the draw's."""
     from study.readiness import describe_chances
 
-    if study.ledger.last("sealed-set") is None:
+    if not workspace.is_drawn(study):
         workspace.pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
         draw(study, watch, underpowered)
     gate, simulate = _gate(study, watch, underpowered), partial(describe_chances, study.protocol)
@@ -79,11 +83,13 @@ def sweep(
     return sweeps.sweep_wave(study, request, watch, utc_now, begin, closing)
 
 
-def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
+def publish(
+    study: Study, upload: bool | None, watch: Watch, tranches: Sequence[int] = ()
+) -> tuple[Release, bool]:
     """The public arm into a release folder, and to the Hub, after the leak check."""
     from study.release import publish_arm
 
-    return publish_arm(study, upload, watch, utc_now)
+    return publish_arm(study, upload, watch, utc_now, tranches)
 
 
 def report(
@@ -93,18 +99,11 @@ def report(
     return reporting.report_study(study, through, utc_now(), watch)
 
 
-def verify(
-    study: Study,
-    head: str | None,
-    watch: Watch,
-    release: Path | None = None,
-    regrade: bool = False,
-) -> Verification:
-    """Recompute every promise of the study; with ``regrade`` also every grade. ``release`` is a
-    folder with the released files."""
+def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
+    """Recompute every promise of the study, by its store and by what was kept elsewhere."""
     from study import evidence
 
-    return evidence.verify(study, head, watch, release, regrade, os.cpu_count() or 1)
+    return evidence.verify(study, request, watch)
 
 
 def status(study: Study) -> list[dict[str, object]]:

@@ -3,79 +3,215 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from publish.leakcheck import (
-    LeakFound,
-    check_folder,
-    release_files,
-    release_needles,
-    scan_paths,
-)
-from publish.release import ReleaseText, build_release
-from registry.ledger import Release
+from publish.dataset_card import HUB, ReleaseText, render_withdrawal, tag_of
+from publish.leakcheck import LeakFound, check_folder, release_needles, scan_paths
+from publish.release import CARD, CHECKPOINT, ReleaseManifest, build_release, draft_release
+from registry.ledger import Entry, Release, Withdrawal
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.workspace import Study, registration_of
+from study.workspace import Study, registration_of, release_checkpoint
+
+if TYPE_CHECKING:
+    from publish.hub import HubPlace
 
 logger = logging.getLogger(__name__)
-TAG = "v1"
+Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a publication would release."""
+
+    count: int
+    content: str  # digest, as the ledger would have it
+    files: tuple[tuple[str, int], ...]  # name and size in bytes
+    card: str
+    location: str  # the Hub's repository with its address, or the folder
+    tags: tuple[str, ...]  # on the Hub
+    access: str  # who may read it there; "" for a folder
 
 
 def publish_arm(
     study: Study,
     upload: bool | None,
-    watch: Callable[[str, int, int], None],
+    watch: Watch,
     now: Callable[[], str],
+    tranches: Sequence[int] = (),
 ) -> tuple[Release, bool]:
     """Release the public arm; the record, and whether it is new.
 
-    ``upload`` None means: where study.yaml names a repository. Raises PublishError where
-    anything that follows from a private seed would go out; the ledger has no record then.
+    ``upload`` None means: if study.yaml names a repository. ``tranches`` are added to those that
+    are released already; () for all that were drawn. Raises PublishError if anything that follows
+    from a private seed would go out; the ledger has no record then. Raises StudyError after a
+    withdrawal.
     """
-    registration_of(study)  # the analysis is promised before anything is published
-    wanted = study.protocol.release
-    if upload and wanted.repository is None:
+    place = _place(study) if upload is not False else None
+    if upload and place is None:
         raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
-    uploads = wanted.repository is not None and upload is not False
-    if uploads:
+    if place is not None:
         from publish.hub import check_token
 
         check_token()  # before anything is built
-    entries, find_family = study.entries(), study.protocol.catalog.family
-    folder = study.folder / wanted.folder
-    public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
-
-    def watch_of(step: str, instances: int) -> Callable[[int], None]:
-        watch(step, 0, instances)
-        return lambda done: watch(step, done, instances)
-
-    name = study.protocol.name
-    text = ReleaseText(name, wanted.title or f"{name}: public arm", wanted.licence)
-    progress = watch_of("building the release, by instance", len(public))
-    built = build_release(folder, public, study.sealed_set(), find_family, text, progress)
-    progress = watch_of("checking it for leaks, by instance", len(entries))
-    needles = release_needles(entries, find_family, progress, study.secret_keys())
-    check = partial(check_folder, needles=needles)
-    check(folder)
-    logger.info("release of %d instances: no leak", len(public))
+    wanted = study.protocol.release
+    given = _given(study, tranches, watch, now())
+    built = build_release(study.folder / wanted.folder, **given)
+    check = _check(study, built, watch)
     location, revision = wanted.folder, ""
-    if uploads and wanted.repository is not None:
+    if place is not None:
         from publish.hub import upload_release
 
-        files = sum(1 for _ in release_files(folder))
-        watch(f"uploading {files} files to {wanted.repository}, and reading them back", 0, 0)
-        uploaded = upload_release(folder, wanted.repository, TAG, check, endpoint=wanted.endpoint)
+        files = len(built.files)
+        watch(f"uploading {files} files to {place.repository}, and reading them back", 0, 0)
+        uploaded = upload_release(built.folder, place, check)
         location, revision = uploaded.repository, uploaded.revision
-    root, count, content = built.instances_root, built.count, built.content
-    record = Release(Arm.PUBLIC.value, root, count, content, location, revision)
+    record = Release(
+        Arm.PUBLIC.value,
+        built.instances_root,
+        built.count,
+        built.content,
+        location,
+        revision,
+        built.tranches,
+    )
     _, fresh = study.ledger.append_unless(
         record, now(), lambda entry: entry.kind == "release" and entry.record == record
     )
     return record, fresh
+
+
+def preview_arm(
+    study: Study,
+    upload: bool | None,
+    watch: Watch,
+    now: Callable[[], str],
+    tranches: Sequence[int],
+) -> Preview:
+    """Build and check what ``publish_arm`` would release; nothing of it stays, and no record is
+    made. Raises as ``publish_arm``."""
+    wanted, place = study.protocol.release, _place(study) if upload is not False else None
+    if upload and place is None:
+        raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
+    given = _given(study, tranches, watch, now())
+    with draft_release(study.folder / wanted.folder, **given) as draft:
+        _check(study, draft, watch)
+        sizes = [(name, (draft.folder / name).stat().st_size) for name in draft.files]
+        card = (draft.folder / CARD).read_text(encoding="utf-8")
+    if place is None:
+        return Preview(draft.count, draft.content, tuple(sizes), card, wanted.folder, (), "")
+    tags = tuple(map(tag_of, draft.tranches))
+    gate = "gated, each request answered by hand" if place.gated == "manual" else "gated"
+    access = "private" if place.private else gate if place.gated else "public"
+    url = f"{place.endpoint or HUB}/datasets/{place.repository}"
+    return Preview(draft.count, draft.content, tuple(sizes), card, url, tags, access)
+
+
+def withdraw_arm(study: Study, reason: str, now: Callable[[], str]) -> tuple[Withdrawal, bool]:
+    """Take the release off the Hub and record it; the record, and whether it is new.
+
+    Needs no draw to be made again, so that it works whatever became of the generators. Raises
+    StudyError without a release, PublishError from the Hub.
+    """
+    reason = " ".join(reason.split())
+    released = _released(study)
+    if not released or not reason:
+        raise StudyError(
+            "--withdraw needs its reason in words" if released else "nothing was released yet"
+        )
+    newest: Release = released[-1].record
+    earlier = next((each.record for each in _withdrawals(study)), None)
+    record = earlier or Withdrawal(newest.content, newest.location, reason)
+    for location in dict.fromkeys(e.record.location for e in released if e.record.revision):
+        from publish.hub import HubPlace, withdraw_release
+
+        wanted = study.protocol.release
+        place = HubPlace(location, wanted.endpoint)
+        note = render_withdrawal(_text(study), newest.instances_root, record.reason)
+        withdraw_release(place, note)
+    _, fresh = study.ledger.append_unless(record, now(), lambda entry: entry.kind == "withdrawal")
+    return record, fresh
+
+
+def _place(study: Study) -> HubPlace | None:
+    from publish.hub import HubPlace
+
+    wanted = study.protocol.release
+    if wanted.repository is None:
+        return None
+    return HubPlace(wanted.repository, wanted.endpoint, wanted.private, wanted.gated)
+
+
+def _released(study: Study) -> list[Entry]:
+    return [entry for entry in study.ledger.entries() if entry.kind == "release"]
+
+
+def _withdrawals(study: Study) -> list[Entry]:
+    return [entry for entry in study.ledger.entries() if entry.kind == "withdrawal"]
+
+
+def _given(study: Study, tranches: Sequence[int], watch: Watch, now: str) -> dict[str, Any]:
+    """What a release is built from. Raises StudyError for what cannot be released."""
+    registration_of(study)  # the analysis is promised before anything is published
+    for entry in _withdrawals(study):
+        raise StudyError(
+            f"the release was withdrawn on {entry.time[:10]} ({entry.record.reason}): a study is "
+            "not published again after that; draw a new one"
+        )
+    sealed, entries = study.sealed_set(), study.entries()
+    drawn = range(len(sealed.reserve) + 1)
+    for tranche in tranches:
+        if tranche not in drawn:
+            raise StudyError(f"tranche {tranche} was not drawn: 0 to {drawn[-1]} were")
+    earlier = [tranche for entry in _released(study) for tranche in entry.record.tranches]
+    chosen = {*earlier, *(tranches or drawn)}
+    public = [e for e in entries if e.arm is Arm.PUBLIC and e.tranche in chosen]
+    progress = _progress(watch, "building the release, by instance", len(public))
+    return {
+        "entries": public,
+        "sealed": sealed,
+        "find_family": study.protocol.catalog.family,
+        "text": _text(study),
+        "progress": progress,
+        "checkpoint": release_checkpoint(
+            study, study.folder / study.protocol.release.folder / CHECKPOINT, now
+        ),
+    }
+
+
+def _text(study: Study) -> ReleaseText:
+    wanted, name = study.protocol.release, study.protocol.name
+    registered = study.ledger.last("preregistration")
+    return ReleaseText(
+        study=name,
+        title=wanted.title or f"{name}: public arm",
+        licence=wanted.licence,
+        repository=wanted.repository or "",
+        hub=(wanted.endpoint or HUB).rstrip("/"),
+        authors=wanted.authors,
+        homepage=wanted.homepage or "",
+        year=registered.time[:4] if registered else "",
+    )
+
+
+def _check(study: Study, built: ReleaseManifest, watch: Watch) -> Callable[[Path], object]:
+    """Check a release for leaks, and return the check for its copies. Raises PublishError."""
+    entries = study.entries()
+    progress = _progress(watch, "checking it for leaks, by instance", len(entries))
+    needles = release_needles(entries, study.protocol.catalog.family, progress, study.secret_keys())
+    check = partial(check_folder, needles=needles)
+    check(built.folder)
+    logger.info("release of %d instances: no leak", built.count)
+    return check
+
+
+def _progress(watch: Watch, step: str, instances: int) -> Callable[[int], None]:
+    watch(step, 0, instances)
+    return lambda done: watch(step, done, instances)
 
 
 def scan_for_leaks(

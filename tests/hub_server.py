@@ -72,6 +72,7 @@ class Repository:
     commits: dict[str, Commit] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    lfs: dict[str, str] = field(default_factory=dict)  # ever committed: key and path
 
     def commit(self, branch: str, title: str, files: Mapping[str, StoredFile]) -> Commit:
         parent = self.branches.get(branch)
@@ -79,6 +80,7 @@ class Repository:
         oid = hashlib.sha1(json.dumps(content).encode()).hexdigest()
         self.commits[oid] = Commit(oid, title, parent, dict(files))
         self.branches[branch] = oid
+        self.lfs |= {stored.key: path for path, stored in files.items() if stored.lfs}
         return self.commits[oid]
 
     def at(self, revision: str) -> Commit:
@@ -147,6 +149,7 @@ class HubServer:
         self.requests: list[tuple[str, str, int]] = []  # method, path, status
         self.tokens_at_storage: list[str] = []  # must stay empty: it is another host
         self._rules: list[Rule] = []
+        self._hanging = threading.local()
         self._lock = threading.RLock()
         self._server = _Threads(("127.0.0.1", 0), _handler(self))
 
@@ -188,6 +191,23 @@ class HubServer:
     ) -> None:
         """Answer with an error; ``after`` the work is done, so that only its answer is lost."""
         self.at(method, pattern, lambda: status, times=times, after=after)
+
+    def hang_up(self, method: str, pattern: str, *, times: int = 1) -> None:
+        """Do the work, send half of the answer and close the connection."""
+
+        def action() -> None:
+            self._hanging.up = True
+
+        self.at(method, pattern, action, times=times, after=True)
+
+    def forget(self) -> None:
+        """Answer as a Hub does again."""
+        self._rules.clear()
+
+    def is_hanging_up(self) -> bool:
+        """Report whether the answer of this thread is to be cut, and forget it."""
+        up, self._hanging.up = getattr(self._hanging, "up", False), False
+        return up
 
     def count(self, method: str, pattern: str, status: int = 200) -> int:
         """How many such requests were answered so."""
@@ -257,7 +277,10 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            if self.command != "HEAD":
+            if hub.is_hanging_up():
+                self.wfile.write(reply.body[: len(reply.body) // 2])
+                self.close_connection = True
+            elif self.command != "HEAD":
                 self.wfile.write(reply.body)
 
         do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = serve  # noqa: N815 - http.server's names
@@ -417,6 +440,51 @@ def tag(hub: HubServer, request: Request, name: str, revision: str) -> Reply:
     if wanted in repository.tags:
         raise Refusal(409, "Tag reference exists already")
     repository.tags[wanted] = repository.at(revision).oid
+    return _json({})
+
+
+@on("DELETE", _API + "/tag/(?P<tag>[^/]+)")
+def delete_tag(hub: HubServer, request: Request, name: str, tag: str) -> Reply:
+    if _writable(hub, request, name).tags.pop(tag, None) is None:
+        raise Refusal(404, "no such tag", "RevisionNotFound")
+    return _json({})
+
+
+@on("POST", _API + "/super-squash/(?P<branch>[^/]+)")
+def super_squash(hub: HubServer, request: Request, name: str, branch: str) -> Reply:
+    repository = _writable(hub, request, name)
+    head = repository.at(branch)
+    del repository.branches[branch]
+    repository.commit(branch, request.json()["message"], head.files)
+    kept = {*repository.branches.values(), *repository.tags.values()}
+    repository.commits = {each.oid: each for oid in kept for each in repository.history(oid)}
+    return _json({})
+
+
+@on("GET", _API + "/lfs-files")
+def lfs_files(hub: HubServer, request: Request, name: str) -> Reply:
+    repository = _writable(hub, request, name)
+    stored = {key: path for key, path in repository.lfs.items() if key in hub.blobs}
+    return _json(
+        [
+            {
+                "fileOid": key,
+                "filename": path,
+                "oid": key,
+                "pushedAt": _DATE,
+                "ref": None,
+                "size": len(hub.blobs[key]),
+            }
+            for key, path in stored.items()
+        ]
+    )
+
+
+@on("POST", _API + "/lfs-files/batch")
+def delete_lfs_files(hub: HubServer, request: Request, name: str) -> Reply:
+    _writable(hub, request, name)
+    for key in request.json()["deletions"]["sha"]:
+        hub.blobs.pop(key, None)
     return _json({})
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from registry.ledger import Ledger
-from registry.sealing import Keys, recipient_of
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from registry.draws import Draw, allot_draw, announce_draw, record_draw
+from registry.ledger import Announcement, Ledger, Parties, SealedSet
+from registry.sealing import Keys, SealedSeeds, recipient_of
 from registry.signing import Signer
 from registry.stores import Store
 
@@ -15,9 +19,26 @@ def signed_ledger(store: Store) -> Ledger:
     return Ledger(store, lambda: SIGNER)
 
 
+_NOBODY = Parties()
+
+
+def announcement(parties: Parties = _NOBODY, study: str = "study") -> Announcement:
+    """Return the announcement of a draw of nothing, to begin a ledger with."""
+    return Announcement(study, (), 1, (), "", "", (), "", None, "00" * 32, **asdict(parties))
+
+
 def keys_of(identity: str, run: str = "") -> Keys:
     """Return the keys of an identity, which trust the keys that a ``run``'s identity has certified
     too."""
     signer = Signer.of(identity)
     trusted = {signer.public, *([Signer.of(run).public] if run else [])}
     return Keys((recipient_of(identity),), (identity,), signer, trusted)
+
+
+def seal_draw(
+    store: Store, ledger: Ledger, drawn: Draw, recipients: Sequence[str], time: str
+) -> SealedSet:
+    """Seal, announce and allot a draw, by a secret of its own."""
+    announced = announce_draw(store, ledger, drawn, "study", recipients, lambda: time)
+    sealed = SealedSeeds(drawn.seeds, drawn.secret)
+    return record_draw(ledger, allot_draw(announced, sealed, drawn.secret), time)

@@ -1,6 +1,6 @@
 from .calibration import calibration_words
 from .deviations import table_departures
-from .facts import ModelFact
+from .facts import LedgerCheckpoint, ModelFact
 from .json import changes_since
 from .registration import registration_json
 from .report import Report, ReportRequest, build_report, build_table_report, report_json
@@ -10,6 +10,7 @@ from .write import DATA, check_folder, report_files, write_files, write_report
 __all__ = [
     "DATA",
     "Conduct",
+    "LedgerCheckpoint",
     "ModelFact",
     "Report",
     "ReportRequest",

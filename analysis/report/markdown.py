@@ -16,6 +16,7 @@ from analysis.report.wording import (
     marker_words,
     monitored_words,
     time_words_of,
+    witness_words,
 )
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
@@ -67,7 +68,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield from ("## Episodes", "", *_table(tables["episodes"]), "")
     yield from ("## Cost", "", *_table(tables["costs"]), "")
     yield from ("## Limits", "", *_bullets(report.limits), "")
-    yield from ("## How to cite and verify", "", _plain(cite_words(report)), "", "```sh")
+    yield from ("## How to cite and verify", "", _plain(cite_words(report)), "")
+    if report.checkpoint is not None:
+        records = f"The ledger's checkpoint has {report.checkpoint.records} records."
+        yield from (f"{records} {_plain(witness_words(report.checkpoint))}", "")
+    yield "```sh"
     yield from (command_words(report), "```", "")
     yield "The page `report.html` beside this file has all of it, with figures; `report.json` and"
     yield "`tables/` have every number."

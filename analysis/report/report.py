@@ -39,7 +39,7 @@ from analysis.report.episodes import (
     dimension_means,
     measure_effort,
 )
-from analysis.report.facts import ModelFact, remarks_on
+from analysis.report.facts import LedgerCheckpoint, ModelFact, remarks_on
 from analysis.report.json import (
     BurnedBody,
     CalibrationBody,
@@ -128,6 +128,7 @@ class Report:
     tools: ToolUseTables | None = None
     published: TextOrNull = ""  # day of the first release of the public arm
     ledger_head: TextOrNull = ""  # digest of the newest record when this look was first reported
+    checkpoint: LedgerCheckpoint | None = None  # of the ledger up to that record
     facts: tuple[ModelFact, ...] = ()
     remarks: tuple[str, ...] = ()  # on doubtful verdicts; they follow from the rest
     changes: Changes | None = None  # since the report before

@@ -19,6 +19,7 @@ Body = Mapping[str, Any]
 Row = dict[str, Any]
 
 PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
+CHECKPOINT = "checkpoint.txt"  # of the ledger; witnesses and `verify` read it
 TABLES, FIGURES, TEMPLATES = "tables", "figures", "templates"  # folders beside the page
 _ENDINGS = {TABLES: ".csv", FIGURES: ".svg", TEMPLATES: ".csv"}
 
@@ -35,6 +36,8 @@ def report_files(report: Report) -> dict[str, str]:
             if rows
         }
     files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in figures_of(report).items()}
+    if report.checkpoint is not None:
+        files[CHECKPOINT] = report.checkpoint.note
     files[SUMMARY] = render_markdown(report)
     files[DATA] = json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     files[PAGE] = render_html(report)

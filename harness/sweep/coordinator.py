@@ -226,6 +226,7 @@ class Coordinator:
         def recount(cell: Cell) -> Spend:
             return count_spend(cell, store, context) or Spend()
 
+        keys = {pin.name: provider_key(pin) for pin in context.models}
         return LeaseBook(
             cells,
             finished,
@@ -234,7 +235,7 @@ class Coordinator:
             budget,
             recount,
             [pin.name for pin in context.models if uses_batches(pin)],
-            {pin.name: provider_key(pin) for pin in context.models},
+            {name: key for name, key in keys.items() if key is not None},
             self._options.probe_seconds,
             self._options.give_up,
             lambda cell: keep_killed(cell, store, context, utc_now),

@@ -39,6 +39,8 @@ _FASTER = 1.5  # factor of the rate, or of its step, for a round without refusal
 _FIRST_STEP = 0.01  # share of the rate
 _LEAST_RATE = 1 / PROBE_SECONDS  # requests per second
 _FIRST_RATE = 1.0  # if a provider refuses all that it is sent first
+_SEARCH_RATE = 8.0  # requests per second at which the search for a rate begins
+_SEARCH_ROUND = 1.0  # seconds of a round of it
 _SHORT = 0.05  # share of their time that episodes wait without need of a higher rate
 _WAITING = 0.25  # share of their time that episodes may wait for their requests' turn
 _LONGEST_WAIT_IN_PLACE = 10.0  # seconds; longer if an episode's turns take long
@@ -181,10 +183,12 @@ class ModelTally:
 
 @dataclass(slots=True)
 class RequestRate:
-    """Rate of requests to a provider, of all workers together: none before the first refusal,
-    unless one is ``stated``."""
+    """Rate of requests to a provider, of all workers together. One that is ``searched`` for begins
+    low and rises with each second until the first refusal; else there is none before that, unless
+    one is ``stated``."""
 
     stated: float = math.inf  # requests per second that it never exceeds
+    searched: bool = False  # and not found yet
     rate: float | None = None
     _allowed: float = math.inf  # rate that the provider was found to allow
     _step: float = _FIRST_STEP  # by which the rate is raised above that one
@@ -196,7 +200,9 @@ class RequestRate:
 
     def __post_init__(self) -> None:
         if math.isfinite(self.stated):
-            self.rate = self._allowed = self.stated
+            self.rate, self._allowed, self.searched = self.stated, self.stated, False
+        elif self.searched:
+            self.rate = _SEARCH_RATE
 
     def record(self, worker: str, counts: CallCounts, worked: float, now: float) -> None:
         """Record the counts of a worker since its last report, and the seconds of its episodes at
@@ -208,7 +214,9 @@ class RequestRate:
             self._round, self._worked = self._round + counts, self._worked + worked
         self._seen[worker] = now
         elapsed = now - self._began
-        if elapsed < _ROUND and (self.rate is not None or not self._round.refused):
+        lasts = elapsed < (_SEARCH_ROUND if self.searched else _ROUND)
+        found = self.rate is None or self.searched
+        if lasts and not (found and self._round.refused):
             return
         if self._round.refused:
             self._lower(elapsed)
@@ -218,10 +226,15 @@ class RequestRate:
         self._round, self._worked, self._began = CallCounts(), 0.0, now
 
     def _lower(self, elapsed: float) -> None:
-        """Lower the rate to a little less than the provider took, but to no less than half."""
+        """Lower the rate to a little less than the provider took, but to no less than half of a
+        rate that was found."""
         taken = max(0, self._round.requests - self._round.refused)
         share = taken / max(1, self._round.requests)
-        if self.rate is None:
+        if self.searched:
+            self._allowed = min(share * (self.rate or 0.0), taken / max(_SEARCH_ROUND, elapsed))
+            self._allowed = self._allowed or _FIRST_RATE
+            self.rate, self.searched = _LOWERED * self._allowed, False
+        elif self.rate is None:
             self.rate = min(taken / max(_ROUND, elapsed) or _FIRST_RATE, self.stated)
         else:
             self._allowed = share * self.rate or self._allowed
@@ -233,7 +246,9 @@ class RequestRate:
         the rate that it was found to allow, then slowly at first."""
         if self.rate is None:
             return
-        if self.rate < self._allowed:
+        if self.searched:
+            raised = _FASTER * self.rate
+        elif self.rate < self._allowed:
             raised = min(_FASTER * self.rate, self._allowed)
         else:
             raised, self._step = (1 + self._step) * self.rate, _FASTER * self._step
@@ -319,8 +334,9 @@ class ProviderGate:
         self, worker: str, calls: Mapping[str, CallCounts], now: float
     ) -> dict[str, CallLimit]:
         """Record the calls of a worker by model since its last report. Return what it may send each
-        model: its share of the rate by episodes at work; none if there is no limit. The episodes
-        at work are limited to as many as wait for their calls' turn a quarter of the time."""
+        model: its share of the rate by episodes at work; none if there is no limit. Once a rate is
+        found, the episodes at work are limited to as many as wait for their calls' turn a quarter
+        of the time."""
         counts = sum((calls.get(name, CallCounts()) for name in self.models), CallCounts())
         share = self._share(worker, now)
         self.requests.record(worker, counts, share.worked, now)
@@ -328,9 +344,11 @@ class ProviderGate:
         rate = self.requests.rate
         if rate is None and self.tokens is None:
             return {}
-        busy = sum(each.busy for each in self._shares.values())
-        self.limit = int(busy / (1 - _WAITING)) + 2
-        longest_wait = max(_LONGEST_WAIT_IN_PLACE, 0.5 * self.limit / (rate or math.inf))
+        longest_wait = math.inf
+        if not self.requests.searched:
+            busy = sum(each.busy for each in self._shares.values())
+            self.limit = int(busy / (1 - _WAITING)) + 2
+            longest_wait = max(_LONGEST_WAIT_IN_PLACE, 0.5 * self.limit / (rate or math.inf))
         parts = {name: share.at_work[name] / max(1, len(self._at_work)) for name in self.models}
         return {
             name: CallLimit(
@@ -355,18 +373,22 @@ class ProviderGate:
 
 
 def open_gates(
+    models: Iterable[str],
     providers: Mapping[str, str],
     limits: Mapping[str, StatedLimit],
     probe_seconds: float | None,
 ) -> dict[str, ProviderGate]:
-    """Return the gate of each model, given its provider key: one for models of the same key, and
-    one of its own for each model with a stated limit."""
+    """Return the gate of each model: one for models of the same provider key, whose rate is
+    searched for, and one of its own for each model with a stated limit or without such a key."""
     shared: dict[str, ProviderGate] = {}
     gates: dict[str, ProviderGate] = {}
-    for name, key in providers.items():
-        stated = limits.get(name)
-        if stated is None:
-            gate = shared.setdefault(key, ProviderGate(probe_seconds))
+    for name in models:
+        stated, key = limits.get(name), providers.get(name)
+        if stated is None and key is None:
+            gate = ProviderGate(probe_seconds)
+        elif stated is None:
+            rate = RequestRate(searched=True)
+            gate = shared.setdefault(str(key), ProviderGate(probe_seconds, [], rate))
         else:
             tokens = stated.tokens_per_minute
             requests = RequestRate((stated.requests_per_minute or math.inf) / 60)

@@ -141,11 +141,11 @@ class LeaseBook:
         only if that pays for it; ``recount`` reads the cost of a cell from the store. Replies of
         single turns of the ``batched`` models were paid for before the run.
 
-        ``providers`` has the provider key of each model, by default its name. A provider that is
-        down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
-        failures and refused keys count as failures of the cell. ``keep_killed`` stores that a cell
-        is given up because the processes of its workers were killed. ``limits`` are those that are
-        known, by model.
+        ``providers`` has the provider key of each model that others serve: its rate of requests is
+        searched for from the start. A provider that is down gets a cell every ``probe_seconds``,
+        however long that takes; to ``give_up``, its failures and refused keys count as failures of
+        the cell. ``keep_killed`` stores that a cell is given up because the processes of its
+        workers were killed. ``limits`` are those that are known, by model.
         """
         self._schedule, self._done = cells, bytearray(finished)
         self._cells: dict[str, Cell] = {}  # that were tried or set aside, and are owed, by episode
@@ -156,8 +156,8 @@ class LeaseBook:
         self._batched, self._give_up = frozenset(batched), give_up
         self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
-        keys = {name: (providers or {}).get(name, name) for name in cells.ranges}
-        gates = open_gates(keys, limits or {}, None if give_up else probe_seconds)
+        breaks = None if give_up else probe_seconds
+        gates = open_gates(cells.ranges, providers or {}, limits or {}, breaks)
         self._gates = tuple(dict.fromkeys(gates.values()))
         for name, numbers in cells.ranges.items():
             if owed := self._done.count(0, numbers.start, numbers.stop):

@@ -1,4 +1,14 @@
-from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain, signers_of
+from .chain import (
+    LEDGER,
+    Entry,
+    Ledger,
+    entry_bytes,
+    head_digest,
+    inspect_chain,
+    record_key,
+    signers_of,
+)
+from .draw_records import Announcement, Beacon, Parties, Revealed, SealedSet, Underpowered
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -14,7 +24,7 @@ from .inventory import (
     run_objects,
     write_inventory,
 )
-from .merkle import merkle_root
+from .merkle import MerkleTree, leaf_hash, merkle_root
 from .receipts import (
     RECEIPTS,
     RUN_FOLDERS,
@@ -25,7 +35,6 @@ from .receipts import (
     read_receipts,
 )
 from .records import (
-    Announcement,
     CalibrationMade,
     Graded,
     JudgeChecked,
@@ -42,10 +51,9 @@ from .records import (
     Release,
     ReportIssued,
     RunManifest,
-    SealedSet,
     StandardRules,
-    Underpowered,
     WaveClosed,
+    Withdrawal,
     read_record,
     record_body,
     record_digest,
@@ -59,6 +67,7 @@ __all__ = [
     "RECEIPTS",
     "RUN_FOLDERS",
     "Announcement",
+    "Beacon",
     "CalibrationMade",
     "Entry",
     "Graded",
@@ -70,7 +79,9 @@ __all__ = [
     "Leak",
     "Ledger",
     "Look",
+    "MerkleTree",
     "ModelPin",
+    "Parties",
     "Plan",
     "Preregistration",
     "Probed",
@@ -81,17 +92,21 @@ __all__ = [
     "Regraded",
     "Release",
     "ReportIssued",
+    "Revealed",
     "RunManifest",
     "SealedSet",
     "StandardRules",
     "Underpowered",
     "WaveClosed",
+    "Withdrawal",
+    "entry_bytes",
     "episode_stem",
     "grades_folder",
     "head_digest",
     "head_key",
     "inspect_chain",
     "judge_objects",
+    "leaf_hash",
     "merkle_root",
     "probe_objects",
     "read_inventory",
@@ -100,6 +115,7 @@ __all__ = [
     "read_results",
     "record_body",
     "record_digest",
+    "record_key",
     "run_objects",
     "signers_of",
     "write_inventory",

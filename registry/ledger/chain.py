@@ -21,10 +21,10 @@ from typing import Any
 
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.draw_records import Announcement
 from registry.ledger.records import (
     KINDS,
     OPERATOR_KINDS,
-    Announcement,
     read_record,
     record_body,
     record_kind,
@@ -109,7 +109,7 @@ class Ledger:
             if problem := _foreign((*entries, unsigned)[:1], unsigned):
                 raise RegistryError(f"the ledger takes no {kind} record from this key: {problem}")
             entry, data = _seal_entry(unsigned, signer)
-            if self.store.put(_key(entry.sequence), data):
+            if self.store.put(record_key(entry.sequence), data):
                 return entry, True
 
     def _open_signer(self) -> Signer:
@@ -153,7 +153,8 @@ def head_digest(entries: Sequence[Entry]) -> Digest:
     return entries[-1].digest if entries else GENESIS
 
 
-def _key(sequence: int) -> str:
+def record_key(sequence: int) -> str:
+    """Return the name of a record's object in the store."""
     return f"{LEDGER}{sequence:08d}.json"
 
 
@@ -181,17 +182,22 @@ def inspect_chain(
 
 def _breaks(entries: list[Entry], entry: Entry, key: str) -> Iterator[tuple[str, str]]:
     """Report what is wrong between the records so far and the next one."""
-    if key != _key(entry.sequence):
+    if key != record_key(entry.sequence):
         yield key, f"holds record {entry.sequence}: it was moved here"
         return
     expected = entries[-1].sequence + 1 if entries else 0
     if entry.sequence != expected:
-        yield _key(expected), "missing, or unreadable"
+        yield record_key(expected), "missing, or unreadable"
         return
     head = head_digest(entries)
     if entry.previous != head:
-        place = _key(max(expected - 1, 0))
+        place = record_key(max(expected - 1, 0))
         yield place, f"was altered: digest {entry.previous} expected by {key}, {head} found"
+
+
+def entry_bytes(entry: Entry) -> bytes:
+    """Return the bytes of a record as the store has them: its canonical form."""
+    return canonical_bytes({k: v for k, v in asdict(entry).items() if k != "digest"})
 
 
 def signers_of(first: Sequence[Entry]) -> dict[str, Collection[str]]:
@@ -233,7 +239,7 @@ def _signed_bytes(entry: Entry) -> bytes:
 def _seal_entry(entry: Entry, signer: Signer) -> tuple[Entry, bytes]:
     """The entry with its signature and digest, as it will be read; and its bytes."""
     signed = replace(entry, signature=signer.sign(_PURPOSE, _signed_bytes(entry)))
-    data = canonical_bytes({k: v for k, v in asdict(signed).items() if k != "digest"})
+    data = entry_bytes(signed)
     return _read_entry(data, "a new record"), data
 
 

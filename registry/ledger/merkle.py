@@ -19,7 +19,11 @@ class MerkleTree:
 
     def add(self, leaf: bytes) -> None:
         """Append a leaf."""
-        height, node, full = 0, _leaf(leaf), self._full
+        self.add_hash(leaf_hash(leaf))
+
+    def add_hash(self, node: bytes) -> None:
+        """Append a leaf by its hash."""
+        height, full = 0, self._full
         while full and full[-1][0] == height:
             node = _node(full.pop()[1], node)
             height += 1
@@ -66,7 +70,7 @@ def check_inclusion(
     turns = _turns(index, size)
     if len(turns) != len(proof):
         return False
-    node = _leaf(leaf)
+    node = leaf_hash(leaf)
     for on_the_left, other in zip(turns, proof, strict=True):
         node = _node(other, node) if on_the_left else _node(node, other)
     return node == root
@@ -87,7 +91,8 @@ def _split(size: int) -> int:
     return 1 << ((size - 1).bit_length() - 1)
 
 
-def _leaf(data: bytes) -> bytes:
+def leaf_hash(data: bytes) -> bytes:
+    """The hash of a leaf, 32 bytes."""
     return hashlib.sha256(b"\x00" + data).digest()
 
 

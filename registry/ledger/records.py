@@ -14,12 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.draw_records import LATER as _LATER
+from registry.ledger.draw_records import Announcement, Revealed, SealedSet, Underpowered
 
 R = TypeVar("R")
-
-# Of a field that came later: at its default a body leaves it out, so that the records of before
-# keep their digests.
-_LATER = {"later": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +97,6 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Underpowered:
-    """A plan that cannot be expected to answer, and was drawn or registered all the same."""
-
-    reason: str  # as given, in words
-    shortfalls: tuple[str, ...]  # what it lacks, as found then
-
-
-@dataclass(frozen=True, slots=True)
 class Preregistration:
     study: str
     plan: Plan
@@ -116,36 +106,6 @@ class Preregistration:
     tasks: tuple[str, ...] = ()
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
     grading: str = field(default="", metadata=_LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
-
-
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """A draw is about to be made: the first record of a study's ledger. Its signer is the study's
-    key for all that follows."""
-
-    study: str
-    operator_recipient: str = field(default="", metadata=_LATER)  # age public key, "" for none
-    # Public signing key of those who run waves; "" for none.
-    operator_signer: str = field(default="", metadata=_LATER)
-
-
-@dataclass(frozen=True, slots=True)
-class SealedSet:
-    """A draw, sealed: what is promised of it in public."""
-
-    strata: tuple[str, ...]
-    seeds_per_arm: int
-    count: int
-    commitments: tuple[str, ...]  # hex HMACs, both arms, in the order drawn
-    root: str  # hex; RFC 6962 over the commitments
-    ciphertext: str  # digest of the sealed object
-    uri: str  # its key in the store
-    recipients: tuple[str, ...]  # age public keys
-    entropy: str  # "operating system", or "fixed" for demonstrations
-    allocation_seed: str  # hex; with the sealed set it gives the arms
-    # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
-    reserve: tuple[int, ...] = field(default=(), metadata=_LATER)
     underpowered: Underpowered | None = field(default=None, metadata=_LATER)
 
 
@@ -300,6 +260,16 @@ class Release:
     content: str  # digest over the released files
     location: str  # "folder" or the Hub repository
     revision: str  # of the Hub, or ""
+    tranches: tuple[int, ...] = field(default=(0,), metadata=_LATER)  # with a public arm in it
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """The release was taken back by its owner, as far as that can be done."""
+
+    content: str  # of the newest release
+    location: str  # of it
+    reason: str  # in words, for readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +320,10 @@ KINDS: dict[str, type[Any]] = {
     "calibrated": CalibrationMade,
     "probed": Probed,
     "release": Release,
+    "withdrawal": Withdrawal,
     "leak": Leak,
     "look": Look,
+    "revealed": Revealed,
     "report": ReportIssued,
 }
 

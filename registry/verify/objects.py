@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 from registry.canonical import digest_bytes
+from registry.checkpoints import CHECKPOINTS
 from registry.errors import BrokenPromise, MissingKey, RegistryError
 from registry.ledger import (
     CALIBRATIONS,
@@ -47,11 +48,12 @@ _PROMISING = {
     "calibrated": "calibrations",
     "probed": "models probed",
 }
-_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS)
+_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS)
 # Of these folders no record names the objects.
 _UNNAMED = {
     "pilots": "objects of pilots",
     "tables": "parts of tables",
+    "drawn": "lists of drawn instances without arms",
     "epochs": "epochs of sweeps",
     "foreign": "foreign objects that were set aside",
 }
@@ -77,7 +79,8 @@ def check_objects(findings: Findings, progress: Progress | None) -> None:
     stored = ((key, "") for key in findings.store.list())
     lines = (_inventory_lines(findings, promise) for promise in promises)
     checked_elsewhere = {head_key(promise.record.objects_root) for promise in promises}
-    checked_elsewhere.update(record.uri for _, record in findings.of("sealed-set"))
+    named = chain(findings.of("sealed-set"), findings.of("revealed"))
+    checked_elsewhere.update(record.uri for _, record in named)
     episodes = _Episodes(findings, has_open_waves=_has_open_waves(findings))
     for done, (key, group) in enumerate(groupby(merge(stored, *lines), key=itemgetter(0)), 1):
         digests = {digest for _, digest in group}

@@ -9,12 +9,13 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from registry.draw import allocate
+from registry.draws import allocate
 from registry.ledger import (
     Entry,
     Graded,
     Leak,
     Regraded,
+    Release,
     RunManifest,
     SealedSet,
     record_digest,
@@ -25,6 +26,7 @@ from registry.verify.findings import Findings
 # What a study has one record of, by kind: in words, and its subject.
 _ONE: dict[str, tuple[str, Callable[[Any], Hashable]]] = {
     "preregistration": ("plan for this draw", lambda record: record.sealed_root),
+    "withdrawal": ("withdrawal of a release", lambda record: "study"),
     "wave-closed": ("closing of this wave", lambda record: record.wave),
     "graded": ("grading of this wave by this judge", lambda r: (r.wave, record_digest(r.judge))),
     "regraded": (
@@ -107,7 +109,8 @@ def _check_manifests(findings: Findings) -> None:
 def _check_links(findings: Findings) -> None:
     """Check that each record names ones that stand in the ledger before it."""
     roots, plans, closed, graded = set[str](), set[str](), set[str](), set[str]()
-    calibrations, begun, ended, contents = set[str](), set[int](), set[int](), dict[str, str]()
+    calibrations, begun, ended = set[str](), set[int](), set[int]()
+    releases: list[Release | None] = []  # None for a withdrawal
     manifests: dict[str, RunManifest] = {}
     drawn: SealedSet | None = None
 
@@ -154,9 +157,12 @@ def _check_links(findings: Findings) -> None:
                 known(entry, "instances root", record.instances_root, roots)
                 if not plans:
                     findings.add(entry.place, "release: no plan was registered before it")
-                content = contents.setdefault(record.instances_root, record.content)
-                if content != record.content:
-                    findings.add(entry.place, "a second release of this draw, of other content")
+                _check_release(findings, entry, record, releases)
+                releases.append(record)
+            case "withdrawal":
+                contents = {each.content for each in releases if each is not None}
+                known(entry, "release", record.content, contents)
+                releases.append(None)
             case "look":
                 for wave, _ in record.waves:
                     known(entry, "wave", wave, begun)
@@ -181,6 +187,21 @@ def _check_tranches(
             findings.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
     if tranches and (len(tranches) != models or not all(tranches)):
         findings.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
+
+
+def _check_release(
+    findings: Findings, entry: Entry, record: Release, releases: Sequence[Release | None]
+) -> None:
+    """Check that a release is the first of its draw, the same again, or one with more tranches."""
+    if None in releases:
+        findings.add(entry.place, "release: the release was withdrawn before it")
+    for before in releases:
+        if before is None or before.instances_root != record.instances_root:
+            continue
+        if before.content != record.content and not set(before.tranches) < set(record.tranches):
+            problem = "a second release of this draw, of other content and no further tranche"
+            findings.add(entry.place, problem)
+            return
 
 
 def _check_leak(findings: Findings, entry: Entry, leak: Leak, drawn: SealedSet | None) -> None:

@@ -1,14 +1,14 @@
-"""Verification of what is sealed: the draw with its commitments and allocation; the keys of runs,
-and by them the attempts that workers listed as stored."""
+"""Verification of what is sealed: the draws with their commitments, allocation and what was
+revealed of them; the keys of runs, and by them the attempts that workers listed as stored."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from operator import attrgetter
+from itertools import chain
 
 from registry.canonical import digest_bytes
-from registry.draw import allocate, sealed_key
+from registry.draws import check_draws, check_reveals, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger import (
     ReceiptFolder,
@@ -22,7 +22,7 @@ from registry.sealing import (
     commitments_of,
     commitments_root,
     decrypt,
-    open_entries,
+    open_seeds,
     recipient_of,
 )
 from registry.signing import Signer
@@ -44,20 +44,20 @@ def check_sealed_sets(findings: Findings) -> None:
             if isinstance(error, StoreError) and not isinstance(error, MissingKey):
                 raise
             findings.add(record.uri, str(error))
-    if len(sets) > 1:
-        findings.add(sets[1][0].place, "a second sealed-set: there is one to a study")
+    reveals = check_reveals(findings.store, findings.records)
+    for entry, problem in chain(check_draws(findings.records), reveals):
+        findings.add(entry.place, f"{entry.kind}: {problem}")
 
 
 def _check_ciphertext(findings: Findings, record: SealedSet) -> None:
-    """The sealed object is the one promised; its entries are those committed to, in the arms
-    that the allocation gives."""
+    """The sealed object is the one promised, and its seeds are those committed to."""
     ciphertext = findings.store.get(record.uri)
     digest = digest_bytes(ciphertext)
     if digest != record.ciphertext:
         raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
     if findings.identities is None:
         return
-    entries = open_entries(ciphertext, findings.identities, record.uri)
+    entries = open_seeds(ciphertext, findings.identities, record.uri).seeds
     findings.counts["sealed entries opened"] += len(entries)
     made = commitments_of(entries)
     if len(made) != len(record.commitments):
@@ -65,11 +65,6 @@ def _check_ciphertext(findings: Findings, record: SealedSet) -> None:
     for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
         if is_now != was:
             raise BrokenPromise(f"entry {index} is not what was committed to")
-    places = allocate(record.strata, record.seeds_per_arm, record.allocation_seed, record.reserve)
-    for name in ("arm", "tranche"):
-        if [*map(attrgetter(name), entries)] != [*map(attrgetter(name), places)]:
-            problem = "do not follow from the allocation seed of its record"
-            raise BrokenPromise(f"its {name}s {problem}")
     strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
     if strata != record.strata:
         raise BrokenPromise(f"strata {record.strata} expected, {strata} found")

@@ -1,17 +1,19 @@
 """Verification of a store: its ledger, its draw and its objects.
 
 Without a key: the ledger's chain, signatures and dates, the form of its records and what they say
-of each other, the commitments' root, the digest of the sealed set, and of every object of a closed
-wave against its inventory and the roots in the ledger. With the study's key also: that the ledger
-is signed by it, that the sealed set opens to what was committed to, that its arms follow from the
-allocation seed, that each run's key is the one that its manifest names, and that every object can
-be opened and was signed, under its name, by a key that counts.
+of each other, the draw's announcement, allocation and commitments' root, what was revealed of it,
+the digest of the sealed set, and of every object of a closed wave against its inventory and the
+roots in the ledger. With the study's key also: that the ledger is signed by it, that the sealed set
+opens to what was committed to, that each run's key is the one that its manifest names, and that
+every object can be opened and was signed, under its name, by a key that counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from registry.checkpoints import check_checkpoints
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import inspect_chain, signers_of
 from registry.sealing import recipient_of
@@ -22,6 +24,9 @@ from registry.verify.objects import check_derived, check_objects
 from registry.verify.records import check_records
 from registry.verify.sealed import check_runs, check_sealed_sets
 
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
 
 def verify_study(
     store: Store,
@@ -29,12 +34,16 @@ def verify_study(
     expected_head: str | None = None,
     progress: Progress | None = None,
     derive: Derived = lambda closed: (),
+    checkpoints: Mapping[str, bytes] | None = None,
+    authorities: Sequence[Certificate] = (),
 ) -> Verification:
     """Check all that the store holds, reading each object once, one in memory at a time.
 
     ``identities`` are the study's; ``expected_head`` is a head of the ledger that was noted
     elsewhere. ``derive`` makes stored objects of a closed wave again from its results, which are
-    read once more, and yields the key of each, and how it differs; "" if not.
+    read once more, and yields the key of each, and how it differs; "" if not. ``checkpoints`` are
+    notes that were kept elsewhere, by place; ``authorities`` root certificates of those who stamp
+    times.
 
     Errors are listed and do not stop the rest. Raises StoreError if the store itself cannot be
     read, RegistryError for a malformed identity.
@@ -47,6 +56,13 @@ def verify_study(
     findings.read_records()
     _note_unchecked(findings, expected_head)
     _check_identities(findings)
+    watched = check_checkpoints(
+        store, entries, checkpoints, authorities, noted=expected_head is not None
+    )
+    for place, problem in watched.problems:
+        findings.add(place, problem)
+    findings.counts.update(watched.counts)
+    findings.unchecked += watched.unchecked
     check_records(findings)
     check_sealed_sets(findings)
     check_runs(findings)
@@ -63,7 +79,7 @@ def _note_unchecked(findings: Findings, expected_head: str | None) -> None:
         )
     if findings.identities is None:
         findings.unchecked.append(
-            "what is sealed (commitments, allocation, ciphertexts, the signatures in them) and"
+            "what is sealed (commitments, ciphertexts, the signatures in them) and"
             " whose key signed the ledger: no key was given; compare the signer with one that you"
             " know from elsewhere"
         )

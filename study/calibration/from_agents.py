@@ -109,7 +109,7 @@ def run_calibration(
     if not is_study(scratch.folder):
         init_study(scratch.folder, scratch.text)
     scratch_study = open_study(scratch.folder)
-    draw_seeds(scratch_study, _unwatched, utc_now())
+    draw_seeds(scratch_study, _unwatched, utc_now)
     register_plan(scratch_study, _unwatched, utc_now())
     with ExitStack() as session:
         if any(closed_wave(scratch_study.ledger, wave) is None for wave in (0, 1)):

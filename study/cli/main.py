@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,15 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
+from study.cli.evidence import (
+    checkpoint,
+    draw,
+    keys,
+    reveal,
+    show_readiness,
+    underpowered_option,
+    witness,
+)
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
 from study.cli.live import sweep_watch
@@ -28,6 +38,7 @@ from study.cli.output import (
     complete_strata,
     json_option,
     print_log,
+    print_preview,
     print_records,
     print_step,
     print_verdicts,
@@ -222,51 +233,15 @@ main.add_command(lint)
 main.add_command(schema)
 main.add_command(pilot)
 main.add_command(power)
+main.add_command(keys)
 
 
-_underpowered_option = click.option(
-    "--underpowered",
-    metavar="REASON",
-    default="",
-    show_default=False,
-    help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
-    "the report shows it. Default: such a plan is refused.",
-)
+main.add_command(draw)
 
 
 @main.command()
 @study_option
-@_underpowered_option
-@json_option
-def draw(study: Study, underpowered: str, as_json: bool) -> None:
-    """Draw seeds for both arms at random, and seal them.
-
-    The plan is simulated first: one that finds its target gap in a model with a probability below
-    80 % is refused, and so is what a later step would refuse.
-
-    \b
-    Example:
-      dosimeter draw --study my-study
-    """
-    with progress_watch("drawing") as watch:
-        sealed, fresh = pipeline.draw(study, watch, underpowered)
-    if fresh:
-        _show_readiness(study)
-    print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
-
-
-def _show_readiness(study: Study) -> None:
-    """Print the power of the plan, and what later steps will need, to stderr."""
-    from study import readiness
-
-    click.echo(readiness.describe_power(study.protocol), err=True)
-    for warning in readiness.find_warnings(study):
-        click.echo(f"warning: {warning}", err=True)
-
-
-@main.command()
-@study_option
-@_underpowered_option
+@underpowered_option
 @json_option
 def register(study: Study, underpowered: str, as_json: bool) -> None:
     """Register the plan: the promised analysis, with the commit and image it is made with.
@@ -282,13 +257,13 @@ def register(study: Study, underpowered: str, as_json: bool) -> None:
       dosimeter register --study my-study
       jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
-    from study.workspace import REGISTRATION
+    from study.workspace import REGISTRATION, is_drawn
 
-    drawn = study.ledger.last("sealed-set") is not None
+    drawn = is_drawn(study)
     with progress_watch("registering") as watch:
         record, fresh = pipeline.register(study, watch, underpowered)
     if not drawn:
-        _show_readiness(study)
+        show_readiness(study)
         click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
     print_step(record, as_json, pipeline.describe(record), fresh)
     click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
@@ -303,16 +278,53 @@ main.add_command(probe)
 @main.command()
 @study_option
 @click.option("--upload/--no-upload", default=None, help="Default: if study.yaml names one.")
+@click.option(
+    "--tranche",
+    "tranches",
+    type=click.IntRange(0),
+    multiple=True,
+    show_default="all that were drawn",
+    help="Add the public arm of this tranche only; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Build and check; show it, keep and record nothing.")
+@click.option(
+    "--withdraw",
+    metavar="REASON",
+    show_default="none",
+    help="Take the release off the Hub; the reason is public.",
+)
 @json_option
-def publish(study: Study, upload: bool | None, as_json: bool) -> None:
+def publish(
+    study: Study,
+    upload: bool | None,
+    tranches: tuple[int, ...],
+    dry_run: bool,
+    withdraw: str | None,
+    as_json: bool,
+) -> None:
     """Release the public arm: a dataset folder, checked for leaks, and the Hub if named.
 
     \b
     Example:
+      dosimeter publish --study my-study --dry-run
       dosimeter publish --study my-study
     """
+    from study.release import preview_arm, withdraw_arm
+
+    if withdraw is not None:
+        if dry_run or tranches or upload is not None:
+            raise click.UsageError("--withdraw takes no other option of publish but --json")
+        record, fresh = withdraw_arm(study, withdraw, utc_now)
+        print_step(record, as_json, f"withdrawn from {record.location}: {record.reason}", fresh)
+        return
     with progress_watch("publishing") as watch:
-        release, fresh = pipeline.publish(study, upload, watch)
+        if dry_run:
+            preview = preview_arm(study, upload, watch, utc_now, tranches)
+        else:
+            release, fresh = pipeline.publish(study, upload, watch, tranches)
+    if dry_run:
+        print_preview(preview, as_json)
+        return
     print_step(release, as_json, f"{release.count} public instances: {release.location}", fresh)
 
 
@@ -372,9 +384,14 @@ main.add_command(analyze)
 main.add_command(import_)
 main.add_command(wave)
 main.add_command(leak)
+main.add_command(reveal)
 main.add_command(show)
 main.add_command(tools)
 main.add_command(export)
+
+
+main.add_command(checkpoint)
+main.add_command(witness)
 
 
 @main.command()
@@ -383,6 +400,22 @@ main.add_command(export)
     "--head",
     show_default="the ledger as it is",
     help="Digest of the last ledger record, as noted elsewhere.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    metavar="FILE",
+    type=PATH,
+    show_default="those in the store",
+    help="A checkpoint kept elsewhere: a release's, a report's or a witness's.",
+)
+@click.option(
+    "--tsa-ca",
+    metavar="FILE.pem",
+    type=PATH,
+    show_default="time-stamps are not checked",
+    help="Root certificates of time-stamping authorities.",
 )
 @click.option(
     "--release",
@@ -398,7 +431,13 @@ main.add_command(export)
 )
 @json_option
 def verify(
-    study: Study, head: str | None, release: Path | None, regrade: bool, as_json: bool
+    study: Study,
+    head: str | None,
+    checkpoints: tuple[Path, ...],
+    tsa_ca: Path | None,
+    release: Path | None,
+    regrade: bool,
+    as_json: bool,
 ) -> None:
     """Recompute the ledger, every stored object, the release and the reports.
 
@@ -409,10 +448,14 @@ def verify(
     \b
     Examples:
       dosimeter verify --study my-study
+      dosimeter verify --checkpoint release/checkpoint.txt
       dosimeter verify --regrade --json | jq '.problems[]'
     """
+    from study.evidence import VerifyRequest
+
+    request = VerifyRequest(head, release, regrade, checkpoints, tsa_ca, os.cpu_count() or 1)
     with progress_watch("verifying") as watch:
-        verification = pipeline.verify(study, head, watch, release, regrade)
+        verification = pipeline.verify(study, request, watch)
     print_verification(verification, as_json)
     sys.exit(Exit.DONE if verification.holds else Exit.BROKEN)
 

@@ -3,6 +3,7 @@ stderr."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import re
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from registry.ledger import Entry, JudgePin, ModelPin
     from registry.verify import Verification
     from study.protocol import Protocol
+    from study.release import Preview
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
@@ -373,6 +375,24 @@ def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
         print_line(summary + ("" if fresh else " (done already; nothing changed)"))
 
 
+def print_preview(preview: Preview, as_json: bool) -> None:
+    """Print what a publication would release."""
+    if as_json:
+        print_json(dataclasses.asdict(preview))
+        return
+    print_line(preview.card)
+    for name, size in preview.files:
+        print_line(f"{size:>12,}  {name}")
+    total = sum(size for _, size in preview.files)
+    print_line(f"{total:>12,}  bytes in {len(preview.files)} files: {preview.count} instances")
+    print_line(f"content: {preview.content}")
+    if preview.tags:
+        print_line(f"would go to {preview.location} ({preview.access}): {', '.join(preview.tags)}")
+    else:
+        print_line(f"would go into the folder {preview.location!r} alone")
+    print_line("dry run: no leak was found; nothing was kept, uploaded or recorded")
+
+
 def accounts_json(accounts: Sequence[Account]) -> list[dict[str, Any]]:
     """Return the limits of a budget in USD, with spending and the replies of unknown cost."""
     return [
@@ -519,7 +539,14 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
     """Return the facts of a ledger record on one line."""
     match kind:
         case "announcement":
-            return f"of the draw of {body['study']}"
+            named = body["beacon"]
+            allots = f"drand round {named['round']}" if named else "a committed secret"
+            reason = f"; again: {body['again']}" if body.get("again") else ""
+            return f"a draw, to be allotted by {allots}{reason}"
+        case "revealed":
+            which = ", ".join(map(str, body["tranches"]))
+            reason = f": {body['reason']}" if body.get("reason") else ""
+            return f"{body['count']} seeds of tranche {which}{reason}"
         case "sealed-set":
             return f"{body['count']} seeds, entropy: {body['entropy']}"
         case "preregistration":
@@ -548,6 +575,8 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
             return f"wave {body['wave']}, {put}: {body['probes']}"
         case "release":
             return f"{body['count']} instances, {body['location']}"
+        case "withdrawal":
+            return f"{body['location']}: {body['reason']}"
         case _:
             return f"through wave {body['through_wave']}"
 

@@ -1,3 +1,3 @@
-from .verify import verify
+from .verify import VerifyRequest, verify
 
-__all__ = ["verify"]
+__all__ = ["VerifyRequest", "verify"]

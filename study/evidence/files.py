@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.agent import rules_digest
-from publish.release import CHECKSUMS
+from publish.release import CHECKPOINT, CHECKSUMS, COMMITMENTS, OPENINGS
 from registry.canonical import digest_bytes
-from registry.draw import allocate
+from registry.draws import allocate
 from registry.errors import RegistryError
 from registry.ledger import Entry, Provenance, Release, ReportIssued, RunManifest, SealedSet
 from registry.provenance import lock_of_commit, read_provenance
@@ -38,13 +38,26 @@ def check_release(
         if folder is not None:
             yield str(folder), "the ledger has no record of a release"
         return
-    place = folder or study.folder / study.protocol.release.folder
+    place = release_folder(study, folder)
     if not place.is_dir():
         yield "", f"the released files: they are not in {place}; give a copy with --release"
         return
     sealed = [entry.record for entry in entries if entry.kind == "sealed-set"]
     yield from _check_files(place, released[-1])
     yield from _check_public(place, sealed)
+
+
+def kept_checkpoints(study: Study, release: Path | None) -> Iterator[Path]:
+    """Yield the checkpoints that lie with the released files and with the reports."""
+    reports = sorted((study.folder / _REPORTS).glob(f"wave-*/{CHECKPOINT}"))
+    for path in (release_folder(study, release) / CHECKPOINT, *reports):
+        if path.is_file():
+            yield path
+
+
+def release_folder(study: Study, copy: Path | None) -> Path:
+    """Return where the released files are: a copy that was given, or in the study's folder."""
+    return copy or study.folder / study.protocol.release.folder
 
 
 def _check_files(folder: Path, record: Release) -> Iterator[tuple[str, str]]:
@@ -75,21 +88,24 @@ def _check_files(folder: Path, record: Release) -> Iterator[tuple[str, str]]:
 
 
 def _check_public(folder: Path, drawn: Sequence[SealedSet]) -> Iterator[tuple[str, str]]:
-    path = folder / "commitments.json"
+    path = folder / COMMITMENTS
     try:
-        body: Any = json.loads(path.read_bytes())
-        public = body["public"]
-        sealed = next(each for each in drawn if each.root == body["root"])
+        root = json.loads(path.read_bytes())["root"]
+        sealed = next(each for each in drawn if each.root == root)
         places = allocate(
             sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve
         )
-        for row in public:
-            leaf, seed = row["leaf"], bytes.fromhex(row["seed"])
-            opened = commit(bytes.fromhex(row["nonce"]), row["instance"], seed)
-            if opened != sealed.commitments[leaf] or places[leaf].arm is not Arm.PUBLIC:
-                yield str(path), f"leaf {leaf} is no public instance of the draw"
+        for path in sorted((folder / OPENINGS).glob("*.json")):
+            body: Any = json.loads(path.read_bytes())
+            for row in body["public"]:
+                leaf, seed = row["leaf"], bytes.fromhex(row["seed"])
+                opened = commit(bytes.fromhex(row["nonce"]), row["instance"], seed)
+                if opened != sealed.commitments[leaf] or places[leaf].arm is not Arm.PUBLIC:
+                    yield str(path), f"leaf {leaf} is no public instance of the draw"
+                elif places[leaf].tranche != body["tranche"]:
+                    yield str(path), f"leaf {leaf} is of tranche {places[leaf].tranche}"
     except (OSError, ValueError, LookupError, TypeError, StopIteration, RegistryError):
-        yield str(path), "not the commitments of the draw"
+        yield str(path), "not of the draw that the ledger has"
 
 
 def check_reports(study: Study, entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:

@@ -4,37 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from registry.checkpoints import read_certificates
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, WaveClosed, inspect_chain
 from registry.verify import Verification, verify_study
 from study.errors import StudyError
-from study.evidence.files import check_code, check_release, check_reports
+from study.evidence.files import check_code, check_release, check_reports, kept_checkpoints
 from study.evidence.regrade import regrade_study
-from study.workspace import Study, Watch, WaveTable, registration_of
+from study.workspace import Study, Watch, WaveTable, read_file, registration_of
 
 Finding = tuple[str, str]  # place, problem; a place "" is a check that was not possible
 
 
-def verify(
-    study: Study,
-    head: str | None,
-    watch: Watch,
-    release: Path | None = None,
-    regrade: bool = False,
-    processes: int = 1,
-) -> Verification:
-    """Recompute every promise of the study. ``release`` is a copy of the released files, by default
-    the one in the study's folder. With ``regrade`` every grade is made again from its stored
-    attempt, by so many ``processes``, which takes the study's key.
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """What a study is compared with beyond its store, and whether grades are made again."""
 
-    Raises StudyError for a release folder that is none and for ``regrade`` without the key,
-    BrokenPromise if this code grades otherwise than the registered one.
+    head: str | None = None  # digest of the ledger's last record, as noted elsewhere
+    release: Path | None = None  # a copy of the released files; None: the one in the study's folder
+    regrade: bool = False  # make every grade again from its stored attempt; takes the study's key
+    checkpoints: tuple[Path, ...] = ()  # kept elsewhere than with the release and reports
+    authorities: Path | None = None  # PEM file of root certificates of those who stamp times
+    processes: int = 1  # that grades are made again by
+
+
+def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
+    """Recompute every promise of the study.
+
+    Raises StudyError for a release folder that is none, for a file that cannot be read and for
+    ``regrade`` without the key, BrokenPromise if this code grades otherwise than the registered
+    one, RegistryError for certificates that are none.
     """
-    identities = study.identities() if study.key_file.is_file() else None
-    if regrade and identities is None:
+    checkpoints = (*request.checkpoints, *kept_checkpoints(study, request.release))
+    given = {str(path): read_file(path) for path in checkpoints}
+    authorities = request.authorities
+    pem = b"" if authorities is None else read_file(authorities)
+    identities = study.identities() if study.key_file.exists() else None
+    if request.regrade and identities is None:
         raise StudyError(
             f"--regrade opens every attempt, and {study.key_file} is not there: give the study's "
             "key file, by `keys:` in study.yaml or in DOSIMETER_KEY_FILE"
@@ -48,21 +57,23 @@ def verify(
     found = verify_study(
         study.store,
         identities,
-        head,
+        request.head,
         progress=lambda done, of: watch("verifying", done, of),
         derive=derive,
+        checkpoints=given,
+        authorities=read_certificates(pem, str(authorities)) if pem else (),
     )
     entries = _readable(inspect_chain(study.store)[0])
     findings: list[Finding] = [
-        *check_release(study, entries, release),
+        *check_release(study, entries, request.release),
         *check_reports(study, entries),
         *check_code(entries),
     ]
     counts: dict[str, int] = {}
     plan = [*_check_plan(study)]
-    if regrade and found.holds and not plan:
-        findings += regrade_study(study, watch, processes, counts)
-    elif regrade:
+    if request.regrade and found.holds and not plan:
+        findings += regrade_study(study, watch, request.processes, counts)
+    elif request.regrade:
         findings.append(("", "the grades: what they rest on does not hold"))
     else:
         findings.append(

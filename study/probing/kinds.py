@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from generators.catalog import Catalog
-from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.errors import HarnessError
 from harness.markers import MARKER_CODEC, marker_digest, marker_messages, run_marker_probe
@@ -29,8 +28,8 @@ from harness.probing import (
 )
 from harness.spending import ReplyStore
 from harness.storage import PROBES, Codec, hex_of, probe_key
+from harness.sweep import WaveInstance
 from registry.ledger import ModelPin, record_digest
-from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.protocol import FILE_NAME
 from study.sweeps import keeps_nothing
@@ -81,54 +80,54 @@ MARKERS = ProbeKind(
 TEXTS = ProbeKind("texts", "text", text_digest(), released_text, _ask_text, TEXT_PROBE_CODEC, False)
 
 
-def entries_of_kind(
+def instances_of_kind(
     study: Study, kind: ProbeKind[P]
-) -> tuple[tuple[DrawnInstance, ...], tuple[str, ...]]:
+) -> tuple[tuple[WaveInstance, ...], tuple[str, ...]]:
     """Return the instances of both arms that a kind of probe can be made about, and the strata
     without such."""
-    entries = study.entries()
-    first, catalog = {entry.stratum: entry for entry in entries}, study.protocol.catalog
+    drawn, catalog = study.instances(), study.protocol.catalog
+    first = {instance.spec.stratum: instance for instance in drawn}
     silent = tuple(
         stratum
-        for stratum, entry in first.items()
-        if kind.content(instance_of(entry, catalog), catalog) is None
+        for stratum, instance in first.items()
+        if kind.content(instance_of(instance, catalog), catalog) is None
     )
-    return tuple(entry for entry in entries if entry.stratum not in silent), silent
+    return tuple(each for each in drawn if each.spec.stratum not in silent), silent
 
 
-def entries_of_model(
-    study: Study, wave: int, pin: ModelPin, entries: Iterable[DrawnInstance]
-) -> tuple[DrawnInstance, ...]:
-    """Return those of the entries that are in tranches that a model runs at a wave: a question
+def instances_of_model(
+    study: Study, wave: int, pin: ModelPin, instances: Iterable[WaveInstance]
+) -> tuple[WaveInstance, ...]:
+    """Return those of the instances that are in tranches that a model runs at a wave: a question
     would burn the others as a run does (spec/statistics.md, B1)."""
     tranches = study.protocol.wave_tranches(wave)[pin.name]
-    return tuple(entry for entry in entries if entry.tranche in tranches)
+    return tuple(instance for instance in instances if instance.tranche in tranches)
 
 
-def instance_of(entry: DrawnInstance, catalog: Catalog) -> TaskInstance:
-    """Return the instance of an entry. Raises HarnessError if it differs from the one drawn."""
-    family = catalog.family(entry.family, entry.version)
-    made = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
-    if made.id != entry.instance:
+def instance_of(drawn: WaveInstance, catalog: Catalog) -> TaskInstance:
+    """Make an instance that was drawn. Raises HarnessError if it differs from the one drawn."""
+    spec = drawn.spec
+    made = catalog.family(spec.family, spec.version).generate(spec.difficulty, drawn.seed)
+    if made.id != drawn.instance:
         raise HarnessError(
-            f"{entry.stratum}: the generator here makes another instance than the one drawn; run "
+            f"{spec.stratum}: the generator here makes another instance than the one drawn; run "
             "the commit and library versions that the study is registered with"
         )
     return made
 
 
 def stored_probes(
-    study: Study, wave: int, pin: ModelPin, entries: Iterable[DrawnInstance], kind: ProbeKind[P]
+    study: Study, wave: int, pin: ModelPin, instances: Iterable[WaveInstance], kind: ProbeKind[P]
 ) -> dict[str, P]:
-    """Return a model's stored probes of a kind at a wave, by instance. Needs the study's key."""
+    """Return a model's stored probes of a kind at a wave, by instance. Needs a key."""
     done, keys, digest = done_calls(study, pin), study.keys(), record_digest(pin)
     probes: dict[str, P] = {}
-    for entry in entries:
-        call = kind.name(study.protocol.name, wave, pin, entry.instance)
+    for each in instances:
+        call = kind.name(study.protocol.name, wave, pin, each.instance)
         if call in done:
             probe = kind.codec.find(study.store, probe_key(digest, call), keys)
             if probe is not None:
-                probes[entry.instance] = probe
+                probes[each.instance] = probe
     return probes
 
 

@@ -32,6 +32,7 @@ from harness.spending import (
     uses_batches,
 )
 from harness.storage import hex_of, probe_replies, reply_key
+from harness.sweep import WaveInstance
 from registry.canonical import digest_value
 from registry.ledger import (
     ModelPin,
@@ -41,7 +42,6 @@ from registry.ledger import (
     record_digest,
     write_inventory,
 )
-from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.probing.kinds import (
     MARKERS,
@@ -50,9 +50,9 @@ from study.probing.kinds import (
     ProbeKind,
     check_sending,
     done_calls,
-    entries_of_kind,
-    entries_of_model,
     instance_of,
+    instances_of_kind,
+    instances_of_model,
     notes_on_sent,
     stored_probes,
     text_kinds,
@@ -164,14 +164,14 @@ def probe_wave(
         models = [_open_model(study, pin, stack) for pin in pins]
         lock_budget(study, (wave,), stack)
         kind: ProbeKind[Any] = MARKERS if request.markers else QUESTIONS
-        askable, silent = entries_of_kind(study, kind)
+        askable, silent = instances_of_kind(study, kind)
         budget = open_budget(study, wave, pricing, CallKind.PROBE, pins, lambda _: True)
         probers = [
             _Prober(study, request, pin, model, priced, budget, watch, now)
             for pin, model, priced in zip(pins, models, pricing.models, strict=True)
         ]
         questions = tuple(prober.probe_all(kind, askable) for prober in probers)
-        readable, plain = entries_of_kind(study, TEXTS) if of_texts else ((), ())
+        readable, plain = instances_of_kind(study, TEXTS) if of_texts else ((), ())
         texts = tuple(
             prober.probe_all(of_texts[prober.pin.name], readable)
             for prober in probers
@@ -220,12 +220,12 @@ class _Prober:
     watch: Watch
     now: Callable[[], str]
 
-    def probe_all(self, kind: ProbeKind[Any], entries: Iterable[DrawnInstance]) -> ProbeOutcome:
+    def probe_all(self, kind: ProbeKind[Any], instances: Iterable[WaveInstance]) -> ProbeOutcome:
         """Make the probes of a kind that were not made before, as far as the budget goes, and
         promise them in the ledger if nothing more is owed."""
         study, wave, pin = self.study, self.request.wave, self.pin
-        asked = entries_of_model(study, wave, pin, entries)
-        probes = {kind.name(study.protocol.name, wave, pin, e.instance): e for e in asked}
+        asked = instances_of_model(study, wave, pin, instances)
+        probes = {kind.name(study.protocol.name, wave, pin, each.instance): each for each in asked}
         # In the order of their names, which do not depend on arms.
         owed = sorted(probes.keys() - done_calls(study, pin))
         done = len(probes) - len(owed)
@@ -267,16 +267,16 @@ class _Prober:
         return outcome
 
     def _buy(
-        self, kind: ProbeKind[Any], caller: Caller, owed: Mapping[str, DrawnInstance]
+        self, kind: ProbeKind[Any], caller: Caller, owed: Mapping[str, WaveInstance]
     ) -> dict[str, BatchOutcome]:
         """Buy the replies to the questions that have none in batches; the outcomes by name, 64
         hexadecimal digits. Raises StudyError."""
         study, pin, catalog = self.study, self.pin, self.study.protocol.catalog
         requests: dict[str, ModelRequest] = {}
         journals: dict[str, Journal] = {}
-        for call, entry in owed.items():
+        for call, drawn in owed.items():
             journal = caller.replies(call).probe()
-            messages = kind.content(instance_of(entry, catalog), catalog)
+            messages = kind.content(instance_of(drawn, catalog), catalog)
             if messages is not None and journal.load(0) is None:
                 journals[hex_of(call)] = journal
                 requests[hex_of(call)] = probe_request(messages, call)
@@ -295,18 +295,20 @@ class _Prober:
         return buy_batches(desk, requests, journals)
 
     def _probe(
-        self, kind: ProbeKind[Any], caller: Caller, call: str, entry: DrawnInstance
+        self, kind: ProbeKind[Any], caller: Caller, call: str, drawn: WaveInstance
     ) -> CallResult:
         """Make one probe, if the budget pays for it."""
         study = self.study
-        instance = instance_of(entry, study.protocol.catalog)
+        instance = instance_of(drawn, study.protocol.catalog)
         if study.store.exists(reply_key(probe_replies(record_digest(self.pin), call), 0)):
             caller = replace(caller, budget=None)  # paid for before a crash: only to be read
 
         def ask(replies: ReplyStore) -> None:
             content = kind.content(instance, study.protocol.catalog)
             if content is None:
-                raise HarnessError(f"{entry.stratum}: an instance has no {kind.what} to be asked")
+                raise HarnessError(
+                    f"{drawn.spec.stratum}: an instance has no {kind.what} to be asked"
+                )
             model = BatchedModel(self.model) if uses_batches(self.pin) else self.model
             kind.ask(instance, content, model, replies, study.protocol.catalog)
 

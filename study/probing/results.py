@@ -15,17 +15,17 @@ from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, tes
 from harness.markers import MarkerProbe
 from harness.probing import NOT_REPORTED
 from harness.storage import PROBES
+from harness.sweep import WaveInstance
 from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
-from registry.sealing import DrawnInstance
 from study.probing.kinds import (
     MARKERS,
     QUESTIONS,
     TEXTS,
     P,
     ProbeKind,
-    entries_of_kind,
-    entries_of_model,
+    instances_of_kind,
+    instances_of_model,
     stored_probes,
     text_kinds,
     why_no_logprobs,
@@ -41,12 +41,13 @@ def exposure_of(
     instance. Needs the study's key."""
     if next(iter(study.store.list(PROBES)), None) is None:
         return ()
-    askable, _ = entries_of_kind(study, QUESTIONS)
+    askable, _ = instances_of_kind(study, QUESTIONS)
+    arms = _arms(study)
     exposures: list[Exposure] = []
     for wave in waves:
         groups = _complete_columns(study, wave, QUESTIONS, askable, {"score": attrgetter("score")})
         for entries, columns in groups.items():
-            stratum, public = _labels(entries)
+            stratum, public = _labels(entries, arms)
             models = [model for model, _ in columns]
             scores = np.array(list(columns.values()), dtype=np.float64).T
             rows = test_exposure(
@@ -68,20 +69,21 @@ def markers_of(study: Study, plan: Plan, waves: Sequence[int]) -> tuple[MarkerEx
     instance. Needs the study's key."""
     if next(iter(study.store.list(PROBES)), None) is None:
         return ()
-    entries, _ = entries_of_kind(study, MARKERS)
-    return tuple(row for wave in waves for row in _markers_at(study, plan, wave, entries))
+    askable, _ = instances_of_kind(study, MARKERS)
+    arms = _arms(study)
+    return tuple(row for wave in waves for row in _markers_at(study, plan, wave, askable, arms))
 
 
 def _markers_at(
-    study: Study, plan: Plan, wave: int, entries: Sequence[DrawnInstance]
+    study: Study, plan: Plan, wave: int, askable: Sequence[WaveInstance], arms: Mapping[str, Arm]
 ) -> tuple[MarkerExposure, ...]:
     counts = []
     for pin in study.protocol.wave_models(wave):
-        asked = entries_of_model(study, wave, pin, entries)
+        asked = instances_of_model(study, wave, pin, askable)
         probes = stored_probes(study, wave, pin, asked, MARKERS)
         if asked and len(probes) == len(asked):
             public, private = (
-                _count_markers([probes[entry.instance] for entry in asked if entry.arm is arm])
+                _count_markers([probes[n.instance] for n in asked if arms[n.instance] is arm])
                 for arm in (Arm.PUBLIC, Arm.PRIVATE)
             )
             counts.append((pin.name, public, private))
@@ -105,7 +107,10 @@ def texts_of(
     records = [entry.record for entry in study.ledger.find("probed")]
     begun = {record.wave for record in records if record.what == TEXTS.what}
     probed_waves = [wave for wave in waves if wave in begun]
-    readable, _ = entries_of_kind(study, TEXTS) if probed_waves else ((), ())
+    if not probed_waves:
+        return (), ()
+    readable, _ = instances_of_kind(study, TEXTS)
+    arms = _arms(study)
     measures = {name: attrgetter(f"membership.{name}") for name in MEASURES}
     exposures: list[TextExposure] = []
     notes: list[str] = []
@@ -115,7 +120,7 @@ def texts_of(
         for pin in study.protocol.wave_models(wave):
             notes += _text_notes(study, wave, pin, {m for name, m in measured if name == pin.name})
         for entries, columns in groups.items():
-            stratum, public = _labels(entries)
+            stratum, public = _labels(entries, arms)
             rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
             exposures += (
                 replace(row, p_adjusted=min(1.0, len(groups) * row.p_adjusted)) for row in rows
@@ -131,14 +136,14 @@ def _complete_columns(
     study: Study,
     wave: int,
     kind: ProbeKind[P],
-    entries: Sequence[DrawnInstance],
+    entries: Sequence[WaveInstance],
     measures: Mapping[str, Callable[[P], float | None]],
-) -> dict[tuple[DrawnInstance, ...], Columns]:
+) -> dict[tuple[WaveInstance, ...], Columns]:
     """Return the measures that models have of every instance that they run, grouped by these
     instances: models of a group are tested together."""
-    groups: dict[tuple[DrawnInstance, ...], Columns] = defaultdict(dict)
+    groups: dict[tuple[WaveInstance, ...], Columns] = defaultdict(dict)
     for pin in study.protocol.wave_models(wave):
-        asked = entries_of_model(study, wave, pin, entries)
+        asked = instances_of_model(study, wave, pin, entries)
         probes = stored_probes(study, wave, pin, asked, kind)
         if not asked or len(probes) < len(asked):
             continue
@@ -150,11 +155,18 @@ def _complete_columns(
     return groups
 
 
-def _labels(entries: Sequence[DrawnInstance]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return stratum and arm of each entry."""
-    strata = sorted({entry.stratum for entry in entries})
-    stratum = np.array([strata.index(entry.stratum) for entry in entries], dtype=np.int64)
-    return stratum, np.array([entry.arm is Arm.PUBLIC for entry in entries])
+def _arms(study: Study) -> dict[str, Arm]:
+    """Return the arm of each instance. Needs the study's key."""
+    return {entry.instance: entry.arm for entry in study.entries()}
+
+
+def _labels(
+    instances: Sequence[WaveInstance], arms: Mapping[str, Arm]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the stratum of each instance, and whether it is public."""
+    strata = sorted({each.spec.stratum for each in instances})
+    stratum = np.array([strata.index(each.spec.stratum) for each in instances], dtype=np.int64)
+    return stratum, np.array([arms[each.instance] is Arm.PUBLIC for each in instances])
 
 
 def _text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:

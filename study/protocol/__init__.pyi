@@ -8,7 +8,17 @@ from .draw_checks import (
 from .plan_section import ControlsSection, Faults, PlanFile, idle_keys, plan_options
 from .protocol import FILE_NAME, Protocol, Task, examine_protocol, read_protocol, relatives_of
 from .schema import SCHEMA_NAME, study_schema
-from .sections import CLUSTER, NAME, PANEL, URL, VARIABLE, BudgetSection, Tranches, write_tranches
+from .sections import (
+    CLUSTER,
+    NAME,
+    OPERATOR_KEYS,
+    PANEL,
+    URL,
+    VARIABLE,
+    BudgetSection,
+    Tranches,
+    write_tranches,
+)
 from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
 
 __all__ = [
@@ -17,6 +27,7 @@ __all__ = [
     "LEAST_CONTROL_RUNS",
     "MAX_BYTES",
     "NAME",
+    "OPERATOR_KEYS",
     "PANEL",
     "SCHEMA_NAME",
     "URL",

@@ -16,7 +16,7 @@ from generators.errors import GeneratorError
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
-from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
+from registry.ledger import JudgePin, JudgeRule, ModelPin, Parties, Plan, record_digest
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
 from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
@@ -26,12 +26,14 @@ from study.protocol.sections import (
     JudgeSection,
     ModelSection,
     OpenAISection,
+    OperatorSection,
     ProtocolFile,
     ReleaseSection,
     SandboxSection,
     SweepSection,
     TaskSection,
     Tranches,
+    WitnessesSection,
     planned_tranches,
     single_turn_strata,
     spell_out_waves,
@@ -91,7 +93,9 @@ class Protocol:
     store: str
     keys: str
     recipients: tuple[str, ...]
+    operator: OperatorSection | None
     entropy: str
+    witnesses: WitnessesSection | None  # as the first record names them
     templates: tuple[tuple[str, str], ...]  # name and text of each template file
     facts: tuple[ModelFacts, ...]
     judge_facts: tuple[ModelFacts, ...]
@@ -100,6 +104,17 @@ class Protocol:
     logprobs: tuple[tuple[str, str, int], ...]  # of models: how, and how many of the likeliest
     # With the families of the template files.
     catalog: Catalog = field(default=INSTALLED, compare=False, repr=False)
+
+    @property
+    def parties(self) -> Parties:
+        """Return who else has a part in the study than the holders of its key."""
+        operator, witnesses = self.operator, self.witnesses
+        return Parties(
+            operator_recipient=operator.recipient if operator else "",
+            operator_signer=operator.signer if operator else "",
+            witnesses=witnesses.keys if witnesses else (),
+            witness_threshold=witnesses.threshold if witnesses else 0,
+        )
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """Return the models of a wave. Raises StudyError for a wave that is not planned."""

@@ -20,6 +20,8 @@ VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
+WITNESS = r"^[^\s+]+\+[0-9a-f]{8}\+B[A-Za-z0-9+/]{43}$"  # a C2SP verifier key of the type 04
+SIGNER = r"^[0-9a-f]{64}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
@@ -221,6 +223,10 @@ class ReleaseSection(Section):
     repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
     endpoint: str | None = Field(default=None, pattern=URL)
     licence: str = "cc-by-4.0"
+    authors: tuple[str, ...] = ()
+    homepage: str | None = Field(default=None, pattern=URL)
+    private: bool = False
+    gated: Literal["auto", "manual"] | None = None
 
 
 class ReserveSection(Section):
@@ -228,6 +234,24 @@ class ReserveSection(Section):
 
     tranches: Annotated[int, Field(ge=1, le=1000)]
     seeds_per_arm: Count
+
+
+class WitnessesSection(Section):
+    """Others who watch the ledger, and how many of them must have signed a checkpoint."""
+
+    keys: Annotated[tuple[Annotated[str, Field(pattern=WITNESS)], ...], Field(min_length=1)]
+    threshold: Count
+
+
+OPERATOR_KEYS = "keys/operator.txt"
+
+
+class OperatorSection(Section):
+    """The public halves of the operator's key, and the file of its secret."""
+
+    recipient: Annotated[str, Field(pattern=RECIPIENT)]
+    signer: Annotated[str, Field(pattern=SIGNER)]
+    keys: str = OPERATOR_KEYS
 
 
 class ProtocolFile(Section):
@@ -249,7 +273,9 @@ class ProtocolFile(Section):
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
+    operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
+    witnesses: WitnessesSection | None = None
 
 
 TOP_SECTIONS: Mapping[str, type[Section]] = {
@@ -259,6 +285,8 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
     "sweep": SweepSection,
     "release": ReleaseSection,
     "budget": BudgetSection,
+    "witnesses": WitnessesSection,
+    "operator": OperatorSection,
 }
 MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "scripted": ScriptedSection,

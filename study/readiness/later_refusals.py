@@ -78,20 +78,27 @@ def price_faults(study: Study) -> Faults:
 
 
 def key_faults(study: Study) -> Faults:
-    """Yield recipients of the draw among which the study's own key is not."""
-    named = study.protocol.recipients
-    if not named or not study.key_file.is_file():
-        return
-    try:
-        own = [recipient_of(identity) for identity in read_identities(study.key_file)]
-    except RegistryError as error:
-        yield ("keys",), str(error)
-        return
-    if not set(own) & set(named):
+    """Yield recipients of the draw among which the study's own key is not, and an operator's key
+    that opens the draw."""
+    named, operator = study.protocol.recipients, study.protocol.operator
+    own: list[str] = []
+    if (named or operator) and study.key_file.exists():
+        try:
+            own = [recipient_of(identity) for identity in read_identities(study.key_file)]
+        except RegistryError as error:
+            yield ("keys",), str(error)
+            return
+    if named and own and not set(own) & set(named):
         yield (
             ("recipients",),
             f"the key in {study.key_file} opens nothing that is sealed to these: add "
             f"{own[0]}, or name the file of the right key",
+        )
+    if operator is not None and operator.recipient in (*named, *own):
+        yield (
+            ("operator",),
+            "this key may open the draw, and an operator's key must not: make one with `dosimeter "
+            "keys new --operator`",
         )
 
 

@@ -9,10 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.report import DATA, ModelFact, Report, changes_since, report_json
+from analysis.report import (
+    DATA,
+    LedgerCheckpoint,
+    ModelFact,
+    Report,
+    changes_since,
+    report_json,
+)
 from harness.spending import OWN_PROVIDERS
 from publish.leakcheck import leaks_in, release_needles
 from registry.canonical import digest_bytes
+from registry.checkpoints import SignedCheckpoint, covered, witnesses_of
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, ReportIssued
 from study.protocol import Protocol
@@ -59,6 +67,24 @@ def first_issue(
     ]
     named = same[-1][1] if same and unclosed is None else unclosed
     return next((entry for entry, waves in same if waves == named), None)
+
+
+def describe_checkpoint(
+    checkpoints: Sequence[SignedCheckpoint], entries: Sequence[Entry]
+) -> LedgerCheckpoint:
+    """Return what a report shows of the last of a ledger's checkpoints, by size."""
+    newest, needed = checkpoints[-1], witnesses_of(entries[:1]).threshold
+    enough = covered(checkpoints, needed) if needed else None
+    return LedgerCheckpoint(
+        records=newest.checkpoint.size,
+        root=newest.checkpoint.root.hex(),
+        study_key=newest.checkpoint.study,
+        witnesses=tuple(name for name, _ in newest.witnesses),
+        needed=needed,
+        watched=enough.checkpoint.size if enough else 0,
+        watched_by=tuple(name for name, _ in enough.witnesses) if enough else (),
+        note=bytes(newest.note).decode(),
+    )
 
 
 def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, ...]:

@@ -29,6 +29,7 @@ from analysis.plan import (
 from analysis.report import DATA, Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
+from registry.checkpoints import SignedCheckpoint, checkpoints_until
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
@@ -43,6 +44,7 @@ from study.reporting.context import (
     REPORTS,
     add_changes,
     check_report,
+    describe_checkpoint,
     facts_of,
     first_issue,
     free_models,
@@ -69,6 +71,7 @@ from study.workspace import (
     Watch,
     WaveSnapshot,
     registration_of,
+    store_checkpoint,
     take_snapshot,
 )
 
@@ -82,12 +85,13 @@ _STEPS = 3  # of a report: read, test, draw; the check is counted by instances
 class StudyLook:
     """A report and its rows, which name instances and arms, so only holders of the key may see
     them. ``table`` is the digest of the rows; ``unclosed`` are the waves that were begun and not
-    closed, each with its number of stored episodes."""
+    closed, each with its number of stored episodes; ``checkpoint`` is the ledger's."""
 
     report: Report
     rows: tuple[ResultRow, ...]
     table: str
     unclosed: tuple[tuple[int, int], ...]
+    checkpoint: SignedCheckpoint
 
 
 def report_study(
@@ -122,6 +126,7 @@ def report_study(
 
     # Before it is written: nothing is shown that the ledger does not record.
     if not any(map(is_same, snapshot.ledger.entries())):
+        store_checkpoint(study, snapshot.ledger.entries(), look.checkpoint)
         study.ledger.append_unless(record, now, is_same)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, _ = write_files(folder, files)
@@ -156,6 +161,7 @@ def build_look(
 ) -> StudyLook:
     """Return a look at the closed waves. Nothing is written."""
     registered = registration_of(study)
+    study.own_identities()  # before rows are read, which may take long
     check_listed(study)
     waves = _closed_waves(study, through)
     numbers = [wave.number for wave in waves]
@@ -200,6 +206,7 @@ def build_look(
         published=published_on(entries),
         history=history,
     )
+    checkpoints = checkpoints_until(study.store, entries, study.signer(), request.issued)
     report = build_report(request)
     report = replace(
         report,
@@ -217,6 +224,7 @@ def build_look(
         templates=_templated(study, rows, table_digest),
         facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
+        checkpoint=describe_checkpoint(checkpoints, entries),
         exposure=exposure_of(study, registered.plan, plan_digest, numbers),
         markers=markers_of(study, registered.plan, numbers),
         calibrations=tuple(calibrations),
@@ -224,7 +232,8 @@ def build_look(
         texts=tuple(texts),
         text_notes=tuple(text_notes),
     )
-    return StudyLook(add_changes(study, entries, report), tuple(rows), table_digest, unclosed)
+    report = add_changes(study, entries, report)
+    return StudyLook(report, tuple(rows), table_digest, unclosed, checkpoints[-1])
 
 
 def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:

@@ -4,7 +4,7 @@
 A tranche's private seeds are burned for a provider once a run has sent them to a model of it, a
 judge of it has read answers to them, or a model of it was probed on them, unless its documented
 retention is that nothing is kept; and for everybody from the day on which any of them is declared
-to have leaked.
+to have leaked, or once they are revealed.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ def burned_tranches(entries: Sequence[Entry]) -> Burned:
     when the wave was begun. ``entries`` are the ledger's, oldest first."""
     sent = list(_sent(entries))
     leaks: list[Leak] = [entry.record for entry in entries if entry.kind == "leak"]
+    revealed: set[int] = set()
     burned: dict[tuple[int, str], frozenset[int]] = {}
     for entry in entries:
+        if entry.kind == "revealed":
+            revealed.update(entry.body["tranches"])
         if entry.kind == "run-manifest":
             run: RunManifest = entry.record
             leaked = {leak.tranche for leak in leaks if leak.since <= entry.time[:10]}
             for pin in run.models:
                 seen = _seen(sent, pin, entry.sequence)
-                burned.setdefault((run.wave, pin.name), seen | leaked)  # as it was begun
+                burned.setdefault((run.wave, pin.name), seen | leaked | revealed)  # as it was begun
     return burned
 
 
@@ -63,6 +66,9 @@ def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[st
     begun = burned_tranches(entries)
     sent = list(_sent(entries))
     leaked = {entry.record.tranche for entry in entries if entry.kind == "leak"}
+    for entry in entries:
+        if entry.kind == "revealed":
+            leaked.update(entry.record.tranches)
     by_model = {}
     for pin in study.protocol.wave_models(wave):
         burned = begun.get((wave, pin.name), _seen(sent, pin, len(entries)) | leaked)

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 
 from analysis.plan import WaveHistory, control_models
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Entry, Look, Plan, Release
+from registry.ledger import Entry, Look, Plan, Release, RunManifest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.protocol import FILE_NAME
+from study.protocol import FILE_NAME, PANEL
 from study.workspace import Study, StudySnapshot, WaveSnapshot
 
 CALIBRATE = "calibrate"  # its results have records of their own, which reports show
@@ -37,12 +38,12 @@ class BegunWave:
 def begun_waves(entries: Sequence[Entry]) -> tuple[BegunWave, ...]:
     """Return every wave that the ledger has a manifest of, by number."""
     closed = {entry.record.wave for entry in entries if entry.kind == "wave-closed"}
-    released = _first_release(entries)
     waves: dict[int, BegunWave] = {}
     for entry in entries:
         if entry.kind == "run-manifest" and entry.record.wave not in waves:
             wave, models = entry.record.wave, tuple(pin.name for pin in entry.record.models)
-            published = released is not None and released.sequence < entry.sequence
+            before = entries[: entry.sequence]
+            published = _is_published(before, _tested_tranches(before, entry.record))
             waves[wave] = BegunWave(wave, models, entry.time, published, wave in closed)
     return tuple(waves[number] for number in sorted(waves))
 
@@ -52,10 +53,12 @@ def early_models(study: Study, wave: int) -> tuple[str, ...]:
     before it."""
     entries = study.ledger.entries()
     begun = {each.wave: each.published for each in begun_waves(entries)}
-    if begun.get(wave, _first_release(entries) is not None):
-        return ()
     controls = control_models(study.protocol.registered_plan())
-    return tuple(name for name in study.protocol.waves[wave] if name not in controls)
+    runs = study.protocol.wave_tranches(wave)
+    tested = {name: runs[name] for name in study.protocol.waves[wave] if name not in controls}
+    if begun.get(wave, _is_published(entries, tested.values())):
+        return ()
+    return tuple(tested)
 
 
 def history_of(entries: Sequence[Entry], plan: Plan) -> WaveHistory:
@@ -165,6 +168,23 @@ def look_words(entries: Sequence[Entry]) -> Iterator[str]:
             else ("never before the report of a wave that was begun after the release")
         )
         yield f"Arms and scores were looked at {times} other than by a report, {before}."
+
+
+def _is_published(before: Sequence[Entry], runs: Iterable[Sequence[int]]) -> bool:
+    """Report whether the public arms of all these tranches had been released before."""
+    releases = [entry.record for entry in before if entry.kind == "release"]
+    released = {tranche for release in releases for tranche in release.tranches}
+    return bool(released) and released.issuperset(chain.from_iterable(runs))
+
+
+def _tested_tranches(before: Sequence[Entry], manifest: RunManifest) -> Iterator[Sequence[int]]:
+    """Yield the tranches that each model under test runs, by the plan registered before."""
+    plan = next((entry.record.plan for entry in before if entry.kind == "preregistration"), None)
+    controls = control_models(plan) if plan else frozenset()
+    runs = manifest.tranches or (PANEL,) * len(manifest.models)
+    for pin, tranches in zip(manifest.models, runs, strict=True):
+        if pin.name not in controls:
+            yield tranches
 
 
 def _first_release(entries: Sequence[Entry]) -> Entry | None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from generators.seed import Seed
 from harness.agent import rules_digest
 from harness.storage import instances_key, run_key_key
 from harness.sweep import INSTANCES_CODEC
@@ -95,16 +94,17 @@ def check_grading(study: Study, registered: Preregistration) -> None:
 
 def check_instances(study: Study, wave: int) -> None:
     """Raise BrokenPromise if an instance of a wave would be generated otherwise than it was drawn:
-    files, prompt, answer key and rubric, which its id pins. Needs the study's key."""
+    files, prompt, answer key and rubric, which its id pins. Needs the study's key or the
+    operator's."""
     tranches = {0}.union(*study.protocol.wave_tranches(wave).values())
     catalog = study.protocol.catalog
-    entries = [entry for entry in study.entries() if entry.tranche in tranches]
-    logger.info("wave %d: comparing %d instances with the draw", wave, len(entries))
-    for entry in entries:
-        family = catalog.family(entry.family, entry.version)
-        if family.generate(entry.difficulty, Seed.from_hex(entry.seed)).id != entry.instance:
+    drawn = [instance for instance in study.instances() if instance.tranche in tranches]
+    logger.info("wave %d: comparing %d instances with the draw", wave, len(drawn))
+    for each in drawn:
+        family = catalog.family(each.spec.family, each.spec.version)
+        if family.generate(each.spec.difficulty, each.seed).id != each.instance:
             raise BrokenPromise(
-                f"wave {wave} is not begun: {entry.family}/{entry.difficulty} is generated "
+                f"wave {wave} is not begun: {each.spec.stratum} is generated "
                 "otherwise than it was drawn; run the commit and library versions that the "
                 "study is registered with"
             )
@@ -143,8 +143,8 @@ def _new_manifest(
         agent_rules=rules_digest(),
         sizes=pilot_sizes(study),
     )
-    study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
-    instances = instances_of(study.entries(), manifest)
+    study.store.put(manifest.run_key, encrypt(identity.encode(), study.readers()))
+    instances = instances_of(study.instances(), manifest)
     own = study.keys()
     keys = replace(own, recipients=(*own.recipients, recipient))
     INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, keys)

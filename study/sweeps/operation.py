@@ -64,7 +64,7 @@ def _at_work(study: Study, wave: int) -> tuple[Epochs, int, Process]:
     manifest = manifest_of(study.ledger, wave)
     if manifest is not None:
         identity = run_identity_of(study, manifest)
-        readers = (*study.recipients(), manifest.run_recipient)
+        readers = (*study.readers(), manifest.run_recipient)
         epochs = Epochs(study.store, manifest.run_recipient, readers, (identity,))
         if number := epochs.latest():
             heartbeat, driver = epochs.heartbeat(number), epochs.driver(number)

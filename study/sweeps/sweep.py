@@ -192,7 +192,7 @@ def context_of(
         run=digest_value(record_body(manifest)),
         wave=manifest.wave,
         store=study.store.uri,
-        recipients=study.recipients(),
+        recipients=study.readers(),
         trusted=study.trusted(),
         run_recipient=manifest.run_recipient,
         run_identity=identity,

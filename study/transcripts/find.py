@@ -50,7 +50,7 @@ class Listed:
 def require_key(study: Study, command: str) -> tuple[str, ...]:
     """Return the study's identities. Raises StudyError that names the command that needs them."""
     try:
-        return study.identities()
+        return study.own_identities()
     except RegistryError as error:
         raise StudyError(
             f"{error}; `{command}` opens transcripts, which are sealed to the study's key "

@@ -1,3 +1,20 @@
+from .checkpoints import (
+    add_cosigned,
+    make_checkpoint,
+    read_file,
+    release_checkpoint,
+    store_checkpoint,
+)
+from .custody import (
+    check_keys,
+    check_store,
+    combine_key,
+    default_files,
+    make_operator_key,
+    make_study_key,
+    split_key,
+    write_shares,
+)
 from .grading import grading_digest
 from .new_study import (
     CONTROLS,
@@ -21,7 +38,6 @@ from .setup import (
     check_new,
     check_plan,
     create_study,
-    draw_seeds,
     find_registration,
     init_study,
     pinned_image,
@@ -42,6 +58,7 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study, open_study
+from .study_draw import DrawRequest, draw_seeds, is_drawn
 from .tables import WaveTable
 
 __all__ = [
@@ -49,6 +66,7 @@ __all__ = [
     "CONTROLS",
     "PRICES_NAME",
     "REGISTRATION",
+    "DrawRequest",
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",
@@ -59,12 +77,17 @@ __all__ = [
     "Watch",
     "WaveSnapshot",
     "WaveTable",
+    "add_cosigned",
     "cells_of",
+    "check_keys",
     "check_new",
     "check_plan",
+    "check_store",
     "closed_wave",
     "closing_manifest",
+    "combine_key",
     "create_study",
+    "default_files",
     "draw_pilot",
     "draw_seeds",
     "entropy_of",
@@ -73,21 +96,30 @@ __all__ = [
     "init_study",
     "instances_of",
     "is_address",
+    "is_drawn",
     "is_name",
     "is_study",
     "is_variable",
+    "make_checkpoint",
+    "make_operator_key",
+    "make_study_key",
     "manifest_of",
     "on_this_machine",
     "open_study",
     "pinned_image",
     "prices_text",
+    "read_file",
     "register_plan",
     "registration_of",
+    "release_checkpoint",
     "run_identity_of",
+    "split_key",
     "stand_in",
+    "store_checkpoint",
     "stored_pilot",
     "study_name",
     "study_text",
     "take_snapshot",
     "write_registration",
+    "write_shares",
 ]

@@ -10,8 +10,8 @@ from generators.seed import Seed
 from generators.title import split_headline
 from harness.storage import PILOT_INSTANCES, Codec, pilot_instance_key
 from registry.canonical import digest_value
-from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy
-from registry.sealing import DrawnInstance, Keys
+from registry.draws import Entropy, FixedEntropy, Identify, SystemEntropy
+from registry.sealing import DrawnSeed, Keys
 from study.errors import StudyError
 from study.protocol import Protocol, Task
 from study.workspace.study import Study
@@ -62,7 +62,7 @@ def excluded_by_pilots(study: Study, identify: Identify) -> set[str]:
     """Return the instances, as ``identify`` names them, and the seeds in hexadecimal that pilots
     had of the study's tasks: the study's own draw leaves them out. Needs the study's key if there
     was a pilot. Raises RegistryError."""
-    return _names(_stored(study), [_stratum(task) for task in study.protocol.tasks], identify)
+    return names_of(_stored(study), [_stratum(task) for task in study.protocol.tasks], identify)
 
 
 def draw_pilot(
@@ -78,8 +78,7 @@ def draw_pilot(
         keys = _keys(study, task, count)
         lacking = [index for index, key in enumerate(keys) if not study.store.exists(key)]
         if lacking:
-            entries = study.entries() if study.ledger.last("sealed-set") is not None else ()
-            taken = _names((*entries, *_stored(study)), [_stratum(task)], identify)
+            taken = names_of((*study.drawn_seeds(), *_stored(study)), [_stratum(task)], identify)
             for index in lacking:
                 instance = _draw_one(study, task, index, taken, identify)
                 _CODEC.write(study.store, keys[index], instance, study.keys())
@@ -100,7 +99,7 @@ def stored_pilot(
     }
 
 
-def _stratum(task: Task | DrawnInstance | PilotInstance) -> Stratum:
+def _stratum(task: Task | DrawnSeed | PilotInstance) -> Stratum:
     return task.family, task.version, task.difficulty
 
 
@@ -116,12 +115,12 @@ def _stored(study: Study) -> Iterator[PilotInstance]:
         yield _CODEC.read(study.store, key, study.keys())
 
 
-def _names(
-    entries: Iterable[DrawnInstance | PilotInstance],
+def names_of(
+    entries: Iterable[DrawnSeed | PilotInstance],
     strata: Collection[Stratum],
     identify: Identify,
 ) -> set[str]:
-    """Return the names and the seeds of the entries of some strata."""
+    """Return the names and the seeds, in hexadecimal, of the entries of some strata."""
     names: set[str] = set()
     for entry in entries:
         if _stratum(entry) in strata:

@@ -13,11 +13,10 @@ from typing import Any
 from analysis.files import write_whole
 from generators.yaml_lines import Place
 from harness.episode import Mode
-from registry.draw import draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import (
-    Announcement,
     Ledger,
+    Parties,
     Plan,
     Preregistration,
     SealedSet,
@@ -37,7 +36,6 @@ from study.protocol import (
 )
 from study.workspace.grading import grading_digest
 from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
-from study.workspace.pilot_draw import entropy_of, excluded_by_pilots, identify_in
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
@@ -136,49 +134,15 @@ def _ignore(path: Path, names: tuple[str, ...]) -> None:
         draft.replace(path)
 
 
-def _open_gate(reason: str) -> None:
+def open_gate(reason: str) -> None:
     """Let any plan pass."""
-
-
-def draw_seeds(
-    study: Study, watch: Watch, now: str, gate: Gate = _open_gate
-) -> tuple[SealedSet, bool]:
-    """Draw and seal the seeds, if the gate lets the plan pass. Return the sealed set, and whether
-    it is new."""
-    if study.ledger.last("sealed-set") is not None:
-        return _check_drawn(study), False
-    protocol = study.protocol
-    recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
-    underpowered = gate("")
-    strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
-    size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
-
-    def progress(count: int) -> None:
-        watch("drawing", count, size)
-
-    identify = identify_in(protocol.catalog)
-    excluded = excluded_by_pilots(study, identify)
-    logger.info("drawing %d seeds in %d strata", size, len(strata))
-    study.ledger.append_unless(
-        Announcement(protocol.name), now, lambda entry: entry.kind == "announcement"
-    )
-    drawn = draw(
-        strata,
-        protocol.seeds_per_arm,
-        entropy_of(protocol),
-        identify,
-        progress,
-        protocol.reserve,
-        excluded,
-    )
-    return seal_draw(study.store, study.ledger, drawn, recipients, now, underpowered), True
 
 
 def register_plan(
     study: Study,
     watch: Watch,
     now: str,
-    gate: Gate = _open_gate,
+    gate: Gate = open_gate,
     simulate: Callable[[], str] = str,
 ) -> tuple[Preregistration, bool]:
     """Register the plan, if the gate lets it pass, with the chances that ``simulate`` returns in
@@ -188,7 +152,8 @@ def register_plan(
     if registered is not None:
         check_plan(study, registered)
         return registered, False
-    sealed = _check_drawn(study)
+    sealed = check_drawn(study)
+    study.own_identities()  # before a simulation that may take minutes
     underpowered = gate(sealed.underpowered.reason if sealed.underpowered else "")
     record = Preregistration(
         study=study.protocol.name,
@@ -297,7 +262,7 @@ def _words(value: object) -> str:
     """Return a value of a plan as it is written, in one line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(str, value))}]"
-    return "nothing" if value is None else str(value)
+    return "nothing" if value in (None, "") else str(value)
 
 
 def _placed(study: Study, name: str) -> str:
@@ -318,7 +283,8 @@ def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
     )
 
 
-def _check_drawn(study: Study) -> SealedSet:
+def check_drawn(study: Study) -> SealedSet:
+    """Return the record of the draw. Raises BrokenPromise if study.yaml plans another one."""
     sealed = study.sealed_set()
     strata = tuple(task.stratum for task in study.protocol.tasks)
     planned = (strata, study.protocol.seeds_per_arm, study.protocol.reserve)
@@ -327,6 +293,23 @@ def _check_drawn(study: Study) -> SealedSet:
         if now != then:
             raise BrokenPromise(
                 f"{_placed(study, name)}: here is {_words(now)}, and drawn is {_words(then)}: "
-                "restore it; another draw needs a new study"
+                "restore it; another draw needs a new study, or `draw --again` before registration"
             )
+    check_parties(study)
     return sealed
+
+
+def check_parties(study: Study) -> None:
+    """Raise StudyError if study.yaml names another operator or other witnesses than the ledger's
+    first record."""
+    announced = study.announcement()
+    if announced is None:
+        return
+    for field in fields(Parties):
+        now, then = (getattr(p, field.name) for p in (study.protocol.parties, announced.parties))
+        if now != then:
+            section = "operator" if field.name.startswith("operator") else "witnesses"
+            raise StudyError(
+                f"{_placed(study, section)}: `{section}:` is not that of the ledger's first record,"
+                f" and cannot change after it: here is {_words(now)}, and there {_words(then)}"
+            )

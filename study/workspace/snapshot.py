@@ -72,6 +72,10 @@ class StudySnapshot(Study):
         """Return the seeds of both arms. Raises RegistryError."""
         return self._sealed_entries
 
+    def instances(self) -> tuple[WaveInstance, ...]:
+        """Return the drawn instances without their arms. Raises RegistryError."""
+        return self._drawn_instances
+
     @cached_property
     def waves(self) -> Mapping[int, WaveSnapshot]:
         """The planned waves that were begun, by number."""
@@ -112,6 +116,10 @@ class StudySnapshot(Study):
     @cached_property
     def _keys(self) -> Keys:
         return super().keys()
+
+    @cached_property
+    def _drawn_instances(self) -> tuple[WaveInstance, ...]:
+        return super().instances()
 
     @cached_property
     def _sealed_entries(self) -> tuple[DrawnInstance, ...]:
@@ -217,7 +225,7 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
 
 
 def run_identity_of(study: Study, manifest: RunManifest) -> str:
-    """Return the key of a run. Needs the study's key. Raises RegistryError."""
+    """Return the key of a run. Needs the study's key or the operator's. Raises RegistryError."""
     sealed = study.store.get(manifest.run_key)
     identity = decrypt(sealed, study.identities(), manifest.run_key).decode("ascii", "replace")
     if recipient_of(identity) != manifest.run_recipient:
@@ -226,12 +234,12 @@ def run_identity_of(study: Study, manifest: RunManifest) -> str:
 
 
 def cells_of(study: Study, manifest: RunManifest) -> Schedule:
-    """Return every cell of a wave in the order of its schedule. Needs the study's key. Raises
-    RegistryError."""
+    """Return every cell of a wave in the order of its schedule. Needs the study's key or the
+    operator's. Raises RegistryError."""
     return schedule_cells(
         manifest.study,
         manifest.wave,
-        instances_of(study.entries(), manifest),
+        instances_of(study.instances(), manifest),
         manifest.models,
         manifest.replicates,
         Seed.from_hex(manifest.schedule_seed),
@@ -241,12 +249,14 @@ def cells_of(study: Study, manifest: RunManifest) -> Schedule:
     )
 
 
-def instances_of(
-    entries: Iterable[DrawnInstance], manifest: RunManifest
-) -> tuple[WaveInstance, ...]:
-    """Return the instances that a wave runs, without their arms, in an order that does not reveal
-    them."""
+def instances_of(drawn: Iterable[WaveInstance], manifest: RunManifest) -> tuple[WaveInstance, ...]:
+    """Return those of the drawn instances that a wave runs, in their order."""
     tranches = {0} if not manifest.tranches else {n for each in manifest.tranches for n in each}
+    return tuple(instance for instance in drawn if instance.tranche in tranches)
+
+
+def without_arms(entries: Iterable[DrawnInstance]) -> tuple[WaveInstance, ...]:
+    """Return instances without their arms, in an order that does not reveal them."""
     instances = (
         WaveInstance(
             TaskSpec(entry.family, entry.version, entry.difficulty, ()),
@@ -255,6 +265,5 @@ def instances_of(
             entry.tranche,
         )
         for entry in entries
-        if entry.tranche in tranches
     )
     return tuple(sorted(instances, key=lambda each: each.instance))

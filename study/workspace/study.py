@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise
-from registry.ledger import Ledger, SealedSet, signers_of
+from registry.draws import place_seeds, sealed_key
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger import Announcement, Ledger, SealedSet, signers_of
 from registry.sealing import (
     DrawnInstance,
+    DrawnSeed,
     Keys,
+    SealedSeeds,
     decrypt,
-    open_entries,
+    open_seeds,
     read_identities,
     recipient_of,
 )
 from registry.signing import Signer
 from registry.stores import Store, open_store
 from study.errors import StudyError
-from study.protocol import FILE_NAME, Protocol, read_protocol
+from study.protocol import FILE_NAME, OPERATOR_KEYS, Protocol, read_protocol
+
+if TYPE_CHECKING:
+    from harness.sweep import WaveInstance
 
 logger = logging.getLogger(__name__)
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -42,9 +50,50 @@ class Study:
         named = os.environ.get("DOSIMETER_KEY_FILE")
         return Path(named) if named else self.folder / self.protocol.keys
 
+    @property
+    def operator_key_file(self) -> Path:
+        """The file of the operator's key; DOSIMETER_OPERATOR_KEY_FILE overrides study.yaml."""
+        named = os.environ.get("DOSIMETER_OPERATOR_KEY_FILE")
+        stated = self.protocol.operator
+        return Path(named) if named else self.folder / (stated.keys if stated else OPERATOR_KEYS)
+
+    @property
+    def _has_operator_key_only(self) -> bool:
+        return not self.key_file.exists() and self.operator_key_file.exists()
+
     def identities(self) -> tuple[str, ...]:
-        """Return the age identities that decrypt sealed files. Raises RegistryError."""
+        """Return the age identities of the key that is here: the study's, otherwise the operator's.
+        Raises RegistryError."""
+        if not self._has_operator_key_only:
+            return read_identities(self.key_file)
+        identities, path = read_identities(self.operator_key_file), self.operator_key_file
+        announced = self.announcement()
+        if announced is None or not announced.operator_signer:
+            raise RegistryError(f"{path}: this study's draw has announced no operator's key")
+        if announced.operator_signer not in {Signer.of(each).public for each in identities}:
+            raise RegistryError(
+                f"{path}: not the operator's key that the draw has announced, "
+                f"{announced.operator_recipient}"
+            )
+        return identities
+
+    def own_identities(self) -> tuple[str, ...]:
+        """Return the age identities of the study's own key, which opens the draw. Raises
+        RegistryError, in words of its own if only the operator's key is here."""
+        if self._has_operator_key_only:
+            raise RegistryError(
+                f"{self.key_file}: this needs the study's key, which is not here; the operator's "
+                f"key, {self.operator_key_file}, runs waves and cannot open the draw: `dosimeter "
+                "keys combine` makes the study's key from its shares"
+            )
         return read_identities(self.key_file)
+
+    def announcement(self) -> Announcement | None:
+        """Return the ledger's first record; None before the draw."""
+        for entry in self.ledger.entries()[:1]:
+            if isinstance(entry.record, Announcement):
+                return entry.record
+        return None
 
     def signer(self) -> Signer:
         """Return the key that signs what the study records. Raises RegistryError."""
@@ -55,7 +104,7 @@ class Study:
     def secret_keys(self) -> dict[str, str]:
         """Return the age identities of the study and of its runs, by their kind. Needs the study's
         key. Raises RegistryError."""
-        own = self.identities()
+        own = self.own_identities()
         keys = {f"study's key {number}": identity for number, identity in enumerate(own, 1)}
         for entry in self.ledger.find("run-manifest"):
             place = entry.record.run_key
@@ -64,15 +113,15 @@ class Study:
         return keys
 
     def keys(self) -> Keys:
-        """Return the keys of what the study stores itself. Needs the study's key. Raises
-        RegistryError, BrokenPromise if the ledger is signed by another key."""
+        """Return the keys of what the study stores itself. Raises RegistryError, BrokenPromise if
+        the ledger is signed by another key."""
         signer, trusted = self.signer(), self.trusted()
         if trusted and signer.public not in trusted:
             raise BrokenPromise(
                 f"{self.store.uri}: its ledger is signed by none of the keys in {self.key_file}: "
                 "use the study's key file, or the store that the study was drawn in"
             )
-        return Keys(self.recipients(), self.identities(), signer, trusted | {signer.public})
+        return Keys(self.readers(), self.identities(), signer, trusted | {signer.public})
 
     def trusted(self) -> frozenset[str]:
         """Return the public keys that sign for the study and for its runs, as its ledger has
@@ -82,10 +131,23 @@ class Study:
         return frozenset((*signers_of(entries[:1]), *runs))
 
     def recipients(self) -> tuple[str, ...]:
-        """Return the public keys that the study encrypts to: those it names, else of its own key
-        file."""
-        named = self.protocol.recipients
-        return named or tuple(recipient_of(identity) for identity in self.identities())
+        """Return the public keys of those who may open the draw: those that study.yaml names, else
+        those of the draw, before it that of the study's key file."""
+        if self.protocol.recipients:
+            return self.protocol.recipients
+        if (drawn := self.ledger.last("sealed-set")) is not None:
+            return tuple(drawn.record.recipients)
+        return tuple(recipient_of(identity) for identity in self.own_identities())
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the public keys of those who may read what pilots and waves store, where no arm
+        is: the recipients and the operator, who is that of study.yaml until the draw."""
+        announced, stated = self.announcement(), self.protocol.operator
+        if announced is None:
+            operator = stated.recipient if stated else ""
+        else:
+            operator = announced.operator_recipient
+        return (*self.recipients(), *([operator] if operator else []))
 
     def sealed_set(self) -> SealedSet:
         """Return the record of the draw. Raises StudyError if nothing was drawn."""
@@ -98,10 +160,39 @@ class Study:
     def entries(self) -> tuple[DrawnInstance, ...]:
         """Return the seeds of both arms. Needs the study's key. Raises RegistryError."""
         sealed = self.sealed_set()
-        ciphertext = self.store.get(sealed.uri)
-        if digest_bytes(ciphertext) != sealed.ciphertext:
-            raise BrokenPromise(f"{sealed.uri}: not the sealed set that the ledger names")
-        return open_entries(ciphertext, self.identities(), sealed.uri)
+        return place_seeds(self._open_seeds(sealed.ciphertext).seeds, sealed)
+
+    def open_announced(self, announced: Announcement) -> SealedSeeds:
+        """Return what is sealed of an announced draw. Needs the study's key. Raises
+        RegistryError."""
+        return self._open_seeds(announced.ciphertext)
+
+    def _open_seeds(self, digest: str) -> SealedSeeds:
+        place = sealed_key(digest)
+        ciphertext = self.store.get(place)
+        if digest_bytes(ciphertext) != digest:
+            raise BrokenPromise(f"{place}: not the sealed seeds that the ledger names")
+        return open_seeds(ciphertext, self.own_identities(), place)
+
+    def drawn_seeds(self) -> Iterator[DrawnSeed]:
+        """Yield the seeds of every announced draw, replaced ones too. Needs the study's key if
+        there is one. Raises RegistryError."""
+        for entry in self.ledger.find("announcement"):
+            yield from self.open_announced(entry.record).seeds
+
+    def instances(self) -> tuple[WaveInstance, ...]:
+        """Return the drawn instances of both arms, without their arms, in an order that does not
+        reveal them. Raises RegistryError, BrokenPromise if the study's key has not signed them."""
+        from harness.sweep import INSTANCES_CODEC  # which few commands need
+
+        signers = {entry.signer for entry in self.ledger.entries()[:1]}
+        keys = replace(self.keys(), trusted=signers)
+        return INSTANCES_CODEC.read(self.store, drawn_key(self.sealed_set().root), keys)
+
+
+def drawn_key(root: str) -> str:
+    """Return the store key of the instances of a draw, without their arms, by its Merkle root."""
+    return f"drawn/{root}.age"
 
 
 def open_study(folder: Path) -> Study:

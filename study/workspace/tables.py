@@ -3,7 +3,7 @@
 A part holds up to 4,096 results of a wave in the order of their store keys, each with its grade and
 without its arm, which is joined with the study's key. Its bytes follow from the results alone,
 whichever part is made first and in how many goes. ``tables/<table>/<part>.parquet.age`` has an HMAC
-of 32 bytes and the Parquet file, encrypted to the study's recipients.
+of 32 bytes and the Parquet file, encrypted to those who may read the results.
 
 Anybody can encrypt to the recipients, and inventories are public. Therefore the HMAC is under a key
 that follows from the study's identity and from the root of the wave's results in the ledger: nobody
@@ -133,7 +133,7 @@ class WaveTable:
 
     def _put(self, number: int, part: Part) -> None:
         key, data = self._key(number), write_part(part)
-        sealed = encrypt(self._mac(key.encode() + data) + data, self._study.recipients())
+        sealed = encrypt(self._mac(key.encode() + data) + data, self._keys.recipients)
         try:
             self._store.put(key, sealed)
         except StoreError as error:

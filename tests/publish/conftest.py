@@ -8,7 +8,7 @@ import importlib.util
 import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -121,7 +121,7 @@ def make_draw(
             nonce = own.child("nonce").hex
             entries.append(
                 DrawnInstance(
-                    instance.id, family.name, family.version, difficulty, own.hex, arm, nonce
+                    instance.id, family.name, family.version, difficulty, own.hex, nonce, arm
                 )
             )
     commitments = commitments_of(entries)
@@ -143,6 +143,17 @@ def make_draw(
 @pytest.fixture(scope="session")
 def draw() -> Draw:
     return make_draw((("noise@1", "easy"), ("noise@1", "hard")), 4, find_noise, b"publish")
+
+
+@pytest.fixture(scope="session")
+def reserve_draw(draw: Draw) -> Draw:
+    """The same, with two of the four in each arm and stratum in reserve tranches 1 and 2."""
+    tranches = (0, 0, 0, 0, 1, 1, 2, 2) * 2
+    entries = tuple(
+        replace(entry, tranche=tranche)
+        for entry, tranche in zip(draw.entries, tranches, strict=True)
+    )
+    return Draw(entries, replace(draw.sealed, seeds_per_arm=2, reserve=(1, 1)))
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import pytest
 
 from generators.seed import Seed
 from publish.errors import PublishError
-from publish.hub import Uploaded, upload_release
+from publish.hub import HubPlace, Uploaded, upload_release, withdraw_release
 from publish.leakcheck.check import check_folder
 from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.hub
 
 REPOSITORY = "owner/letters"
 COMMITS = "/commit/main"
+TITLES = ["Release tranche-0", "initial commit"]
 Check = Callable[[Path], object]
 
 
@@ -34,15 +35,9 @@ def check(needles: Needles) -> Check:
 
 
 def upload(hub: Any, release: ReleaseManifest, check: Check, **options: Any) -> Uploaded:
-    return upload_release(
-        release.folder,
-        options.pop("repository", REPOSITORY),
-        options.pop("tag", "v1"),
-        check,
-        endpoint=hub.url,
-        pause=lambda seconds: None,
-        **options,
-    )
+    branch = options.pop("branch", "main")
+    place = HubPlace(options.pop("repository", REPOSITORY), hub.url, **options)
+    return upload_release(release.folder, place, check, branch=branch, pause=lambda seconds: None)
 
 
 def served(hub: Any, revision: str) -> dict[str, bytes]:
@@ -56,10 +51,13 @@ def test_it_is_one_commit_with_a_parent_then_a_tag(
     seen: list[Path] = []
     done = upload(hub, release, lambda folder: (seen.append(folder), check(folder)))
     repository = hub.repositories[REPOSITORY]
-    assert done == Uploaded(REPOSITORY, repository.branches["main"], "v1")
-    assert repository.tags == {"v1": done.revision}
-    assert [each.title for each in repository.history("main")] == ["Release v1", "initial commit"]
-    assert served(hub, "v1") == {
+    assert done == Uploaded(REPOSITORY, repository.branches["main"], ("tranche-0",))
+    assert repository.tags == {"tranche-0": done.revision}
+    assert [each.title for each in repository.history("main")] == [
+        "Release tranche-0",
+        "initial commit",
+    ]
+    assert served(hub, "tranche-0") == {
         name: (release.folder / name).read_bytes() for name in release.files
     }
     assert seen[0] == release.folder  # checked before it goes, and again as it came back
@@ -76,7 +74,7 @@ def test_large_files_go_through_storage_elsewhere_without_the_token(
     hub: Any, release: ReleaseManifest, check: Check
 ) -> None:
     upload(hub, release, check)
-    files = hub.repositories[REPOSITORY].at("v1").files
+    files = hub.repositories[REPOSITORY].at("tranche-0").files
     assert {path for path, each in files.items() if each.lfs} >= {
         name for name in release.files if name.endswith(".parquet")
     }
@@ -104,29 +102,54 @@ def test_a_tag_with_other_content_is_refused(
 ) -> None:
     upload(hub, release, check)
     other = build_release(tmp_path / "other", draw.public[1:], draw.sealed, find, text)
-    with pytest.raises(PublishError, match="tag v1 is there with other content"):
+    with pytest.raises(PublishError, match="tag tranche-0 is there with other content"):
         upload(hub, other, check)
-    second = upload(hub, other, check, tag="v2")
-    assert served(hub, "v2").keys() == set(other.files)
-    assert hub.repositories[REPOSITORY].tags.keys() == {"v1", "v2"}
-    assert second.revision == hub.repositories[REPOSITORY].branches["main"]
+    assert hub.repositories[REPOSITORY].tags.keys() == {"tranche-0"}
+    upload(hub, other, check, repository="owner/second")
+    assert hub.repositories["owner/second"].tags.keys() == {"tranche-0"}
 
 
-def test_files_of_an_earlier_release_do_not_stay(
-    hub: Any,
-    release: ReleaseManifest,
-    check: Check,
-    draw: Any,
-    find: Any,
-    text: ReleaseText,
-    tmp_path: Path,
+def test_later_tranches_are_further_tags_and_change_nothing_of_earlier_ones(
+    hub: Any, reserve_draw: Any, check: Check, find: Any, text: ReleaseText, tmp_path: Path
 ) -> None:
+    def built(tranches: set[int]) -> ReleaseManifest:
+        entries = [entry for entry in reserve_draw.public if entry.tranche in tranches]
+        return build_release(tmp_path / "release", entries, reserve_draw.sealed, find, text)
+
+    first = upload(hub, built({0}), check)
+    before = served(hub, "tranche-0")
+    done = upload(hub, built({0, 2}), check)
+    assert done.tags == ("tranche-0", "tranche-2")
+    assert hub.repositories[REPOSITORY].tags == {
+        "tranche-0": first.revision,
+        "tranche-2": done.revision,
+    }
+    assert served(hub, "tranche-0") == before
+    after = served(hub, "tranche-2")
+    kept = before.keys() - {"README.md", "checksums.json"}
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert {name for name in after.keys() - before.keys() if name.startswith("data")} == {
+        "data/noise-easy/reserve_2-00000.parquet",
+        "data/noise-hard/reserve_2-00000.parquet",
+    }
+    last = built({0, 1, 2})
+    upload(hub, last, check)
+    assert upload(hub, last, check).revision == hub.repositories[REPOSITORY].tags["tranche-1"]
+    with pytest.raises(PublishError, match="holds another release"):
+        built({0})
+
+
+def test_files_of_others_on_the_branch_do_not_stay(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    def intrude() -> None:
+        repository = hub.repositories[REPOSITORY]
+        stored = repository.at("main").files[".gitattributes"]
+        repository.commit("main", "another's", {".gitattributes": stored, "notes.txt": stored})
+
+    hub.at("POST", COMMITS, intrude)
     upload(hub, release, check)
-    easy = [entry for entry in draw.public if entry.difficulty == "easy"]
-    smaller = build_release(tmp_path / "smaller", easy, draw.sealed, find, text)
-    upload(hub, smaller, check, tag="v2")
-    assert served(hub, "v2").keys() == set(smaller.files)
-    assert served(hub, "v1").keys() == set(release.files)
+    assert served(hub, "tranche-0").keys() == set(release.files)
 
 
 def test_another_branch_is_made_when_it_is_named(
@@ -147,7 +170,7 @@ def test_a_commit_that_came_between_is_taken_as_the_new_parent(
     done = upload(hub, release, check)
     assert hub.count("POST", COMMITS, 412) == 1
     titles = [each.title for each in hub.repositories[REPOSITORY].history(done.revision)]
-    assert titles == ["Release v1", "someone else", "initial commit"]
+    assert titles == ["Release tranche-0", "someone else", "initial commit"]
 
 
 def test_a_branch_that_keeps_changing_is_given_up(
@@ -169,9 +192,9 @@ def test_a_failing_server_is_asked_again_and_never_commits_twice(
     hub.fail("POST", COMMITS, 503, after=after)  # after: the commit is made, its answer lost
     hub.fail("PUT", "/lfs/", 500)
     done = upload(hub, release, check)
-    titles = [each.title for each in hub.repositories[REPOSITORY].history("v1")]
-    assert titles == ["Release v1", "initial commit"]
-    assert hub.repositories[REPOSITORY].tags == {"v1": done.revision}
+    titles = [each.title for each in hub.repositories[REPOSITORY].history("tranche-0")]
+    assert titles == ["Release tranche-0", "initial commit"]
+    assert hub.repositories[REPOSITORY].tags == {"tranche-0": done.revision}
 
 
 def test_a_server_that_stays_broken_is_one_clear_error_and_later_goes_on(
@@ -188,11 +211,11 @@ def test_a_server_that_stays_broken_is_one_clear_error_and_later_goes_on(
 PROGRAM = """
 import sys
 from pathlib import Path
-from publish.hub import upload_release
+from publish.hub import HubPlace, upload_release
 from publish.leakcheck.check import release_files
 
 check = lambda folder: list(release_files(folder))
-print(upload_release(Path(sys.argv[1]), sys.argv[2], "v1", check).revision)
+print(upload_release(Path(sys.argv[1]), HubPlace(sys.argv[2]), check).revision)
 """
 
 
@@ -229,9 +252,12 @@ def test_killed_anywhere_it_finishes_when_run_again(
     assert process.returncode == -9
     done = upload(hub, release, check)
     repository = hub.repositories[REPOSITORY]
-    assert repository.tags == {"v1": done.revision}
-    assert [each.title for each in repository.history("v1")] == ["Release v1", "initial commit"]
-    assert served(hub, "v1").keys() == set(release.files)
+    assert repository.tags == {"tranche-0": done.revision}
+    assert [each.title for each in repository.history("tranche-0")] == [
+        "Release tranche-0",
+        "initial commit",
+    ]
+    assert served(hub, "tranche-0").keys() == set(release.files)
 
 
 @pytest.mark.parametrize("name", ["README.md", "data/noise-easy/public-00000.parquet"])
@@ -277,18 +303,151 @@ def test_a_leak_in_what_was_read_back_stops_the_tag(
     assert hub.repositories[REPOSITORY].tags == {}
 
 
+# Requests of an upload in their order: what the client asks, and how its repetition is allowed.
+STEPS = [
+    ("GET", "/refs"),
+    ("POST", "/repos/create"),
+    ("POST", "/preupload/"),
+    ("POST", "/objects/batch"),
+    ("PUT", "^/lfs/"),
+    ("POST", COMMITS),
+    ("GET", "/tree/"),
+    ("GET", "^/lfs/"),
+    ("POST", "/tag/"),
+]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client repeats some requests after a pause; here without one."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+def outcome_of(hub: Any, release: ReleaseManifest, check: Check) -> str:
+    """The error of an upload; "" if it went through."""
+    try:
+        upload(hub, release, check)
+    except PublishError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 412, 429, 500])
+@pytest.mark.parametrize(("method", "pattern"), STEPS)
+def test_whatever_the_hub_answers_nothing_is_tagged_and_the_same_command_goes_on(
+    hub: Any, release: ReleaseManifest, check: Check, method: str, pattern: str, status: int
+) -> None:
+    hub.fail(method, pattern, status, times=1000)
+    problem = outcome_of(hub, release, check)
+    if problem:
+        assert REPOSITORY in problem
+        assert "hf_owner" not in problem
+        assert all(each.tags == {} for each in hub.repositories.values())
+    else:  # asked for refs, 404 means that there is no repository yet, and one is made
+        assert (pattern, status) in (("/refs", 404),)
+    hub.forget()
+    done = upload(hub, release, check)
+    assert hub.repositories[REPOSITORY].tags == {"tranche-0": done.revision}
+    assert served(hub, "tranche-0").keys() == set(release.files)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("method", "pattern"), [step for step in STEPS if step[0] != "PUT"])
+def test_a_connection_that_breaks_halfway_is_one_clear_error_or_none(
+    hub: Any, release: ReleaseManifest, check: Check, method: str, pattern: str
+) -> None:
+    hub.hang_up(method, pattern, times=1000)
+    problem = outcome_of(hub, release, check)
+    if problem:
+        assert "again" in problem
+        assert pattern == "/tag/" or all(each.tags == {} for each in hub.repositories.values())
+    hub.forget()
+    done = upload(hub, release, check)
+    assert hub.repositories[REPOSITORY].tags == {"tranche-0": done.revision}
+    assert served(hub, "tranche-0").keys() == set(release.files)
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({}, (False, False)),
+        ({"private": True}, (True, False)),
+        ({"gated": "auto"}, (False, "auto")),
+        ({"gated": "manual", "private": True}, (True, "manual")),
+    ],
+)
+def test_it_is_read_by_those_who_are_to_before_anything_is_in_it(
+    hub: Any, release: ReleaseManifest, check: Check, options: dict[str, Any], seen: Any
+) -> None:
+    at_commit = []
+
+    def look() -> None:
+        repository = hub.repositories[REPOSITORY]
+        at_commit.append((repository.private, repository.gated))
+
+    hub.at("POST", COMMITS, look)
+    upload(hub, release, check, **options)
+    assert at_commit == [seen]
+    upload(hub, release, check, gated="auto")  # asked otherwise later
+    repository = hub.repositories[REPOSITORY]
+    assert (repository.private, repository.gated) == (False, "auto")
+
+
+NOTE = "---\npretty_name: x\n---\n\nwithdrawn\n"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        None,
+        ("POST", COMMITS),
+        ("DELETE", "/tag/"),
+        ("POST", "/super-squash/"),
+        ("POST", "/lfs-files/batch"),
+    ],
+)
+def test_a_withdrawal_leaves_a_note_alone_and_goes_on_after_a_failure(
+    hub: Any, release: ReleaseManifest, check: Check, failure: Any
+) -> None:
+    revision = upload(hub, release, check).revision
+    place = HubPlace(REPOSITORY, hub.url)
+    if failure:
+        hub.fail(*failure, 500, times=9)
+        with pytest.raises(PublishError, match="the Hub answered 500"):
+            withdraw_release(place, NOTE)
+        hub.forget()
+    done = withdraw_release(place, NOTE)
+    repository = hub.repositories[REPOSITORY]
+    assert repository.branches == {"main": done}
+    assert repository.tags == {}
+    assert served(hub, "main") == {"README.md": NOTE.encode()}
+    assert [each.title for each in repository.history("main")] == ["Withdraw the release"]
+    assert revision not in repository.commits
+    assert not set(repository.lfs) & set(hub.blobs)
+    asked = len(hub.requests)
+    assert withdraw_release(place, NOTE) == done
+    assert {method for method, _, _ in hub.requests[asked:]} == {"GET"}
+
+
+def test_a_withdrawal_of_what_is_not_there_says_so(hub: Any) -> None:
+    with pytest.raises(PublishError, match="not there, or this token may not see it"):
+        withdraw_release(HubPlace(REPOSITORY, hub.url), NOTE)
+
+
 def test_who_may_not_write_is_told_so(
     hub: Any, release: ReleaseManifest, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(PublishError, match="someone/else: this token may not write there"):
         upload(hub, release, check, repository="someone/else")
     upload(hub, release, check)
+    hub.repositories[REPOSITORY].tags.clear()
     monkeypatch.setenv("HF_TOKEN", "hf_other")
     with pytest.raises(PublishError, match="this token may not write there"):
-        upload(hub, release, check, tag="v2")
+        upload(hub, release, check)
     monkeypatch.setenv("HF_TOKEN", "hf_nobody")
     with pytest.raises(PublishError, match="the token is not valid there") as caught:
-        upload(hub, release, check, tag="v2")
+        upload(hub, release, check)
     assert "hf_nobody" not in str(caught.value)
     with pytest.raises(PublishError, match="is not a repository: owner/name"):
         upload(hub, release, check, repository="no/such/form")
@@ -305,18 +464,19 @@ def test_a_hub_that_is_not_there_is_one_clear_error(
     hub: Any, release: ReleaseManifest, check: Check
 ) -> None:
     with pytest.raises(PublishError, match="cannot be reached: see to the network or HF_ENDPOINT"):
-        upload_release(release.folder, REPOSITORY, "v1", check, endpoint="http://127.0.0.1:9")
+        upload_release(release.folder, HubPlace(REPOSITORY, "http://127.0.0.1:9"), check)
 
 
 LOAD = """
 import json, sys
 from datasets import load_dataset
 
-rows = load_dataset(sys.argv[2], split="public", revision="v1")
-named = load_dataset(sys.argv[2], "noise", split="public", revision="v1")
+rows = load_dataset(sys.argv[2], split="public", revision="tranche-0")
+named = load_dataset(sys.argv[2], "noise", split="public", revision="tranche-0")
 print(json.dumps({
     "instances": rows["instance"][:],
     "named": len(named),
+    "texts": [file["text"] for file in rows[0]["input_files"]],
     "pixels": [image.tobytes().hex() for row in rows for image in row["images"]],
 }))
 """
@@ -331,6 +491,10 @@ def test_datasets_loads_rows_and_images_from_the_hub(
     assert process.returncode == 0, said
     seen = json.loads(out)
     assert seen["named"] == 8
+    picture, readings, notice = seen["texts"]
+    assert picture is None
+    assert readings.count("\n") == 3
+    assert notice.startswith("All readings were taken")
     assert set(seen["instances"]) == {entry.instance for entry in draw.public}
     truths = {
         entry.instance: find("noise@1").generate(entry.difficulty, Seed.from_hex(entry.seed))

@@ -53,6 +53,8 @@ def test_each_row_is_the_instance_that_was_sealed(
         ]
         for file in row["input_files"]:
             assert file["sha256"] == hashlib.sha256(file["data"]).hexdigest()
+            is_text = file["path"].endswith((".csv", ".txt"))
+            assert file["text"] == (file["data"].decode() if is_text else None)
 
 
 def test_datasets_reads_it_offline_with_images_as_images(
@@ -233,7 +235,8 @@ def test_a_stranger_verifies_with_the_lines_that_the_card_prints(
     assert done.returncode == 0, done.stderr
     record = json.loads((release.folder / "commitments.json").read_bytes())
     assert record["root"] == release.instances_root == draw.sealed.root
-    opened = {row["leaf"] for row in record["public"]}
+    public = json.loads((release.folder / "openings" / "public.json").read_bytes())["public"]
+    opened = {row["leaf"] for row in public}
     private = {leaf for leaf, each in enumerate(draw.entries) if each in draw.private}
     assert opened | private == set(range(16))
     assert opened.isdisjoint(private)
@@ -253,10 +256,13 @@ def test_a_stranger_verifies_with_the_lines_that_the_card_prints(
 def test_a_stranger_notices_a_swap(
     release: ReleaseManifest, change: Callable[[Any], None], says: str
 ) -> None:
-    path = release.folder / "commitments.json"
-    record = json.loads(path.read_bytes())
+    paths = [release.folder / name for name in ("commitments.json", "openings/public.json")]
+    record: dict[str, Any] = {}
+    for path in paths:
+        record |= json.loads(path.read_bytes())
     change(record)
-    path.write_text(json.dumps(record))
+    for path in paths:
+        path.write_text(json.dumps(record))
     done = run_verifier(release.folder)
     assert done.returncode == 1
     assert says in done.stderr
@@ -288,3 +294,91 @@ def test_a_real_study_is_not_called_a_demonstration(
     real = dataclasses.replace(draw.sealed, entropy="operating system")
     release = build_release(tmp_path / "release", draw.public, real, find, text)
     assert "demonstration" not in (release.folder / "README.md").read_text()
+
+
+FULL = ReleaseText(
+    study="letters",
+    title="Letters & 100 % numbers",
+    licence="cc0-1.0",
+    repository="owner/letters",
+    authors=("Ada Byron", "Emmy Noether"),
+    homepage="https://example.org/letters",
+    year="2026",
+)
+
+
+def test_the_hubs_client_and_datasets_read_the_cards_metadata(
+    reserve_draw: Any, find: Find, tmp_path: Path
+) -> None:
+    release = build_release(
+        tmp_path / "release", reserve_draw.public, reserve_draw.sealed, find, FULL
+    )
+    program = (
+        "import json, sys; from huggingface_hub import DatasetCard\n"
+        "from datasets.utils.metadata import MetadataConfigs\n"
+        "data = DatasetCard.load(sys.argv[1]).data\n"
+        "configs = MetadataConfigs.from_dataset_card_data(data)\n"
+        "print(json.dumps({'data': data.to_dict(), 'configs': configs,\n"
+        "  'default': configs.get_default_config_name()}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(release.folder / "README.md")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    data = seen["data"]
+    assert data["task_categories"] == ["question-answering", "visual-question-answering"]
+    assert (data["license"], data["size_categories"]) == ("cc0-1.0", ["n<1K"])
+    assert data["source_datasets"] == ["original"]
+    assert (seen["default"], [*seen["configs"]]) == ("all", ["all", "noise"])
+    for config in seen["configs"].values():
+        splits = [each["split"] for each in config["data_files"]]
+        assert splits == ["public", "reserve_1", "reserve_2"]
+
+
+def test_the_card_names_repository_authors_and_citation(
+    reserve_draw: Any, find: Find, tmp_path: Path
+) -> None:
+    first = [entry for entry in reserve_draw.public if entry.tranche == 0]
+    release = build_release(tmp_path / "release", first, reserve_draw.sealed, find, FULL)
+    card = (release.folder / "README.md").read_text()
+    assert 'load_dataset("owner/letters", split="public", revision="tranche-0")' in card
+    assert "Authors: Ada Byron, Emmy Noether" in card
+    assert "Homepage: <https://example.org/letters>" in card
+    assert "author = {Ada Byron and Emmy Noether}," in card
+    assert r"title = { {Letters \& 100 \% numbers} }," in card
+    assert "year = {2026}," in card
+    assert "url = {https://huggingface.co/datasets/owner/letters}," in card
+    assert "4 more that are released later, and a **private arm** of 8" in card
+
+
+def test_datasets_reads_each_tranche_as_a_split(
+    reserve_draw: Any, find: Find, tmp_path: Path
+) -> None:
+    release = build_release(
+        tmp_path / "release", reserve_draw.public, reserve_draw.sealed, find, FULL
+    )
+    program = (
+        "import json, sys; from datasets import load_dataset\n"
+        "every = load_dataset(sys.argv[1], 'noise', cache_dir=sys.argv[2])\n"
+        "print(json.dumps({split: rows['instance'][:] for split, rows in every.items()}))\n"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(release.folder), str(tmp_path / "cache")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    for tranche, split in enumerate(("public", "reserve_1", "reserve_2")):
+        of_tranche = {e.instance for e in reserve_draw.public if e.tranche == tranche}
+        assert set(seen.pop(split)) == of_tranche
+    assert seen == {}
+    assert release.tranches == (0, 1, 2)

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.errors import BrokenPromise, RegistryError
-from registry.result_row import Arm
 from registry.sealing import (
-    DrawnInstance,
+    DrawnSeed,
+    SealedSeeds,
     commit,
     commitments_of,
     decrypt,
@@ -28,10 +28,10 @@ from registry.sealing import (
     derive_identity,
     encrypt,
     new_identity,
-    open_entries,
+    open_seeds,
     read_identities,
     recipient_of,
-    seal_entries,
+    seal_seeds,
     write_identity,
 )
 from registry.signing import derive_key
@@ -41,8 +41,8 @@ IDENTITY, RECIPIENT = new_identity()
 OTHER, OTHER_RECIPIENT = new_identity()
 SEED, NONCE = bytes(range(32)), bytes(range(32, 64))
 ENTRIES = (
-    DrawnInstance("sha256:aa", "count", "1", "easy", SEED.hex(), Arm.PUBLIC, NONCE.hex()),
-    DrawnInstance("sha256:bb", "count", "1", "easy", NONCE.hex(), Arm.PRIVATE, SEED.hex()),
+    DrawnSeed("sha256:aa", "count", "1", "easy", SEED.hex(), NONCE.hex()),
+    DrawnSeed("sha256:bb", "count", "1", "easy", NONCE.hex(), SEED.hex()),
 )
 
 
@@ -219,10 +219,12 @@ def test_a_commitment_takes_32_bytes_each() -> None:
 
 
 def test_entries_come_back_as_they_were_sealed() -> None:
-    sealed = seal_entries(ENTRIES, [RECIPIENT])
-    assert open_entries(sealed, [IDENTITY], "sealed/x.age") == ENTRIES
-    for entry in ENTRIES:
-        assert entry.seed.encode() not in sealed
+    for secret in ("", "5e" * 32):
+        seeds = SealedSeeds(ENTRIES, secret)
+        sealed = seal_seeds(seeds, [RECIPIENT])
+        assert open_seeds(sealed, [IDENTITY], "sealed/x.age") == seeds
+        assert "5e5e" not in repr(seeds)
+        assert not any(entry.seed.encode() in sealed for entry in ENTRIES)
 
 
 def test_no_entry_shows_its_secrets() -> None:
@@ -240,15 +242,16 @@ def test_no_entry_shows_its_secrets() -> None:
     "plain",
     [
         b"not json",
-        b'{"entries":[],"format":"other"}',
-        b'{"entries":[{"seed":"5ec4e7"}],"format":"dosimeter/sealed-set/1"}',
-        b'{"entries":[{"arm":"public","difficulty":"e","family":"f","instance":"i","nonce":"5ec4e7"'
-        b',"seed":"5ec4e7","version":"1"}],"format":"dosimeter/sealed-set/1"}',
+        b'{"format":"other","secret":"","seeds":[]}',
+        b'{"format":"dosimeter/sealed-set/1","secret":"5ec4e7","seeds":[]}',
+        b'{"format":"dosimeter/sealed-set/1","secret":"","seeds":[{"seed":"5ec4e7"}]}',
+        b'{"format":"dosimeter/sealed-set/1","secret":"","seeds":[{"difficulty":"e","family":"f",'
+        b'"instance":"i","nonce":"5ec4e7","seed":"5ec4e7","version":"1"}]}',
     ],
 )
 def test_sealed_content_of_another_form_is_refused_without_showing_it(plain: bytes) -> None:
     with pytest.raises(BrokenPromise, match=r"sealed/x\.age") as caught:
-        open_entries(encrypt(plain, [RECIPIENT]), [IDENTITY], "sealed/x.age")
+        open_seeds(encrypt(plain, [RECIPIENT]), [IDENTITY], "sealed/x.age")
     assert "5ec4e7" not in "".join(traceback.format_exception(caught.value))
 
 

@@ -14,9 +14,11 @@ import pytest
 
 import registry.ledger.inventory as inventory_module
 from registry.canonical import canonical_bytes, digest_bytes
-from registry.draw import FixedEntropy, SystemEntropy, allocate, draw, seal_draw, sealed_key
+from registry.draws import FixedEntropy, SystemEntropy, allocate, draw, sealed_key
+from registry.draws.allocation import commit_secret
 from registry.errors import RegistryError, StoreError
 from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
+from registry.ledger.draw_records import Announcement
 from registry.ledger.inventory import (
     head_key,
     judge_objects,
@@ -43,21 +45,21 @@ from registry.ledger.records import (
     WaveClosed,
     record_digest,
 )
-from registry.result_row import Arm
 from registry.sealing import (
-    DrawnInstance,
+    DrawnSeed,
+    SealedSeeds,
     commitments_of,
     commitments_root,
     decrypt,
     encrypt,
     new_identity,
-    seal_entries,
+    seal_seeds,
 )
 from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
 from registry.verify import Verification, verify_study
-from tests.ledgers import keys_of
+from tests.ledgers import keys_of, seal_draw
 
 IDENTITY, RECIPIENT = new_identity()
 KEYS = keys_of(IDENTITY)
@@ -168,7 +170,7 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert found.head == head
     # a wave: its key and instances, and three objects for each of three episodes; and its list
     assert dict(found.counts) == {
-        "ledger records": 6,
+        "ledger records": 7,
         "sealed sets": 1,
         "sealed entries opened": 6,
         "closed waves": 2,
@@ -181,8 +183,9 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     without = _verify(folder, key=False)
     assert without.holds
     assert dict(without.counts)["objects"] == 24
-    assert len(without.unchecked) == 2
+    assert len(without.unchecked) == 3
     assert "no key was given" in without.unchecked[1]
+    assert "names no witnesses" in without.unchecked[2]
 
 
 PIN = JudgePin("j", "them", "j-1", "sha256:p")
@@ -332,7 +335,7 @@ OBJECTS = [
     "results/*/*.age",
     "inventory/parts/*.txt",
     "inventory/*.txt",
-    "ledger/00000002.json",
+    "ledger/00000003.json",
 ]
 
 
@@ -399,22 +402,20 @@ def test_an_inventory_rewritten_to_suit_does_not_match_the_ledger(folder: Path) 
 
 
 def test_an_edited_ledger_record_is_named(folder: Path) -> None:
-    path = folder / "ledger/00000001.json"
+    path = folder / "ledger/00000002.json"
     value = json.loads(path.read_bytes())
     value["body"]["plan"]["alpha"] = 0.5
     path.write_bytes(canonical_bytes(value))
     problems = _verify(folder).problems
-    assert problems[0][0] == "ledger/00000001.json"
+    assert problems[0][0] == "ledger/00000002.json"
     assert "was altered" in problems[0][1]
 
 
 def test_a_swapped_sealed_file_is_found(folder: Path) -> None:
     """Sealed by somebody with the public key, under the old name, and under its own."""
     victim = _one(folder, "sealed/*.age")
-    other = seal_entries(
-        draw([("f", "1", "easy")], 3, FixedEntropy(bytes(32)), lambda *a: a[3].hex()).entries,
-        [RECIPIENT],
-    )
+    drawn = draw([("f", "1", "easy")], 3, FixedEntropy(bytes(32)), lambda *a: a[3].hex())
+    other = seal_seeds(SealedSeeds(drawn.seeds, drawn.secret), [RECIPIENT])
     victim.write_bytes(other)
     for key in (True, False):
         (problem,) = _verify(folder, key).problems
@@ -429,7 +430,7 @@ def test_a_wrong_key_is_one_error_that_names_the_right_one(folder: Path) -> None
 
 def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) -> None:
     head = head_digest(signed_ledger(FolderStore(folder)).entries())
-    (folder / "ledger/00000005.json").unlink()
+    (folder / "ledger/00000006.json").unlink()
     without = _verify(folder)
     assert without.holds
     assert "open objects" in str(without.counts), "the cut wave's objects are named by no record"
@@ -569,102 +570,97 @@ def test_a_wave_closed_without_an_inventory_is_said_to_be_unchecked() -> None:
     store = MemoryStore()
     make_study(store, waves=0)
     ledger = signed_ledger(store)
-    manifest = begin_wave(store, ledger, ledger.entries()[1].record, 0)
+    manifest = begin_wave(store, ledger, ledger.entries()[2].record, 0)
     ledger.append(WaveClosed(0, record_digest(manifest), 0, 0, 0, merkle_root([]).hex()), NOW)
     found = verify_study(store, [IDENTITY])
     assert found.holds
     assert any("closed without an inventory" in each for each in found.unchecked)
 
 
-def _forge(change: Callable[[SealedSet, tuple[DrawnInstance, ...]], object]) -> Verification:
+Forge = Callable[[SealedSet, tuple[DrawnSeed, ...]], tuple[SealedSet, tuple[DrawnSeed, ...]]]
+
+
+def _forge(change: Forge) -> Verification:
     """A study whose sealed set was made dishonestly from the start, so that digests agree."""
     store = MemoryStore()
     drawn = draw(
         [("f", "1", "easy")], 3, FixedEntropy(bytes(32)), lambda *a: "sha256:" + a[3].hex()
     )
     honest = seal_draw(MemoryStore(), signed_ledger(MemoryStore()), drawn, [RECIPIENT], NOW)
-    changed = change(honest, drawn.entries)
-    record, entries = changed if isinstance(changed, tuple) else (changed, drawn.entries)
-    assert isinstance(record, SealedSet)
-    sealed = seal_entries(entries, [RECIPIENT])
+    record, seeds = change(honest, drawn.seeds)
+    sealed = seal_seeds(SealedSeeds(seeds, drawn.secret), [RECIPIENT])
     digest = digest_bytes(sealed)
     record = replace(record, ciphertext=digest, uri=sealed_key(digest))
     store.put(record.uri, sealed)
+    announced = Announcement(
+        "study",
+        record.strata,
+        record.seeds_per_arm,
+        record.reserve,
+        record.root,
+        digest,
+        record.recipients,
+        record.entropy,
+        None,
+        commit_secret("study", drawn.secret),
+    )
+    signed_ledger(store).append(announced, NOW)
     signed_ledger(store).append(record, NOW)
     return verify_study(store, [IDENTITY])
 
 
-def _recommit(record: SealedSet, entries: tuple[DrawnInstance, ...]) -> SealedSet:
-    made = commitments_of(entries)
+def _recommit(record: SealedSet, seeds: tuple[DrawnSeed, ...]) -> SealedSet:
+    made = commitments_of(seeds)
     return replace(record, commitments=made, root=commitments_root(made), count=len(made))
-
-
-def _flip_arm(entries: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
-    other = {Arm.PUBLIC: Arm.PRIVATE, Arm.PRIVATE: Arm.PUBLIC}
-    return (replace(entries[0], arm=other[entries[0].arm]), *entries[1:])
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda record, entries: replace(record, root="00" * 32), "root 0000"),
-        (lambda record, entries: replace(record, seeds_per_arm=4), "8 commitments expected, 6"),
-        (lambda record, entries: replace(record, count=7), "6 commitments expected"),
+        (lambda record, seeds: (replace(record, root="00" * 32), seeds), "root 0000"),
         (
-            lambda record, entries: replace(record, commitments=("x",)),
+            lambda record, seeds: (replace(record, seeds_per_arm=4), seeds),
+            "8 commitments expected, 6",
+        ),
+        (lambda record, seeds: (replace(record, count=7), seeds), "6 commitments expected"),
+        (
+            lambda record, seeds: (replace(record, commitments=("x",)), seeds),
             "not 64 hexadecimal digits",
         ),
         (
-            lambda record, entries: (record, (*entries[1:], entries[0])),
+            lambda record, seeds: (record, (*seeds[1:], seeds[0])),
             "entry 0 is not what was committed to",
         ),
         (
-            lambda record, entries: (
-                record,
-                (*entries[:-1], replace(entries[-1], seed="00" * 32)),
-            ),
+            lambda record, seeds: (record, (*seeds[:-1], replace(seeds[-1], seed="00" * 32))),
             "entry 5 is not what was committed to",
         ),
-        (lambda record, entries: (record, entries[:-1]), "6 entries expected, 5 found"),
-        (lambda record, entries: (record, _flip_arm(entries)), "do not follow from the allocation"),
+        (lambda record, seeds: (record, seeds[:-1]), "6 entries expected, 5 found"),
         (
-            lambda record, entries: replace(record, allocation_seed="11" * 32),
-            "do not follow from the allocation",
+            lambda record, seeds: (replace(record, allocation_seed="11" * 32), seeds),
+            "follows from the announced value, not the recorded one",
+        ),
+        (
+            lambda record, seeds: (replace(record, value="11" * 32), seeds),
+            "its value is not the secret that the announcement committed to",
         ),
     ],
 )
-def test_a_dishonest_sealed_set_is_found_with_the_key(
-    change: Callable[[SealedSet, tuple[DrawnInstance, ...]], object], problem: str
-) -> None:
+def test_a_dishonest_sealed_set_is_found_with_the_key(change: Forge, problem: str) -> None:
     assert problem in str(_forge(change).problems)
 
 
-def _with_reserve(
-    change: Callable[[DrawnInstance], DrawnInstance],
-) -> tuple[SealedSet, MemoryStore]:
-    """A study with a reserve tranche, its first entry changed; its arms and commitments hold."""
+def _with_reserve() -> tuple[SealedSet, MemoryStore]:
+    """A study with a reserve tranche."""
     store = MemoryStore()
     drawn = draw(
         [("f", "1", "easy")], 3, SystemEntropy(), lambda *a: "sha256:" + a[3].hex(), reserve=(2,)
     )
-    entries = (change(drawn.entries[0]), *drawn.entries[1:])
-    record = seal_draw(
-        store, signed_ledger(store), replace(drawn, entries=entries), [RECIPIENT], NOW
-    )
-    return record, store
-
-
-def test_a_tranche_that_was_not_allotted_is_found_with_the_key() -> None:
-    _, honest = _with_reserve(lambda entry: entry)
-    assert verify_study(honest, [IDENTITY]).holds
-    _, moved = _with_reserve(lambda entry: replace(entry, tranche=1 - entry.tranche))
-    assert verify_study(moved).holds, "without the key nobody can tell"
-    problems = str(verify_study(moved, [IDENTITY]).problems)
-    assert "its tranches do not follow from the allocation seed" in problems
+    return seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW), store
 
 
 def test_a_run_or_a_leak_of_what_was_not_drawn_is_found() -> None:
-    record, store = _with_reserve(lambda entry: entry)
+    record, store = _with_reserve()
     ledger = signed_ledger(store)
     places = allocate(record.strata, 3, record.allocation_seed, record.reserve)
     private = [c for c, p in zip(record.commitments, places, strict=True) if p == ("private", 1)]
@@ -680,7 +676,7 @@ def test_a_run_or_a_leak_of_what_was_not_drawn_is_found() -> None:
 
 
 def test_an_honest_one_made_the_same_way_holds() -> None:
-    assert _forge(lambda record, entries: (_recommit(record, entries), entries)).holds
+    assert _forge(lambda record, seeds: (_recommit(record, seeds), seeds)).holds
 
 
 def test_a_record_that_names_what_no_record_before_it_made_is_found() -> None:

@@ -15,9 +15,10 @@ from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.setup import draw_seeds, init_study, pinned_image, register_plan
+from study.workspace.setup import init_study, pinned_image, register_plan
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
+from study.workspace.study_draw import draw_seeds
 
 SMALL = """\
 study: small
@@ -75,7 +76,7 @@ class Lost:
 
 def promise_unchecked(study: Study) -> None:
     """Draw and register without the checks that come first, so that a later step refuses."""
-    draw_seeds(study, lambda *step: None, utc_now())
+    draw_seeds(study, lambda *step: None, utc_now)
     register_plan(study, lambda *step: None, utc_now())
 
 
@@ -103,6 +104,14 @@ def run_wave(
     return close_wave(study, context, manifest, cells, bytes([1]) * len(cells), now)
 
 
+def run_whole(study: Study) -> None:
+    """Run both waves, release the public arm between them, and write the report."""
+    run_wave(study, 0, parallel=4)
+    pipeline.publish(study, None, lambda *step: None)
+    run_wave(study, 1, parallel=4)
+    pipeline.report(study)
+
+
 def sweep(study: Study, wave: int, **choices: object) -> object:
     request = SweepRequest(wave, allow_dirty=True, **choices)  # type: ignore[arg-type]
     return pipeline.sweep(study, request, lambda progress: None)
@@ -112,8 +121,5 @@ def sweep(study: Study, wave: int, **choices: object) -> object:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Both waves run, the public arm released between them, the report written."""
     study = make_study(tmp_path_factory.mktemp("study") / "small")
-    run_wave(study, 0, parallel=4)
-    pipeline.publish(study, None, lambda *step: None)
-    run_wave(study, 1, parallel=4)
-    pipeline.report(study)
+    run_whole(study)
     return study

@@ -20,7 +20,7 @@ from study import api, pipeline
 from study.calibration import CalibrateRequest, calibrate_study
 from study.cli.main import main
 from study.errors import StudyError
-from study.evidence import verify
+from study.evidence import VerifyRequest, verify
 from study.evidence.regrade import differences
 from study.reporting import write_internal
 from study.sweeps import look_words
@@ -165,7 +165,7 @@ def test_a_copy_of_the_release_is_compared(study: Study, tmp_path: Path) -> None
 def test_what_is_not_there_is_said(study: Study) -> None:
     shutil.rmtree(study.folder / "release")
     shutil.rmtree(study.folder / "reports")
-    found = verify(study, None, lambda *step: None)
+    found = verify(study, VerifyRequest(), lambda *step: None)
     assert any("the released files: they are not in" in line for line in found.unchecked)
     assert any("the report through wave 1: its files" in line for line in found.unchecked)
-    assert pipeline.verify(study, None, lambda *step: None).unchecked == found.unchecked
+    assert pipeline.verify(study, VerifyRequest(), lambda *step: None).unchecked == found.unchecked

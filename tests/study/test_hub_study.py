@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from publish.release import read_release
+from registry.provenance import utc_now
 from study import pipeline
+from study.cli.main import main
+from study.errors import StudyError
+from study.release import withdraw_arm
+from study.workspace import Study
 from study.workspace.setup import init_study
 from tests.hub_server import HubServer
 from tests.study.conftest import draw_tiny
@@ -46,3 +55,113 @@ def test_publish_uploads_records_the_revision_and_is_idempotent(
         folder, _ = pipeline.publish(study, False, lambda *step: None)
         assert folder.location == "release"
         assert folder.content == record.content
+
+
+def opened_study(folder: Path, hub: HubServer) -> Study:
+    release = f"release: {{repository: alice/outward, endpoint: '{hub.url}'}}\n"
+    init_study(folder, STUDY + release)
+    study = pipeline.open_study(folder)
+    draw_tiny(study)
+    pipeline.register(study)
+    return study
+
+
+def test_a_dry_run_shows_what_would_go_out_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with HubServer({}) as hub:
+        study = opened_study(tmp_path, hub)
+        before = sorted(tmp_path.rglob("*"))
+        shown = CliRunner().invoke(main, ["publish", "--study", str(tmp_path), "--dry-run"])
+        assert shown.exit_code == 0, shown.output
+        assert f"would go to {hub.url}/datasets/alice/outward (public): tranche-0" in shown.output
+        assert 'load_dataset("alice/outward"' in shown.output
+        assert sorted(tmp_path.rglob("*")) == before
+        assert hub.requests == []
+    built, _ = pipeline.publish(study, False, lambda *step: None)
+    assert f"content: {built.content}" in shown.output
+
+
+def test_a_withdrawal_is_recorded_once_and_ends_publishing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_alice")
+    with HubServer({"hf_alice": "alice"}) as hub:
+        study = opened_study(tmp_path, hub)
+        with pytest.raises(StudyError, match="nothing was released yet"):
+            withdraw_arm(study, "a font's licence", utc_now)
+        released, _ = pipeline.publish(study, None, lambda *step: None)
+        record, fresh = withdraw_arm(study, "a font's\n licence", utc_now)
+        assert (record.content, record.reason, fresh) == (
+            released.content,
+            "a font's licence",
+            True,
+        )
+        assert withdraw_arm(study, "another", utc_now) == (record, False)
+        repository = hub.repositories["alice/outward"]
+        assert repository.tags == {}
+        card = hub.blobs[repository.at("main").files["README.md"].key].decode()
+        assert "Reason: a font's licence" in card
+        with pytest.raises(StudyError, match=r"withdrawn on .* is not published again"):
+            pipeline.publish(study, None, lambda *step: None)
+
+
+# Ends itself at the COUNT-th change of a file or request to the Hub; says how many there were.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from study import pipeline
+
+CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "socket.connect"}
+WRITING = os.O_WRONLY | os.O_RDWR
+seen = [0]
+
+def watch(event, arguments):
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
+    if armed and (event in CHANGES or (writes and str(arguments[0]).startswith(sys.argv[1]))):
+        seen[0] += 1
+        if seen[0] == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+armed, count = False, 0
+sys.addaudithook(watch)
+import publish.hub, study.release, pyarrow.parquet, huggingface_hub.hf_api, jinja2, PIL.Image
+for count in range(int(sys.argv[2]), 10**6, int(sys.argv[3])):
+    child = os.fork()
+    if child == 0:
+        armed = True
+        pipeline.publish(pipeline.open_study(Path(sys.argv[1])), None, lambda *step: None)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+    print(count, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_write_the_next_run_ends_with_the_same_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run goes on from what the killed one before it left, which is killed a write later."""
+    monkeypatch.setenv("HF_TOKEN", "hf_alice")
+    with HubServer({"hf_alice": "alice"}) as hub:
+        study = opened_study(tmp_path / "killed", hub)
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path / "killed"), "1", "1"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.split()) > 20
+        record, fresh = pipeline.publish(study, None, lambda *step: None)
+        assert not fresh
+        releases = [each.record for each in study.ledger.entries() if each.kind == "release"]
+        assert releases == [record]
+        repository = hub.repositories["alice/outward"]
+        assert repository.tags == {"tranche-0": record.revision}
+        titles = [each.title for each in repository.history("tranche-0")]
+        assert titles == ["Release tranche-0", "initial commit"]
+        assert [each.name for each in study.folder.glob(".release*")] == []
+    assert read_release(study.folder / "release").content == record.content

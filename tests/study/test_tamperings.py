@@ -1,6 +1,8 @@
 """Tamperings with a finished study, by a stranger who can write to the store and by an owner who
-has the key, on a folder and in a bucket: each is named, or is known to need a witness, or is stated
-as not promised. ``python -m tests.study.test_tamperings`` prints the table of docs/verification.md.
+has the key, on a folder and in a bucket: each is named, by anyone who has a checkpoint that two
+witnesses have signed, or is stated as not promised.
+
+``python -m tests.study.test_tamperings`` prints the table of docs/verification.md.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pytest
 
 from harness.episodes import RESULT_CODEC
 from harness.storage import attempt_key, result_key
+from registry.checkpoints import check_checkpoints
 from registry.ledger import (
     Entry,
     Ledger,
@@ -27,15 +30,17 @@ from registry.ledger import (
 )
 from registry.ledger.chain import _seal_entry
 from registry.provenance import read_provenance
-from registry.sealing import Keys, encrypt, seal_entries
+from registry.sealing import Keys, SealedSeeds, encrypt, seal_seeds
 from registry.signing import Signer
 from registry.stores import Store, open_store
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify import Verification
-from study.evidence import verify
+from study.evidence import VerifyRequest, verify
 from study.workspace.study import CHECKOUT, Study
 from study.workspace.study import open_study as open_folder
+from tests.registry.checkpoints.watched import ANNA, BEN, publish, witness
+from tests.study.conftest import SMALL, make_study, run_whole
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/verification.md"
@@ -55,7 +60,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Witness:
-    """Only a head of the ledger that was noted elsewhere, or a witness, shows it."""
+    """Only a head of the ledger that was noted elsewhere, or a checkpoint that witnesses signed,
+    shows it."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,10 @@ Expected = Seen | Witness | NotPromised
 class World:
     """A finished study, and somebody who can write to its store."""
 
-    def __init__(self, study: Study, write: Callable[[str, bytes | None], None]) -> None:
-        self.study, self._write = study, write
+    def __init__(
+        self, study: Study, checkpoint: Path, write: Callable[[str, bytes | None], None]
+    ) -> None:
+        self.study, self.checkpoint, self._write = study, checkpoint, write
         self.entries = study.ledger.entries()
         self.head = head_digest(self.entries)
         self.owner = study.signer()
@@ -87,7 +95,10 @@ class World:
 
     def rewrite(self, entries: Sequence[Entry], signer: Signer, start: int = 0) -> None:
         """Write these records for those of the ledger, signed by this key from the first one that
-        differs on, with digests of records that changed in all that name them."""
+        differs on, with digests of records that changed in all that name them; and remove what the
+        store has of checkpoints."""
+        for key in [*self.study.store.list("checkpoints/")]:
+            self.put(key, None)
         renamed: list[tuple[str, str]] = []
         chain: list[Entry] = []
         for number, entry in enumerate(entries):
@@ -140,11 +151,14 @@ class World:
         edit(body)
         self.rewrite([*self.entries, replace(last, sequence=-1, body=body, time=NOW)], signer)
 
-    def verify(self, by: str, head: str | None = None) -> Verification:
+    def verify(self, by: str, head: str | None = None, witnessed: bool = False) -> Verification:
+        """Verify as somebody, with the checkpoint that witnesses signed if ``witnessed``."""
+        kept = (self.checkpoint,) if witnessed else ()
+        request = VerifyRequest(head, regrade=by == "regrade", checkpoints=kept)
         with pytest.MonkeyPatch.context() as patch:
             if by == "anyone":
                 patch.setenv("DOSIMETER_KEY_FILE", str(self.study.folder / "no-key"))
-            return verify(self.study, head, lambda *step: None, None, by == "regrade")
+            return verify(self.study, request, lambda *step: None)
 
 
 def _set(*path: str | int, value: object) -> Callable[[Any], None]:
@@ -283,9 +297,8 @@ def _swapped(world: World, signer: Signer) -> None:
 
 def _sealed(world: World, signer: Signer) -> None:
     """Another sealed set under the old name, with arms that suit."""
-    entries = world.study.entries()
-    recipients = world.study.recipients()
-    world.put(world.first("sealed/"), seal_entries(entries[::-1], recipients))
+    other = SealedSeeds(tuple(world.study.drawn_seeds())[::-1], "00" * 32)
+    world.put(world.first("sealed/"), seal_seeds(other, world.study.recipients()))
 
 
 def _file(name: str, extra: bytes = b"\n") -> Callable[[World, Signer], None]:
@@ -312,32 +325,35 @@ def _next_attempt(world: World) -> str:
     return world.first("attempts/").replace("-0001.age", "-0002.age")
 
 
+# Nobody else sees these, whatever witnesses have signed: what was encrypted has no owner for them.
+NEEDS_KEY = {("a forged grade by a judge", "stranger"), ("a forged probe", "stranger")}
 ALTERED, EXTRA = Seen("was altered: digest"), Seen("an extra object")
+REWRITTEN = Seen("one of these was rewritten")  # by the checkpoint of the report or the release
 # Attack; how; what is seen if a stranger does it, and if the owner does, who signs all anew.
 ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
     ("the last record dropped", _cut(1), Witness(), Witness()),
     ("rolled back to before the last wave", _cut(4), EXTRA, EXTRA),
-    ("a record dropped from the middle", _drop("release"), Seen(FOREIGN), Witness()),
+    ("a record dropped from the middle", _drop("release"), Seen(FOREIGN), REWRITTEN),
     ("a look erased, the newest record", _drop("look"), Witness(), Witness()),
     ("a plan changed and hashed anew", _change("preregistration", "plan", "alpha", value=0.5),
      Seen(FOREIGN), Seen("and registered is")),
     ("a margin loosened", _change("preregistration", "plan", "margin", value=0.5),
      Seen(FOREIGN), Seen("and registered is")),
     ("a model's pin changed", _change("run-manifest", "models", 0, "version", value="better"),
-     Seen(FOREIGN), Seen("of another run", "regrade")),
+     Seen(FOREIGN), REWRITTEN),
     ("another commit named", _change("preregistration", "provenance", "commit", value="c" * 40),
-     Seen(FOREIGN), Seen("of another run", "regrade")),
+     Seen(FOREIGN), REWRITTEN),
     ("a clean commit named with another lock", _code, Seen(FOREIGN),
      Seen("is not that of its commit")),
     ("entropy renamed", _change("sealed-set", "entropy", value="operating system"),
-     Seen(FOREIGN), Witness()),
+     Seen(FOREIGN), REWRITTEN),
     ("another allocation seed", _change("sealed-set", "allocation_seed", value="5e" * 32),
-     Seen(FOREIGN), Seen("do not follow from the allocation seed", "owner")),
+     Seen(FOREIGN), Seen("follows from the announced value, not the recorded one")),
     ("a release record changed", _change("release", "content", value="sha256:" + "1" * 64),
      Seen(FOREIGN), Seen("checksums.json: was altered")),
     ("deviations left out", _change("report", "deviations", value=[]), Seen(FOREIGN),
      Seen("its deviations are not those that the ledger records")),
-    ("all dates moved", _later, Seen("the key given signs as", "owner"), Witness()),
+    ("all dates moved", _later, Seen("the key given signs as", "owner"), REWRITTEN),
     ("dates out of order", _back, Seen(FOREIGN), Seen("its time goes back")),
     ("the whole ledger signed anew", _anew, Seen("the key given signs as", "owner"),
      NotPromised("it is the same, byte for byte")),
@@ -363,7 +379,7 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
      _object(_no_episode(lambda e: attempt_key(e, 1)), _signed), EXTRA, EXTRA),
     ("a forged result in the place of one", _object(_first_result, _better), ALTERED, ALTERED),
     ("a forged result, and its wave closed anew", _better_and_closed, Seen(FOREIGN),
-     Seen("is not what its attempt and this code give", "regrade")),
+     REWRITTEN),
     ("a forged grade by a judge",
      _object(lambda w: f"grades/{'ab' * 32}/{'cd' * 32}.age", _signed),
      Seen("which is none of the study's", "owner"),
@@ -395,17 +411,35 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["folder", "bucket"])
-def kept(
-    request: pytest.FixtureRequest, finished: Study, tmp_path_factory: pytest.TempPathFactory
-) -> Study:
-    """A copy of the finished study with a look, its store in a folder or in a bucket."""
-    folder = tmp_path_factory.mktemp("tampered") / "small"
-    shutil.copytree(finished.folder, folder)
-    study = open_folder(folder)
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
+    """A study with two witnesses that was run to its report, and looked at; and the checkpoint of
+    all that, which both have signed, in a file elsewhere."""
     from study.transcripts import list_records
 
+    folder = tmp_path_factory.mktemp("watched")
+    keys = ", ".join(str(state.key) for state in (ANNA, BEN))
+    study = make_study(folder / "small", f"{SMALL}witnesses: {{keys: [{keys}], threshold: 2}}\n")
+    run_whole(study)
     list_records(study, None, None, True)
+    publish(study.ledger, study.signer())
+    for state in (ANNA, BEN):
+        witness(state, study.store, study_key=study.signer().public)
+    note = check_checkpoints(study.store, study.ledger.entries()).checkpoints[-1].note
+    (folder / "kept.txt").write_bytes(bytes(note))
+    return study, folder / "kept.txt"
+
+
+@pytest.fixture(scope="module", params=["folder", "bucket"])
+def kept(
+    request: pytest.FixtureRequest,
+    watched: tuple[Study, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Study:
+    """A copy of the study, its store in a folder or in a bucket."""
+    folder = tmp_path_factory.mktemp("tampered") / "small"
+    shutil.copytree(watched[0].folder, folder)
+    study = open_folder(folder)
     if request.param == "folder":
         return study
     remote = open_store(request.getfixturevalue("seaweedfs").uri("tampered"))
@@ -415,7 +449,7 @@ def kept(
 
 
 @pytest.fixture
-def world(kept: Study) -> Iterator[World]:
+def world(kept: Study, watched: tuple[Study, Path]) -> Iterator[World]:
     """Somebody who writes to the store; what they did is undone."""
     files = {path: path.read_bytes() for path in kept.folder.rglob("*.*") if path.is_file()}
     undo: dict[str, bytes | None] = {}
@@ -424,7 +458,7 @@ def world(kept: Study) -> Iterator[World]:
         undo.setdefault(key, kept.store.get(key) if kept.store.exists(key) else None)
         _overwrite(kept.store, key, data)
 
-    yield World(kept, write)
+    yield World(kept, watched[1], write)
     for key, before in undo.items():
         _overwrite(kept.store, key, before)
     for path, data in files.items():
@@ -473,11 +507,16 @@ def test_each_tampering_is_named_or_known_to_need_a_witness(
                 assert "expected in the chain" in _messages(found), _messages(found)
         case NotPromised():
             assert world.verify("owner").holds, "then it can be promised"
+            assert world.verify("anyone", witnessed=True).holds
+    needs_key = (name, attacker) in NEEDS_KEY
+    if not isinstance(expected, NotPromised) and tamper is not _nothing:
+        assert world.verify("anyone", witnessed=True).holds is needs_key
 
 
 def test_the_study_that_is_tampered_with_holds(world: World) -> None:
-    found = world.verify("regrade", world.head)
+    found = world.verify("regrade", world.head, witnessed=True)
     assert found.holds, found.problems
+    assert dict(found.counts)["records under witnessed checkpoints"] == len(world.entries)
 
 
 def _words(expected: Expected) -> str:

@@ -35,8 +35,12 @@ def cells(*models: str, each: int) -> list[Cell]:
     ]
 
 
-def book(*models: str, each: int = 400, shared: bool = False, failures: int = 3) -> LeaseBook:
-    keys = dict.fromkeys(models, "one") if shared else {}
+def book(
+    *models: str, each: int = 400, shared: bool = False, searched: bool = False, failures: int = 3
+) -> LeaseBook:
+    """Models of this machine, or those of one key or of several if they are ``shared`` or
+    ``searched``."""
+    keys = dict.fromkeys(models, "one") if shared else {m: m for m in models if searched}
     owed = ListedCells(cells(*models, each=each))
     return LeaseBook(owed, bytes(len(owed)), 60.0, failures, providers=keys)
 
@@ -187,6 +191,38 @@ def test_refusals_of_what_was_sent_at_an_earlier_rate_do_not_count() -> None:
     assert heard(kept, 14.0, "w", m=CallCounts(15, 5)) == first
 
 
+SECOND = CallCounts(8, 0, 5.0)
+
+
+def test_the_search_for_a_rate_begins_low_and_ends_with_a_refusal() -> None:
+    kept = book("m", searched=True)
+    assert heard(kept, 0.0) == CallLimit(0.0), "until it has episodes"
+    kept.lease("w", 6, 0)
+    first = [heard(kept, 1.0 + n, m=SECOND) for n in range(4)]
+    assert first == [CallLimit(8.0 * 1.5**n) for n in range(1, 5)], "each second faster"
+    kept.lease("v", 30, 4.0)
+    assert kept.progress().models[0].running == 36, "and no limit on the episodes"
+    found = CallLimit(0.95 * 30 * (6 / 36), 10.0)
+    assert heard(kept, 4.5, m=CallCounts(40, 10)) == found, "as it took, for six of 36"
+    assert heard(kept, 5.5, m=CallCounts(40, 10)) == found, "an earlier rate's"
+
+
+def test_the_search_ends_with_what_was_taken_if_that_was_less_than_the_rate() -> None:
+    kept = book("m", searched=True)
+    kept.lease("w", 6, 0)
+    assert heard(kept, 0.0) == CallLimit(8.0)
+    assert heard(kept, 4.0, m=CallCounts(6, 2)) == CallLimit(0.95, 10.0), "four in four seconds"
+    kept = book("m", searched=True)
+    kept.lease("w", 6, 0)
+    assert heard(kept, 1.0, m=CallCounts(6, 6)) == CallLimit(0.95, 10.0), "or one, if nothing was"
+
+
+def test_calls_that_need_not_wait_raise_no_search() -> None:
+    kept = book("m", searched=True)
+    kept.lease("w", 6, 0)
+    assert [heard(kept, 1.0 * n, m=CallCounts(4, 0)) for n in range(9)] == [CallLimit(8.0)] * 9
+
+
 def test_a_rate_that_no_call_waits_for_stays() -> None:
     kept = book("m")
     kept.lease("w", 6, 0)
@@ -199,11 +235,12 @@ def test_a_rate_is_shared_by_the_episodes_at_work() -> None:
     for worker, free in (("v", 2), ("w", 6)):
         kept.lease(worker, free, 0)
     limits = kept.limit_calls("v", {"m": CallCounts(40, 0), "other": CallCounts(40, 40)}, 5.0)
-    assert {name: limit.rate for name, limit in limits.items()} == {"m": 1.0, "other": 1.0}
-    assert heard(kept, 6.0, "w") == CallLimit(3.0, 10.0), "three of the eight"
+    assert {name: limit.rate for name, limit in limits.items()} == {"m": 0.475, "other": 0.475}
+    found = 0.95 * 4  # half of the first rate of eight
+    assert heard(kept, 6.0, "w") == CallLimit(found * 3 / 8, 10.0), "three of the eight"
     assert heard(kept, 6.0, "new") == CallLimit(0.0, 10.0), "until it has episodes"
     kept.release("v")
-    assert heard(kept, 7.0, "w") == CallLimit(4.0, 10.0)
+    assert heard(kept, 7.0, "w") == CallLimit(found / 2, 10.0)
 
 
 def test_episodes_at_work_wait_for_a_quarter_of_their_time() -> None:
@@ -307,6 +344,7 @@ def pins() -> Iterator[ModelPin]:
 
 
 def test_a_provider_key_is_an_address_and_a_credential() -> None:
-    first, second, *others = map(provider_key, pins())
+    first, second, *others, one, two = map(provider_key, pins())
     assert first == second
     assert len({first, *others}) == 1 + len(others)
+    assert (one, two) == (None, None), "models of this machine"

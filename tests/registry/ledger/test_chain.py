@@ -13,11 +13,12 @@ import pytest
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import GENESIS, Ledger, head_digest, inspect_chain
-from registry.ledger.records import KINDS, Announcement, Look, Release, ReportIssued, WaveClosed
+from registry.ledger.draw_records import Parties
+from registry.ledger.records import KINDS, Look, Release, ReportIssued, WaveClosed
 from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
-from tests.ledgers import SIGNER, signed_ledger
+from tests.ledgers import SIGNER, announcement, signed_ledger
 
 NOW = "2026-11-01T12:00:00Z"
 
@@ -224,8 +225,7 @@ def test_a_ledger_that_was_opened_without_a_key_takes_no_record(ledger: Ledger) 
 
 def test_an_operator_signs_what_waves_record_and_nothing_else() -> None:
     store, operator = MemoryStore(), Signer(bytes(32))
-    announced = Announcement("study", operator_signer=operator.public)
-    signed_ledger(store).append(announced, NOW)
+    signed_ledger(store).append(announcement(Parties(operator_signer=operator.public)), NOW)
     of_operator = Ledger(store, lambda: operator)
     closed = WaveClosed(0, "sha256:" + "ab" * 32, 0, 0, 0, "")
     assert of_operator.append(closed, NOW).signer == operator.public

@@ -210,7 +210,7 @@ def test_a_full_store_is_one_clear_error_and_nothing_half_written(
     message = refusal("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
     assert str(small_disk) in message
     assert "space" in message or "full" in message
-    assert not list((small_disk / "sealed").glob("*.age"))
+    assert not list((small_disk / "ledger").glob("*.json"))
     (small_disk / "filler").unlink()
     assert (
         run("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS).exit_code == 0

@@ -36,6 +36,7 @@ from study.sweeps.exposure_ledger import burned_tranches
 from study.sweeps.spending import sum_spends
 from study.sweeps.sweep import SweepRequest, begin_wave
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
+from study.workspace.snapshot import without_arms
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import promise_unchecked, run_wave
@@ -313,7 +314,9 @@ def begin(study: Study, wave: int) -> None:
 def trained_on(study: Study) -> Callable[[Json], Answer]:
     """A server whose model has read the public texts: half as likely to be wrong there."""
     public = [entry for entry in study.entries() if entry.arm is Arm.PUBLIC]
-    texts = [released_text(instance_of(entry, INSTALLED), INSTALLED) for entry in public]
+    texts = [
+        released_text(instance_of(drawn, INSTALLED), INSTALLED) for drawn in without_arms(public)
+    ]
     known = {text.text for text in texts if text is not None}
     assert len(known) == OWED / 2
 

@@ -27,7 +27,7 @@ from registry.result_row import Arm
 from registry.stores.base import MemoryStore
 from registry.verify import verify_study
 from study.cli.main import main
-from study.probing.kinds import entries_of_model
+from study.probing.kinds import instances_of_model
 from study.probing.results import _adjusted
 from study.sweeps.exposure_ledger import burned_tranches, provider_of
 from study.workspace.study import open_study
@@ -268,8 +268,7 @@ def test_a_model_is_probed_on_what_it_runs_and_groups_are_adjusted_together(
     reserved: Path,
 ) -> None:
     study = open_study(reserved)
-    entries = study.entries()
-    own = entries_of_model(study, 1, study.protocol.wave_models(1)[1], entries)
+    own = instances_of_model(study, 1, study.protocol.wave_models(1)[1], study.instances())
     assert len(own) == 2 * 2 * 2
     assert {entry.tranche for entry in own} == {0}
     row = Exposure(1, "m", 0.5, 0.4, 0.1, (0.0, 0.2), 0.01, 0.02, 0.025, True, 4, 4, 1)

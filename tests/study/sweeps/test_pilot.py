@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from generators.seed import Seed
 from harness.sandboxes import LocalSandboxes
-from registry.draw import FixedEntropy
+from registry.draws import FixedEntropy
 from registry.verify import verify_study
 from study import guided, pipeline, workspace
 from study.cli.main import main
@@ -24,8 +24,9 @@ from study.errors import StudyError
 from study.sweeps.pilot import PilotRequest, run_pilot
 from study.workspace import pilot_draw
 from study.workspace.pilot_draw import draw_pilot, identify_in
-from study.workspace.setup import draw_seeds, init_study
+from study.workspace.setup import init_study
 from study.workspace.study import Study
+from study.workspace.study_draw import draw_seeds
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.cli.program import PROGRAM
 from tests.study.conftest import draw_tiny
@@ -145,7 +146,7 @@ def test_it_rests_encrypted_and_apart(piloted: tuple[Study, dict[str, Any]]) -> 
     keys = list(study.store.list("pilots/"))
     assert len([key for key in keys if not key.startswith("pilots/instances/")]) == 24
     others = {key.partition("/")[0] for key in study.store.list("")} - {"pilots"}
-    assert others <= {"ledger", "sealed"}  # of the draw alone: no results, attempts or responses
+    assert others <= {"ledger", "sealed", "drawn"}  # of the draw alone: no results or attempts
     secrets = [
         secret
         for each in draw_pilot(study, study.protocol.tasks, 3, lambda *step: None).values()
@@ -247,7 +248,7 @@ def test_questions_that_differ_by_their_title_alone_are_the_same(
     (task,) = study.protocol.tasks
     steps = [
         lambda: draw_pilot(study, [task], 3, lambda *step: None),
-        lambda: draw_seeds(study, lambda *step: None, "2026-11-22T10:00:00Z"),
+        lambda: draw_seeds(study, lambda *step: None, lambda: "2026-11-22T10:00:00Z"),
     ]
     for step in steps if first == "pilot" else reversed(steps):
         step()

@@ -22,6 +22,7 @@ from registry.stores import Store
 from registry.stores.folder import FolderStore
 from study import pipeline
 from study.errors import StudyError
+from study.evidence import VerifyRequest
 from study.sweeps import exact_rows
 from study.workspace import Study, WaveTable, closed_wave, open_study, tables, take_snapshot
 from tests.study.conftest import make_study, run_wave
@@ -145,20 +146,20 @@ def test_parts_that_others_made_are_not_read(
         assert [*table_of(study).results()] == expected
     assert len(caplog.records) == 4
     assert "sha256" not in caplog.text
-    found = pipeline.verify(study, None, lambda *step: None)
+    found = pipeline.verify(study, VerifyRequest(), lambda *step: None)
     assert {place for place, _ in found.problems} == {first, second, *rest[:2]}
     assert len(found.problems) == 4
     assert dict(found.counts)["parts of tables derived again"] == PARTS
 
 
 def test_verify_derives_the_rows_again(study: Study) -> None:
-    found = pipeline.verify(study, None, lambda *step: None)
+    found = pipeline.verify(study, VerifyRequest(), lambda *step: None)
     assert found.holds
     assert "parts of tables" not in dict(found.counts)
     table = table_of(study)
     table._put(2, table._derive(3))  # by a holder of the key
     list(table_of(study).parts())
-    found = pipeline.verify(study, None, lambda *step: None)
+    found = pipeline.verify(study, VerifyRequest(), lambda *step: None)
     key = [*plain_parts(study)][2]
     assert found.problems == ((key, "its rows are not those of the wave's results"),)
     counts = dict(found.counts)
@@ -249,4 +250,4 @@ def test_without_the_library_for_parquet_one_line_says_so(
     monkeypatch.delattr("pyarrow.parquet", raising=False)
     with pytest.raises(StudyError, match=r"pip install 'dosimeter\[analysis\]'"):
         list(table_of(study).parts())
-    assert pipeline.verify(study, None, lambda *step: None).holds
+    assert pipeline.verify(study, VerifyRequest(), lambda *step: None).holds

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.canonical import digest_bytes
-from registry.draw import Draw, FixedEntropy, SystemEntropy, allocate, draw, seal_draw
+from registry.draws import Draw, FixedEntropy, SystemEntropy, allocate, draw, place_seeds
 from registry.errors import RegistryError
-from registry.ledger.records import record_body
 from registry.result_row import Arm
-from registry.sealing import commitments_of, decrypt, new_identity, open_entries
+from registry.sealing import commitments_of, new_identity, open_seeds
 from registry.stores.base import MemoryStore, Store
-from registry.stores.folder import FolderStore
-from tests.ledgers import signed_ledger
+from tests.ledgers import seal_draw, signed_ledger
 
-ROOT = Path(__file__).resolve().parents[2]
 STRATA = (("circles", "1", "easy"), ("circles", "1", "hard"), ("average", "2", "easy"))
 NAMES = ("circles/easy", "circles/hard", "average/easy")
 IDENTITY, RECIPIENT = new_identity()
+TO = [RECIPIENT]
 NOW = "2026-11-01T12:00:00Z"
 FIXED = FixedEntropy(bytes(32))
 
@@ -37,16 +30,17 @@ def identify(family: str, version: str, difficulty: str, seed: bytes) -> str:
     return "sha256:" + hashlib.sha256(text + seed).hexdigest()
 
 
-def test_each_stratum_gets_as_many_of_each_arm() -> None:
-    drawn = draw(STRATA, 5, SystemEntropy(), identify)
-    counted = Counter((entry.stratum, entry.arm) for entry in drawn.entries)
+def test_each_stratum_gets_as_many_seeds_of_each_arm() -> None:
+    store, drawn = MemoryStore(), draw(STRATA, 5, SystemEntropy(), identify)
+    placed = place_seeds(drawn.seeds, seal_draw(store, signed_ledger(store), drawn, TO, NOW))
+    counted = Counter((entry.stratum, entry.arm) for entry in placed)
     assert counted == {(name, arm): 5 for name in NAMES for arm in Arm}
     assert drawn.strata == NAMES
-    assert tuple(dict.fromkeys(entry.stratum for entry in drawn.entries)) == NAMES
+    assert tuple(dict.fromkeys(entry.stratum for entry in placed)) == NAMES
 
 
 def test_no_instance_seed_or_nonce_comes_twice() -> None:
-    entries = draw(STRATA, 20, SystemEntropy(), identify).entries
+    entries = draw(STRATA, 20, SystemEntropy(), identify).seeds
     for secret in ("instance", "seed", "nonce"):
         assert len({getattr(entry, secret) for entry in entries}) == len(entries)
     for entry in entries:
@@ -55,10 +49,10 @@ def test_no_instance_seed_or_nonce_comes_twice() -> None:
 
 
 def test_what_is_excluded_is_not_drawn() -> None:
-    first = draw(STRATA, 4, FIXED, identify).entries
+    first = draw(STRATA, 4, FIXED, identify).seeds
     for secret in ("instance", "seed"):
         excluded = {getattr(entry, secret) for entry in first[::3]}
-        again = draw(STRATA, 4, FIXED, identify, excluded=excluded).entries
+        again = draw(STRATA, 4, FIXED, identify, excluded=excluded).seeds
         assert len(again) == len(first)
         assert not excluded & {getattr(entry, secret) for entry in again}
         assert {entry.seed for entry in first} - {entry.seed for entry in again} == {
@@ -72,24 +66,24 @@ def test_fixed_entropy_draws_the_same_again_and_the_systems_does_not() -> None:
     other = draw(STRATA, 4, FixedEntropy(b"\x01" * 32), identify)
     one, two = (draw(STRATA, 4, SystemEntropy(), identify) for _ in range(2))
     seeds = [
-        {entry.seed for entry in each.entries}
+        {entry.seed for entry in each.seeds}
         for each in (one, two, other, draw(STRATA, 4, FIXED, identify))
     ]
     assert sum(map(len, seeds)) == len(set.union(*seeds)), "no two draws share a seed"
-    assert len({one.allocation_seed, two.allocation_seed, other.allocation_seed}) == 3
+    assert len({one.secret, two.secret, other.secret}) == 3
     assert one.entropy == "operating system"
 
 
 def test_a_larger_draw_of_fixed_entropy_gives_no_instance_another_seed() -> None:
-    small = {entry.seed for entry in draw(STRATA, 2, FIXED, identify).entries}
-    large = {entry.seed for entry in draw(STRATA, 4, FIXED, identify).entries}
+    small = {entry.seed for entry in draw(STRATA, 2, FIXED, identify).seeds}
+    large = {entry.seed for entry in draw(STRATA, 4, FIXED, identify).seeds}
     assert small < large
 
 
 def test_an_instance_that_comes_twice_is_drawn_anew() -> None:
     """An identify of only 12 outcomes: the draw still finds 10 different instances."""
     drawn = draw(STRATA[:1], 5, FIXED, lambda *args: f"instance-{args[3][0] % 12}")
-    assert len({entry.instance for entry in drawn.entries}) == 10
+    assert len({entry.instance for entry in drawn.seeds}) == 10
     with pytest.raises(RegistryError, match="circles/easy: 100 draws gave no new instance"):
         draw(STRATA[:1], 5, FIXED, lambda *args: "always the same")
 
@@ -147,20 +141,16 @@ def test_reserve_tranches_are_balanced_too_and_follow_from_the_same_order(
         assert in_order == sorted(in_order, key=lambda p: (p.tranche, p.arm is Arm.PRIVATE))
 
 
-def test_a_draw_with_reserve_seals_the_tranche_and_one_without_says_nothing_of_it() -> None:
-    drawn = draw(STRATA, 3, FIXED, identify, reserve=(2, 1))
-    assert len(drawn.entries) == len(STRATA) * 2 * (3 + 2 + 1)
-    counted = Counter((entry.stratum, entry.arm, entry.tranche) for entry in drawn.entries)
-    assert set(counted.values()) == {3, 2, 1}
-    store = MemoryStore()
-    record = seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW)
+def test_a_draw_with_reserve_has_tranches() -> None:
+    store, drawn = MemoryStore(), draw(STRATA, 3, FIXED, identify, reserve=(2, 1))
+    assert len(drawn.seeds) == len(STRATA) * 2 * (3 + 2 + 1)
+    record = seal_draw(store, signed_ledger(store), drawn, TO, NOW)
     assert record.reserve == (2, 1)
-    assert open_entries(store.get(record.uri), [IDENTITY], record.uri) == drawn.entries
-    plain = draw(STRATA, 3, FIXED, identify)
-    bare = MemoryStore()
-    sealed = seal_draw(bare, signed_ledger(bare), plain, [RECIPIENT], NOW)
-    assert b"tranche" not in decrypt(bare.get(sealed.uri), [IDENTITY], "x")
-    assert "reserve" not in record_body(sealed)
+    placed = place_seeds(drawn.seeds, record)
+    counted = Counter((entry.stratum, entry.arm, entry.tranche) for entry in placed)
+    assert set(counted.values()) == {3, 2, 1}
+    with pytest.raises(RegistryError, match="36 seeds expected in the draw, 35 found"):
+        place_seeds(drawn.seeds[1:], record)
 
 
 def test_a_reserve_tranche_of_nothing_is_refused() -> None:
@@ -191,22 +181,23 @@ def test_a_draw_of_nothing_or_of_one_stratum_twice_is_refused(
 
 def test_a_draw_shows_no_seed() -> None:
     drawn = draw(STRATA, 2, FIXED, identify)
-    assert not any(entry.seed in repr(drawn) for entry in drawn.entries)
+    assert not any(entry.seed in repr(drawn) for entry in drawn.seeds)
     assert "00" * 16 not in repr(FIXED)
 
 
 def _sealed(store: Store, drawn: Draw) -> object:
-    return seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW)
+    return seal_draw(store, signed_ledger(store), drawn, TO, NOW)
 
 
 def test_a_sealed_draw_can_be_opened_and_is_promised_in_public() -> None:
     store, drawn = MemoryStore(), draw(STRATA, 3, SystemEntropy(), identify)
-    record = seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], NOW)
+    record = seal_draw(store, signed_ledger(store), drawn, TO, NOW)
     sealed = store.get(record.uri)
     assert record.uri == f"sealed/{record.ciphertext.removeprefix('sha256:')}.age"
     assert record.ciphertext == digest_bytes(sealed)
-    assert open_entries(sealed, [IDENTITY], record.uri) == drawn.entries
-    assert record.commitments == commitments_of(drawn.entries)
+    opened = open_seeds(sealed, [IDENTITY], record.uri)
+    assert (opened.seeds, opened.secret) == (drawn.seeds, drawn.secret)
+    assert record.commitments == commitments_of(drawn.seeds)
     last = signed_ledger(store).last("sealed-set")
     assert last is not None
     assert last.record == record
@@ -216,45 +207,8 @@ def test_nothing_in_the_store_tells_a_seed() -> None:
     store, drawn = MemoryStore(), draw(STRATA, 3, SystemEntropy(), identify)
     _sealed(store, drawn)
     everything = b"".join(store.get(key) for key in store.list())
-    for entry in drawn.entries:
+    for entry in drawn.seeds:
         for secret in (entry.seed, entry.nonce, entry.instance):
             assert secret.encode() not in everything
             assert secret.removeprefix("sha256:").encode() not in everything
         assert bytes.fromhex(entry.seed) not in everything
-
-
-def test_a_study_is_drawn_once() -> None:
-    store = MemoryStore()
-    _sealed(store, draw(STRATA, 3, SystemEntropy(), identify))
-    before = list(store.list())
-    with pytest.raises(RegistryError, match="drawn already: its ledger has a sealed-set record"):
-        _sealed(store, draw(STRATA, 3, SystemEntropy(), identify))
-    assert list(store.list()) == before
-
-
-KILLED = """
-import os, signal, sys
-from registry.draw import FixedEntropy, draw, seal_draw
-from registry.stores.folder import FolderStore
-from registry.ledger.chain import Ledger
-
-class Killed(Ledger):
-    def append(self, *args, **kwargs):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-store = FolderStore(sys.argv[1])
-drawn = draw([("f", "1", "easy")], 2, FixedEntropy(bytes(32)), lambda *a: a[3].hex())
-seal_draw(store, Killed(store), drawn, [sys.argv[2]], "2026-11-01T12:00:00Z")
-"""
-
-
-def test_a_kill_between_the_sealed_object_and_its_record_is_harmless(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLED, str(tmp_path), RECIPIENT]
-    killed = subprocess.run(command, cwd=ROOT, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    store = FolderStore(tmp_path)
-    assert len(list(store.list("sealed/"))) == 1
-    assert signed_ledger(store).last("sealed-set") is None
-    _sealed(store, draw(STRATA, 2, SystemEntropy(), identify))
-    assert signed_ledger(store).last("sealed-set") is not None
-    assert os.listdir(tmp_path / "ledger") == ["00000000.json"]

@@ -1,0 +1,134 @@
+"""The reveal: seeds and nonces of a draw, of both arms, made public when a study is over.
+
+Its object is canonical JSON, one for the same seeds, so that a reveal that was killed goes on with
+the same (docs/formats.md). The ledger's record comes first: seeds are never public without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
+from registry.draws.allocation import allocate
+from registry.errors import BrokenPromise, MissingKey, RegistryError
+from registry.ledger import Entry, Ledger, Revealed, SealedSet, read_record
+from registry.sealing import DrawnInstance, commitments_of
+from registry.stores import Store
+
+_FORMAT = "dosimeter/reveal/1"
+
+
+@dataclass(frozen=True, slots=True)
+class RevealedSeeds:
+    """What a reveal's object holds."""
+
+    study: str
+    root: str  # of the draw
+    tranches: tuple[int, ...]
+    leaves: tuple[int, ...]  # place of each seed in the order drawn
+    seeds: tuple[DrawnInstance, ...] = field(repr=False)
+    format: str = _FORMAT
+
+
+def reveal_bytes(
+    study: str, sealed: SealedSet, entries: Sequence[DrawnInstance], tranches: Collection[int]
+) -> bytes:
+    """Return the object that reveals some tranches of a draw, whose ``entries`` are all of it, in
+    the order drawn."""
+    chosen = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.tranche in tranches]
+    leaves = tuple(leaf for leaf, _ in chosen)
+    seeds = tuple(entry for _, entry in chosen)
+    revealed = RevealedSeeds(study, sealed.root, tuple(sorted(tranches)), leaves, seeds)
+    return canonical_bytes(asdict(revealed))
+
+
+def read_reveal(data: bytes, place: str) -> RevealedSeeds:
+    """Return what a reveal's object holds. Raises BrokenPromise for one of another form."""
+    value = parse_canonical(data, place)
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise BrokenPromise(f"{place}: not a reveal of the form {_FORMAT}")
+    revealed = read_record(RevealedSeeds, value, place)
+    if len(revealed.leaves) != len(revealed.seeds):
+        raise BrokenPromise(f"{place}: it has not one leaf for each seed")
+    return revealed
+
+
+def reveal_record(data: bytes, reason: str = "") -> Revealed:
+    """Return the ledger's record of a reveal's object."""
+    revealed = read_reveal(data, "the reveal")
+    digest = digest_bytes(data)
+    uri = f"revealed/{digest.removeprefix('sha256:')}.json"
+    return Revealed(revealed.tranches, revealed.root, len(revealed.seeds), digest, uri, reason)
+
+
+def write_reveal(store: Store, ledger: Ledger, data: bytes, reason: str, time: str) -> Entry:
+    """Record a reveal in the ledger, then put its object into the store; both once for the same
+    seeds. Return the ledger's record. Raises RegistryError."""
+    record = reveal_record(data, reason)
+    entry, _ = ledger.append_unless(
+        record, time, lambda e: e.kind == "revealed" and e.body["content"] == record.content
+    )
+    store.put(record.uri, data)
+    return entry
+
+
+def check_reveal(revealed: RevealedSeeds, sealed: SealedSet) -> Iterator[str]:
+    """Yield what is wrong with the seeds of a reveal: those that open no commitment of the draw,
+    are in another place than the allocation gives, or are missing."""
+    if revealed.root != sealed.root:
+        yield f"of the draw with root {revealed.root}, and drawn is {sealed.root}"
+        return
+    places = allocate(sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve)
+    owed = [leaf for leaf, place in enumerate(places) if place.tranche in revealed.tranches]
+    if [*revealed.leaves] != owed:
+        yield f"{len(owed)} seeds of tranches {_list(revealed.tranches)} expected, others found"
+        return
+    try:
+        opened = commitments_of(revealed.seeds)
+    except (RegistryError, ValueError):
+        yield "a seed or nonce in it is not 64 hexadecimal digits"
+        return
+    for leaf, seed, commitment in zip(revealed.leaves, revealed.seeds, opened, strict=True):
+        if commitment != sealed.commitments[leaf]:
+            yield f"seed {leaf} is not what was committed to"
+        if (seed.arm, seed.tranche) != places[leaf]:
+            yield f"seed {leaf} is in another arm or tranche than the allocation gives"
+        if seed.stratum != sealed.strata[leaf * len(sealed.strata) // len(places)]:
+            yield f"seed {leaf} is of another stratum than was drawn there"
+
+
+def check_reveals(
+    store: Store, records: Iterable[tuple[Entry, Any]]
+) -> Iterator[tuple[Entry, str]]:
+    """Yield what is wrong with the reveals of a ledger."""
+    drawn: SealedSet | None = None
+    for entry, record in records:
+        if entry.kind == "sealed-set":
+            drawn = record
+        elif entry.kind == "revealed":
+            try:
+                problems = [*_broken(store, record, drawn)]
+            except (MissingKey, BrokenPromise) as error:
+                problems = [str(error)]
+            yield from ((entry, problem) for problem in problems)
+
+
+def _broken(store: Store, record: Revealed, drawn: SealedSet | None) -> Iterator[str]:
+    data = store.get(record.uri)
+    if (digest := digest_bytes(data)) != record.content:
+        yield f"{record.uri} was altered: digest {record.content} expected, {digest} found"
+        return
+    revealed = read_reveal(data, record.uri)
+    named = (record.tranches, record.root, record.count)
+    if named != (revealed.tranches, revealed.root, len(revealed.seeds)):
+        yield f"{record.uri} holds other tranches or another draw than its record names"
+    if drawn is None:
+        yield "of no draw: no sealed set stands before it"
+        return
+    yield from check_reveal(revealed, drawn)
+
+
+def _list(tranches: Iterable[int]) -> str:
+    return ", ".join(map(str, tranches))

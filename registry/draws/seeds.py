@@ -1,0 +1,252 @@
+"""The draw: random seeds for each stratum, sealed in the store and announced in the ledger
+(``announce_draw``), and then allotted to the arms by the announced value (``allot_draw``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, Protocol
+
+from registry.canonical import digest_bytes
+from registry.draws.allocation import allocation_seed, check_numbers, commit_secret, sealed_key
+from registry.draws.beacon import check_ahead
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger import Announcement, Beacon, Ledger, Parties, SealedSet, Underpowered
+from registry.sealing import (
+    DrawnSeed,
+    SealedSeeds,
+    commitments_of,
+    commitments_root,
+    seal_seeds,
+)
+from registry.stores import Store
+
+Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
+
+_REDRAWS = 100  # of one place in the draw, before its entropy is called broken
+
+
+class Entropy(Protocol):
+    """Source of the randomness of a draw."""
+
+    def draw(self, size: int, *path: str | int) -> bytes:
+        """Return ``size`` bytes, at most 32, for the place that the path names."""
+        ...
+
+    def describe(self) -> str:
+        """Return the source's name for the record: "operating system", or "fixed"."""
+        ...
+
+
+class SystemEntropy:
+    """The operating system's: new at each call, whatever the path."""
+
+    def draw(self, size: int, *path: str | int) -> bytes:
+        """Random bytes of the operating system."""
+        return os.urandom(size)
+
+    def describe(self) -> str:
+        """Name the source."""
+        return "operating system"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedEntropy:
+    """SHA-256 of the path below a root of 32 bytes: the same draw each time. For demonstrations
+    and tests only: the root gives every seed."""
+
+    root: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.root) != 32:
+            raise RegistryError(f"a root of fixed entropy is 32 bytes, not {len(self.root)}")
+
+    def draw(self, size: int, *path: str | int) -> bytes:
+        """The first bytes of the digest of the path. Raises RegistryError for more than 32."""
+        if not 0 < size <= 32:
+            raise RegistryError(f"fixed entropy gives up to 32 bytes at a path, not {size}")
+        parts = (str(part).encode() for part in path)
+        return _hash(b"dosimeter/entropy/1", self.root, *parts)[:size]
+
+    def describe(self) -> str:
+        """Name the source."""
+        return "fixed"
+
+
+class Stratum(NamedTuple):
+    """One task at one difficulty."""
+
+    family: str
+    version: str
+    difficulty: str
+
+    @property
+    def name(self) -> str:
+        """Family and difficulty, as ``family/difficulty``."""
+        return f"{self.family}/{self.difficulty}"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A draw before it is sealed. Held in memory only."""
+
+    strata: tuple[str, ...]
+    seeds_per_arm: int
+    seeds: tuple[DrawnSeed, ...] = field(repr=False)
+    secret: str = field(repr=False)  # hex; allots the seeds if no beacon does
+    entropy: str
+    reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
+
+
+def draw(
+    strata: Sequence[tuple[str, str, str]],
+    seeds_per_arm: int,
+    entropy: Entropy,
+    identify: Identify,
+    progress: Callable[[int], None] | None = None,
+    reserve: Sequence[int] = (),
+    excluded: Collection[str] = (),
+) -> Draw:
+    """Draw 2S instances a stratum, all different, for two arms; and 2s more for each reserve
+    tranche, of which ``reserve`` gives the s. None has an instance id or a seed, in hexadecimal,
+    that is ``excluded``. No arm is known yet.
+
+    A stratum is its family, version and difficulty. ``identify`` gives the instance id of a
+    seed (so that this module knows no generator); ``progress`` receives the number drawn.
+    Raises RegistryError.
+    """
+    ordered = [Stratum(*stratum) for stratum in strata]
+    names = tuple(stratum.name for stratum in ordered)
+    check_numbers(names, seeds_per_arm, reserve)
+    size = 2 * (seeds_per_arm + sum(reserve))  # of a stratum
+    taken = set(excluded)
+    seeds: list[DrawnSeed] = []
+    for stratum in ordered:
+        for index in range(size):
+            seeds.append(_draw_one(stratum, index, entropy, identify, taken))
+            if progress:
+                progress(len(seeds))
+    secret = entropy.draw(32, "allocation").hex()
+    return Draw(names, seeds_per_arm, tuple(seeds), secret, entropy.describe(), tuple(reserve))
+
+
+def announce_draw(
+    store: Store,
+    ledger: Ledger,
+    drawn: Draw,
+    study: str,
+    recipients: Sequence[str],
+    now: Callable[[], str],
+    *,
+    beacon: Beacon | None = None,
+    after: int = -1,
+    again: str = "",
+    underpowered: Underpowered | None = None,
+    parties: Parties | None = None,
+) -> Announcement:
+    """Put the sealed seeds into the store, then their announcement into the ledger; return the one
+    that the ledger has. ``beacon`` allots them, or else a secret that is sealed with them;
+    ``after`` is the number of the announcement that it replaces, -1 for none, and ``again`` the
+    reason; ``underpowered`` is why a plan that cannot answer is drawn all the same; ``parties`` are
+    the operator and the witnesses.
+
+    Killed between the two, it leaves a ciphertext that nothing names, and can be run again. Raises
+    RegistryError for a beacon's round that is over by then.
+    """
+    secret = "" if beacon else drawn.secret
+    ciphertext = seal_seeds(SealedSeeds(drawn.seeds, secret), recipients)
+    record = Announcement(
+        study=study,
+        strata=drawn.strata,
+        seeds_per_arm=drawn.seeds_per_arm,
+        reserve=drawn.reserve,
+        root=commitments_root(commitments_of(drawn.seeds)),
+        ciphertext=digest_bytes(ciphertext),
+        recipients=tuple(recipients),
+        entropy=drawn.entropy,
+        beacon=beacon,
+        commitment="" if beacon else commit_secret(study, secret),
+        again=again,
+        underpowered=underpowered,
+        **asdict(parties or Parties()),
+    )
+    store.put(sealed_key(record.ciphertext), ciphertext)
+    time = now()
+    if beacon is not None:
+        check_ahead(beacon, time)  # once more: drawing and sealing take their time
+    # Of two that draw at once, the second goes on with the announcement of the first.
+    entry, _ = ledger.append_unless(
+        record,
+        time,
+        lambda e: e.sequence > after and e.kind in ("announcement", "preregistration"),
+    )
+    if entry.kind != "announcement":
+        raise RegistryError("the plan was registered in the meantime: nothing is drawn again")
+    announced: Announcement = entry.record
+    return announced
+
+
+def allot_draw(announced: Announcement, sealed: SealedSeeds, value: str) -> SealedSet:
+    """Return the record of an announced draw with its arms, by its value: the beacon's signature,
+    or the secret. ``sealed`` is what the announcement names. Raises RegistryError for a value,
+    BrokenPromise for seeds, that are not of the announcement."""
+    commitments = commitments_of(sealed.seeds)
+    if commitments_root(commitments) != announced.root:
+        raise BrokenPromise(
+            f"{sealed_key(announced.ciphertext)}: its seeds are not those that were announced, "
+            f"root {announced.root}"
+        )
+    return SealedSet(
+        strata=announced.strata,
+        seeds_per_arm=announced.seeds_per_arm,
+        count=len(commitments),
+        commitments=commitments,
+        root=announced.root,
+        ciphertext=announced.ciphertext,
+        uri=sealed_key(announced.ciphertext),
+        recipients=announced.recipients,
+        entropy=announced.entropy,
+        allocation_seed=allocation_seed(announced, value),
+        reserve=announced.reserve,
+        underpowered=announced.underpowered,
+        value=value,
+    )
+
+
+def record_draw(ledger: Ledger, record: SealedSet, time: str) -> SealedSet:
+    """Record the arms of a draw. Return the sealed set that the ledger has. Raises
+    RegistryError."""
+    entry, _ = ledger.append_unless(
+        record, time, lambda e: e.kind == "sealed-set" and e.body["root"] == record.root
+    )
+    allotted: SealedSet = entry.record
+    return allotted
+
+
+def _draw_one(
+    stratum: Stratum,
+    index: int,
+    entropy: Entropy,
+    identify: Identify,
+    taken: set[str],
+) -> DrawnSeed:
+    for attempt in range(_REDRAWS):
+        path = (*stratum, index, attempt)
+        seed = entropy.draw(32, "seed", *path)
+        instance = identify(*stratum, seed)
+        if taken.isdisjoint((instance, seed.hex())):
+            taken.update((instance, seed.hex()))
+            nonce = entropy.draw(32, "nonce", *path).hex()
+            return DrawnSeed(instance, *stratum, seed.hex(), nonce)
+    raise RegistryError(
+        f"{stratum.name}: {_REDRAWS} draws gave no new instance: the task has too few different "
+        "ones for so many seeds, or entropy is broken"
+    )
+
+
+def _hash(*parts: bytes) -> bytes:
+    """SHA-256 of the parts, each after its length."""
+    return hashlib.sha256(b"".join(len(p).to_bytes(4, "big") + p for p in parts)).digest()

@@ -1,0 +1,102 @@
+"""The records of a draw: announced, allotted to arms, revealed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Of a field that came later: at its default a body leaves it out, so that the records of before
+# keep their digests.
+LATER = {"later": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Underpowered:
+    """A plan that cannot be expected to answer, and was drawn or registered all the same."""
+
+    reason: str  # as given, in words
+    shortfalls: tuple[str, ...]  # what it lacks, as found then
+
+
+@dataclass(frozen=True, slots=True)
+class Beacon:
+    """A round of a public randomness beacon of drand."""
+
+    chain: str  # hash of its parameters, 64 hexadecimal digits
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """Who else has a part in a study than the holders of its key: the operator, who runs waves, and
+    the witnesses, who watch its ledger. They are those of the first announcement, for good."""
+
+    operator_recipient: str = ""  # age public key, "" for none
+    operator_signer: str = ""  # public signing key, "" for none
+    witnesses: tuple[str, ...] = ()  # C2SP verifier keys (registry/checkpoints)
+    witness_threshold: int = 0  # of these must have signed a checkpoint before it counts
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Seeds are drawn and sealed, and will be allotted to arms by a value that is named here and
+    that nobody, or nobody else, knows yet. The first one is the first record of a ledger: its
+    signer is the study's key for all that follows."""
+
+    study: str
+    strata: tuple[str, ...]
+    seeds_per_arm: int
+    reserve: tuple[int, ...]  # seeds per arm and stratum of tranche 1 and so on
+    root: str  # hex; RFC 6962 over the commitments, in the order drawn
+    ciphertext: str  # digest of the sealed object
+    recipients: tuple[str, ...]  # age public keys
+    entropy: str  # "operating system", or "fixed" for demonstrations
+    beacon: Beacon | None  # whose value allots the seeds
+    commitment: str  # without a beacon: hex HMAC of the sealed secret that does; else ""
+    # Reason of a draw that replaces the one before it; "" for the first.
+    again: str = field(default="", metadata=LATER)
+    underpowered: Underpowered | None = field(default=None, metadata=LATER)
+    # As in Parties.
+    operator_recipient: str = field(default="", metadata=LATER)
+    operator_signer: str = field(default="", metadata=LATER)
+    witnesses: tuple[str, ...] = field(default=(), metadata=LATER)
+    witness_threshold: int = field(default=0, metadata=LATER)
+
+    @property
+    def parties(self) -> Parties:
+        """Who else has a part in the study."""
+        return Parties(
+            self.operator_recipient, self.operator_signer, self.witnesses, self.witness_threshold
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSet:
+    """An announced draw with its arms: what is promised of it in public."""
+
+    strata: tuple[str, ...]
+    seeds_per_arm: int
+    count: int
+    commitments: tuple[str, ...]  # hex HMACs, both arms, in the order drawn
+    root: str  # hex; RFC 6962 over the commitments
+    ciphertext: str  # digest of the sealed object
+    uri: str  # its key in the store
+    recipients: tuple[str, ...]  # age public keys
+    entropy: str  # "operating system", or "fixed" for demonstrations
+    allocation_seed: str  # hex; it gives the arms of the commitments
+    # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
+    reserve: tuple[int, ...] = field(default=(), metadata=LATER)
+    underpowered: Underpowered | None = field(default=None, metadata=LATER)
+    # Hex: the beacon's signature of the announced round, or the secret that was committed to.
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """The seeds and nonces of some tranches, of both arms, are public from here on."""
+
+    tranches: tuple[int, ...]
+    root: str  # of the draw
+    count: int  # seeds
+    content: str  # digest of the object that holds them
+    uri: str  # its key in the store
+    reason: str = field(default="", metadata=LATER)  # for a reveal before its waves were closed

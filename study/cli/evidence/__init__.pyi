@@ -1,0 +1,13 @@
+from .checkpoints import checkpoint, witness
+from .draws import draw, reveal, show_readiness, underpowered_option
+from .keys import keys
+
+__all__ = [
+    "checkpoint",
+    "draw",
+    "keys",
+    "reveal",
+    "show_readiness",
+    "underpowered_option",
+    "witness",
+]

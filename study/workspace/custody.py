@@ -1,0 +1,218 @@
+"""The keys of a study in their files: made, split into shares, put together, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.errors import BrokenPromise, RegistryError
+from registry.sealing import (
+    open_seeds,
+    parse_identities,
+    read_private,
+    recipient_of,
+    write_identity,
+    write_key,
+)
+from registry.shares import KeyShare, combine_shares, parse_share_file, split_identity
+from registry.signing import Signer
+from study.errors import StudyError
+from study.workspace.study import Study
+
+_TOGETHER = "these shares together"
+_KEY_LINE = "AGE-SECRET-KEY-1"  # how the line of a key file begins
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedKey:
+    """What a key file or a share is. ``opens_draw`` is None while nothing is drawn, and for a
+    share by itself; ``problem`` is "" if all is well."""
+
+    file: str
+    key: str
+    public_key: str
+    opens_draw: bool | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStore:
+    """What a study's store keeps of an object that is overwritten or removed."""
+
+    store: str
+    versions: bool  # older ones stay
+    lock: str  # how long nobody can remove them; "" if not at all
+    problem: str = ""
+
+
+def check_store(study: Study) -> CheckedStore:
+    """Report what the study's store keeps of an object that is overwritten or removed. Raises
+    StoreError."""
+    uri = study.store.uri
+    if not uri.startswith("s3:"):
+        return CheckedStore(uri, False, "", "a folder keeps nothing of it: copy it to a vault")
+    from registry.stores.s3 import S3Store  # boto3 is an extra
+
+    versions, lock = S3Store.from_uri(uri).retention()
+    problem = ""
+    if not versions:
+        problem = "the bucket keeps no older versions: turn versioning on"
+    elif not lock:
+        problem = "whoever may delete versions can remove them: set a default retention"
+    return CheckedStore(uri, versions, lock, problem)
+
+
+def make_study_key(study: Study) -> tuple[Path, str]:
+    """Write a new key for a study that is not drawn yet. Return its file and public key. Raises
+    StudyError, RegistryError."""
+    if study.ledger.entries():
+        raise StudyError(
+            f"{study.folder}: its ledger was begun with a key, and no other can take its place: "
+            "`dosimeter keys combine` makes that one from its shares"
+        )
+    return study.key_file, write_identity(_place(study.key_file))
+
+
+def make_operator_key(study: Study) -> tuple[Path, str, str]:
+    """Write a new operator's key for a study that is not drawn yet. Return its file, public age key
+    and public signing key. Raises StudyError, RegistryError."""
+    if study.ledger.entries():
+        raise StudyError(
+            f"{study.folder}: the draw announces the operator's key, and is made already: an "
+            "operator needs a new study"
+        )
+    path = study.operator_key_file
+    recipient = write_identity(_place(path))
+    (identity,) = parse_identities(read_private(path), str(path))
+    return path, recipient, Signer.of(identity).public
+
+
+def split_key(study: Study, shares: int, threshold: int) -> tuple[KeyShare, ...]:
+    """Split the study's key. Raises RegistryError, StudyError for a key file with several keys of
+    which the ledger knows none."""
+    identities = study.own_identities()
+    signers = {entry.signer for entry in study.ledger.entries()[:1]}
+    own = [each for each in identities if Signer.of(each).public in signers] or identities
+    if len(own) > 1:
+        raise StudyError(f"{study.key_file}: holds {len(own)} keys: a split is of one")
+    return split_identity(own[0], shares, threshold)
+
+
+def write_shares(shares: Sequence[KeyShare], folder: Path) -> tuple[Path, ...]:
+    """Write each share into a file of a folder, all of them or none. Raises RegistryError,
+    StudyError."""
+    paths = tuple(folder / f"share-{share.number}.txt" for share in shares)
+    with ExitStack() as undo:
+        for path, share in zip(paths, shares, strict=True):
+            write_key(_place(path), share.text(len(shares)))
+            undo.callback(path.unlink)
+        undo.pop_all()
+    return paths
+
+
+def combine_key(study: Study, shares: Sequence[KeyShare]) -> tuple[Path, str]:
+    """Write the study's key from its shares. Return its file and public key. Raises RegistryError,
+    StudyError for shares of another key."""
+    identity = combine_shares(shares)
+    recipient = recipient_of(identity)
+    known = _recipients(study) or tuple({each.recipient for each in shares} - {""})
+    if known and recipient not in known:
+        raise StudyError(
+            f"these shares give the key {recipient}, which is not the study's: that is "
+            f"{' or '.join(known)}"
+        )
+    return study.key_file, write_identity(_place(study.key_file), identity)
+
+
+def check_keys(study: Study, paths: Sequence[Path]) -> tuple[CheckedKey, ...]:
+    """Report whose keys or shares some files hold, and what their keys, or enough shares together,
+    open. Nothing secret is in it. Raises RegistryError if the ledger cannot be read."""
+    rows: list[CheckedKey] = []
+    shares: list[KeyShare] = []
+    for path in paths:
+        name = str(path)
+        try:
+            text = read_private(path)
+            if _KEY_LINE in text:
+                rows += [_check(study, name, each) for each in parse_identities(text, name)]
+            else:
+                shares.append(share := parse_share_file(text, name))
+                rows.append(_check_share(study, share))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "neither a key file nor a share"
+            rows.append(CheckedKey(name, "", "", problem=reason))
+        except RegistryError as error:
+            problem = str(error).removeprefix(name).lstrip(":, ")
+            rows.append(CheckedKey(name, "", "", problem=problem))
+    if len(shares) > 1:
+        try:
+            rows.append(_check(study, _TOGETHER, combine_shares(shares)))
+        except RegistryError as error:
+            rows.append(CheckedKey(_TOGETHER, "", "", problem=str(error)))
+    return tuple(rows)
+
+
+def default_files(study: Study) -> tuple[Path, ...]:
+    """Return the files of the study's and the operator's key, those that are there."""
+    return tuple(path for path in (study.key_file, study.operator_key_file) if path.exists())
+
+
+def _check(study: Study, file: str, identity: str) -> CheckedKey:
+    recipient, signer = recipient_of(identity), Signer.of(identity).public
+    opens = _opens_draw(study, identity)
+    announced = study.announcement()
+    operator = announced.operator_signer if announced else ""
+    if announced is None and study.protocol.operator is not None:
+        operator = study.protocol.operator.signer
+    signers = [entry.signer for entry in study.ledger.entries()[:1]]
+    if signer in signers:
+        problem = "does not open the draw that it has signed" if opens is False else ""
+        return CheckedKey(file, "the study's", recipient, opens, problem)
+    if signer == operator:
+        problem = "opens the draw, which an operator's key must not" if opens else ""
+        return CheckedKey(file, "the operator's", recipient, opens, problem)
+    if opens or recipient in _recipients(study):
+        return CheckedKey(file, "a recipient's, which signs nothing", recipient, opens)
+    if signers:
+        return CheckedKey(file, "another's", recipient, opens, "no key of this study")
+    return CheckedKey(file, "not used yet", recipient, opens)
+
+
+def _check_share(study: Study, share: KeyShare) -> CheckedKey:
+    known = _recipients(study)
+    foreign = known and share.recipient and share.recipient not in known
+    problem = "by its comment, a share of another study's key" if foreign else ""
+    what = f"share {share.number}, any {share.threshold} give the key"
+    return CheckedKey(share.place, what, share.recipient, None, problem)
+
+
+def _opens_draw(study: Study, identity: str) -> bool | None:
+    if study.ledger.last("sealed-set") is None:
+        return None
+    uri = study.sealed_set().uri
+    try:
+        open_seeds(study.store.get(uri), (identity,), uri)
+    except BrokenPromise:
+        raise
+    except RegistryError:
+        return False
+    return True
+
+
+def _recipients(study: Study) -> tuple[str, ...]:
+    """Return the public keys of those who may open the draw, as far as they are known without a
+    key."""
+    drawn = study.ledger.last("sealed-set")
+    return study.protocol.recipients if drawn is None else tuple(drawn.record.recipients)
+
+
+def _place(path: Path) -> Path:
+    """Make the folder of a key file, for its owner alone. Raises StudyError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        place = path.parent
+        raise StudyError(f"{place}: {error.strerror}; give a folder that you may write") from None
+    return path

@@ -1,0 +1,148 @@
+"""The test vectors of docs/formats.md. ``python -m tests.docs.format_vectors`` writes them anew."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from registry.canonical import digest_bytes
+from registry.draws import allocate, reveal_bytes
+from registry.draws.allocation import allocation_seed, commit_secret
+from registry.draws.beacon import QUICKNET, beacon_value
+from registry.ledger import Announcement, Beacon, Ledger, SealedSet
+from registry.result_row import Arm
+from registry.sealing import (
+    DrawnInstance,
+    commitments_of,
+    commitments_root,
+    derive_identity,
+    recipient_of,
+)
+from registry.signing import Signer, derive_key, sign_object
+from registry.stores import MemoryStore
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/formats.md"
+BLOCK = re.compile(r"(?<=```json\n)\{\n.*?\n\}\n(?=```)", re.DOTALL)
+# A key that everybody knows: of no study.
+IDENTITY = "AGE-SECRET-KEY-1QQQSYQCYQ5RQWZQFPG9SCRGWPUGPZYSNZS23V9CCRYDPK8QARC0SWRYDWG"
+ROUND_1000 = (
+    "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125"
+    "e342b73a8dd2bacbe47e4b6b63ed5e39"
+)
+SECRET = "5e" * 32
+
+
+def _seed(number: int) -> DrawnInstance:
+    return DrawnInstance(
+        f"sha256:{number:02x}" + "ab" * 31,
+        "count_circles",
+        "1",
+        "easy",
+        f"{number:02x}" * 32,
+        f"{number + 16:02x}" * 32,
+        Arm.PUBLIC,
+    )
+
+
+def vectors() -> dict[str, Any]:
+    """Return the vectors by name, each with what goes in and what comes out."""
+    seeds = [_seed(number) for number in range(1, 7)]
+    commitments = commitments_of(seeds)
+    root = commitments_root(commitments)
+    announced = Announcement(
+        study="study",
+        strata=("count_circles/easy",),
+        seeds_per_arm=2,
+        reserve=(1,),
+        root=root,
+        ciphertext="sha256:" + "0" * 64,
+        recipients=(),
+        entropy="operating system",
+        beacon=None,
+        commitment=commit_secret("study", SECRET),
+    )
+    seed = allocation_seed(announced, SECRET)
+    places = allocate(announced.strata, 2, seed, (1,))
+    sealed = SealedSet(
+        announced.strata, 2, 6, commitments, root, "", "", (), "", seed, (1,), None, SECRET
+    )
+    entries = [
+        DrawnInstance(
+            each.instance,
+            each.family,
+            each.version,
+            each.difficulty,
+            each.seed,
+            each.nonce,
+            place.arm,
+            place.tranche,
+        )
+        for each, place in zip(seeds, places, strict=True)
+    ]
+    signer, store = Signer.of(IDENTITY), MemoryStore()
+    entry = Ledger(store, lambda: signer).append(announced, "2026-11-24T12:00:00Z")
+    reveal = reveal_bytes("study", sealed, entries, (1,))
+    beacon = Announcement(
+        **{name: getattr(announced, name) for name in Announcement.__slots__}
+        | {"beacon": Beacon(QUICKNET.hash, 1000), "commitment": ""}
+    )
+    return {
+        "commitment": {
+            "instance": seeds[0].instance,
+            "seed": seeds[0].seed,
+            "nonce": seeds[0].nonce,
+            "commitment": commitments[0],
+        },
+        "root": {"commitments": list(commitments), "root": root},
+        "allocation by a secret": {
+            "study": "study",
+            "root": root,
+            "secret": SECRET,
+            "commitment": announced.commitment,
+            "allocation_seed": seed,
+            "strata": list(announced.strata),
+            "seeds_per_arm": 2,
+            "reserve": [1],
+            "places": [[place.arm.value, place.tranche] for place in places],
+        },
+        "allocation by a beacon": {
+            "study": "study",
+            "root": root,
+            "chain": QUICKNET.hash,
+            "round": 1000,
+            "signature": ROUND_1000,
+            "value": beacon_value(ROUND_1000).hex(),
+            "allocation_seed": allocation_seed(beacon, ROUND_1000),
+        },
+        "key derivation": {
+            "identity": IDENTITY,
+            "signing secret": derive_key(IDENTITY, "dosimeter/signing/1").hex(),
+            "signing public": signer.public,
+            "derived name": "example",
+            "derived recipient": recipient_of(derive_identity(IDENTITY, "example")),
+        },
+        "ledger record": {
+            "bytes": store.get("ledger/00000000.json").decode(),
+            "digest": entry.digest,
+        },
+        "object": {
+            "name": "results/ab/" + "ab" * 32 + ".age",
+            "data": '{"score":1}',
+            "plain": sign_object(
+                signer, "results/ab/" + "ab" * 32 + ".age", b'{"score":1}'
+            ).decode(),
+        },
+        "reveal": {"bytes": reveal.decode(), "content": digest_bytes(reveal)},
+    }
+
+
+def write_page() -> None:
+    """Put the vectors into the page."""
+    text = json.dumps(vectors(), indent=2) + "\n"
+    PAGE.write_text(BLOCK.sub(lambda _: text, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_page()

@@ -1,0 +1,110 @@
+"""docs/formats.md has the vectors that the code makes now, and that a stranger's code makes too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+import bech32
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from registry.draws.beacon import is_signed_round
+from registry.ledger import Beacon
+from registry.sealing import recipient_of
+from tests import external_check
+from tests.docs.format_vectors import BLOCK, IDENTITY, PAGE, vectors
+
+(VECTORS,) = (json.loads(block) for block in BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+
+
+def test_the_page_is_not_stale() -> None:
+    assert json.loads(json.dumps(vectors())) == VECTORS, "run python -m tests.docs.format_vectors"
+
+
+def test_a_stranger_gets_the_same_commitments_and_root() -> None:
+    vector = VECTORS["commitment"]
+    assert external_check.commitment(vector) == vector["commitment"]
+    vector = VECTORS["root"]
+    leaves = [bytes.fromhex(text) for text in vector["commitments"]]
+    assert external_check.merkle(leaves).hex() == vector["root"]
+
+
+@pytest.mark.parametrize("how", ["secret", "beacon"])
+def test_a_stranger_gets_the_same_allocation(how: str) -> None:
+    vector = VECTORS[f"allocation by a {how}"]
+    announced = {"beacon": how == "beacon", "commitment": vector.get("commitment"), **vector}
+    announced["beacon"] = how == "beacon"
+    value = vector["signature" if how == "beacon" else "secret"]
+    assert external_check.allocation_seed(announced, value) == vector["allocation_seed"]
+    if how == "secret":
+        places = [[arm, tranche] for arm, tranche, _ in external_check.places(vector)]
+        assert places == vector["places"]
+    else:
+        assert is_signed_round(Beacon(vector["chain"], vector["round"]), value)
+        assert hashlib.sha256(bytes.fromhex(value)).hexdigest() == vector["value"]
+
+
+def test_a_stranger_derives_the_same_keys() -> None:
+    vector = VECTORS["key derivation"]
+    assert recipient_of(IDENTITY), "a valid age key"
+
+    def derive(salt: bytes, info: str) -> bytes:
+        return HKDF(SHA256(), 32, salt, info.encode()).derive(vector["identity"].encode())
+
+    secret = derive(b"dosimeter/derived-key", "dosimeter/signing/1")
+    assert secret.hex() == vector["signing secret"]
+    public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+    assert public.hex() == vector["signing public"]
+    derived = derive(b"dosimeter/derived-identity", vector["derived name"])
+    words = bech32.convertbits(derived, 8, 5)
+    identity = bech32.bech32_encode("age-secret-key-", words).upper()
+    assert recipient_of(identity) == vector["derived recipient"]
+
+
+def test_a_stranger_checks_the_record_and_the_object() -> None:
+    data = VECTORS["ledger record"]["bytes"].encode()
+    found = external_check.RECORD.fullmatch(data)
+    assert found is not None
+    key = VECTORS["key derivation"]["signing public"]
+    assert found["signer"].decode() == key
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+    unsigned = data.replace(found["signed"], b"")
+    public.verify(
+        bytes.fromhex(found["signature"].decode()),
+        external_check.join(b"dosimeter/ledger/1", unsigned, size=8),
+    )
+    assert external_check.sha256(data) == VECTORS["ledger record"]["digest"]
+    vector = VECTORS["object"]
+    line, _, rest = vector["plain"].partition("\n")
+    assert rest == vector["data"]
+    tag, signer, certificate, signature = line.split(" ")
+    assert (tag, signer, certificate) == ("dosimeter-object/1", key, "-")
+    digest = hashlib.sha256(rest.encode()).digest()
+    message = external_check.join(b"dosimeter/object/1", vector["name"].encode(), digest, size=8)
+    public.verify(bytes.fromhex(signature), message)
+
+
+def test_the_revealed_seeds_open_their_commitments() -> None:
+    data = VECTORS["reveal"]["bytes"].encode()
+    assert external_check.sha256(data) == VECTORS["reveal"]["content"]
+    value, commitments = json.loads(data), VECTORS["root"]["commitments"]
+    places = VECTORS["allocation by a secret"]["places"]
+    assert value["leaves"] == [n for n, (_, tranche) in enumerate(places) if tranche == 1]
+    for leaf, seed in zip(value["leaves"], value["seeds"], strict=True):
+        assert external_check.commitment(seed) == commitments[leaf]
+        assert [seed["arm"], seed["tranche"]] == places[leaf]
+
+
+def test_the_page_names_every_tag_that_the_code_signs_or_hashes() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    root = PAGE.parent.parent / "registry"
+    code = "".join(path.read_text() for path in root.rglob("*.py"))
+    tags = set(re.findall(r'"(dosimeter/[a-z-]+(?:/\d)?)"', code))
+    # Of fixed entropy, and of what a store's owner reads only.
+    private = {"dosimeter/entropy/1", "dosimeter/receipts/1"}
+    assert {tag for tag in tags - private if tag not in text} == set()
+    assert len(tags - private) >= 8

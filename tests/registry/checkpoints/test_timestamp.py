@@ -1,0 +1,139 @@
+"""RFC 3161 time-stamps: of an authority that ``openssl ts`` plays, checked offline."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from registry.checkpoints import (
+    check_checkpoints,
+    put_beside,
+    read_certificates,
+    request_token,
+)
+from registry.checkpoints.checkpoint import TOKEN
+from registry.checkpoints.timestamp import check_token, check_url, stamped_at
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger import inspect_chain
+from registry.stores import Store
+from registry.stores.base import MemoryStore
+from tests.registry.checkpoints.watched import begin, publish
+from tests.tsa import Authority, make_authority, serve
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+
+DATA = b"a checkpoint"
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Authority, Authority]]:
+    """Two authorities, of which the first is served."""
+    folder = tmp_path_factory.mktemp("tsa")
+    with serve(make_authority(folder / "first")) as first:
+        yield first, make_authority(folder / "second")
+
+
+@pytest.fixture
+def authority(authorities: tuple[Authority, Authority]) -> Iterator[Authority]:
+    yield authorities[0]
+    authorities[0].answer, authorities[0].status = None, 200
+
+
+def test_a_time_stamp_is_checked_here_and_by_openssl(
+    authorities: tuple[Authority, Authority], tmp_path: Path
+) -> None:
+    first, second = authorities
+    response = request_token(DATA, first.url)
+    roots = [read_certificates(one.root.read_bytes(), "ca.pem") for one in authorities]
+    time = check_token(response, DATA, roots[0], "token")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", time)
+    assert stamped_at(response, DATA, "token") == time
+    with pytest.raises(BrokenPromise, match="token: not signed by that authority"):
+        check_token(response, DATA, roots[1], "token")
+    with pytest.raises(BrokenPromise, match="a time-stamp of other bytes"):
+        check_token(response, DATA + b"!", roots[0], "token")
+    (tmp_path / "data").write_bytes(DATA)
+    (tmp_path / "token").write_bytes(response)
+    assert first.verifies(tmp_path / "data", tmp_path / "token")
+    assert not second.verifies(tmp_path / "data", tmp_path / "token")
+
+
+def test_every_altered_byte_of_a_stamp_is_noticed(authority: Authority) -> None:
+    """A response that still reads as of these bytes is not by the authority, or is the same."""
+    response = request_token(DATA, authority.url)
+    roots = read_certificates(authority.root.read_bytes(), "ca.pem")
+    time, accepted = check_token(response, DATA, roots, "token"), 0
+    for place in range(0, len(response), 7):
+        altered = bytearray(response)
+        altered[place] ^= 1
+        try:
+            assert check_token(bytes(altered), DATA, roots, "token") == time
+            accepted += 1
+        except BrokenPromise:
+            continue
+    assert accepted < len(response) // 7 // 3, "unsigned parts: other certificates, status texts"
+
+
+def test_an_authority_that_fails_is_one_error_and_stores_nothing(authority: Authority) -> None:
+    earlier = request_token(DATA, authority.url)
+    cases = [
+        (earlier, 200, "its time-stamp is of another request"),
+        (b"junk", 200, "not an RFC 3161 response"),
+        (b"0\x050\x03\x02\x01\x02", 200, "the time-stamp was refused|not an RFC 3161 response"),
+        (b"", 503, "no time-stamp: it answers 503"),
+    ]
+    for authority.answer, authority.status, match in cases:
+        with pytest.raises(RegistryError, match=match) as caught:
+            request_token(DATA, authority.url)
+        assert not isinstance(caught.value, BrokenPromise)
+    with pytest.raises(RegistryError, match=r"127.0.0.1: no time-stamp: it cannot be reached"):
+        request_token(DATA, "http://127.0.0.1:1/tsr")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://host/", "file:///etc/passwd", "host", "https://", "https://anna:secret@host/tsr"],
+)
+def test_other_urls_are_refused_without_their_secret(url: str) -> None:
+    with pytest.raises(RegistryError) as caught:
+        check_url(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_stamps_in_a_store_are_counted(
+    store: Store, authorities: tuple[Authority, Authority]
+) -> None:
+    first, second = authorities
+    signed = publish(begin(store, (), 0, 3))
+    put_beside(store, 3, TOKEN, request_token(signed.own, first.url))
+    entries = inspect_chain(store)[0]
+    assert any("no authority's certificate was given" in text for text in _unchecked(store))
+    roots = read_certificates(first.root.read_bytes(), "ca.pem")
+    assert check_checkpoints(store, entries, {}, roots).counts["time-stamps"] == 1
+    wrong = read_certificates(second.root.read_bytes(), "ca.pem")
+    findings = check_checkpoints(store, entries, {}, wrong)
+    assert "time-stamps" not in findings.counts
+    assert any("not signed by that authority" in text for text in findings.unchecked)
+
+
+def test_a_stamp_of_something_else_counts_for_nothing(authority: Authority) -> None:
+    store = MemoryStore()
+    publish(begin(store, (), 0, 3))
+    put_beside(store, 3, TOKEN, request_token(DATA, authority.url))
+    put_beside(store, 3, TOKEN, b"junk")
+    texts = _unchecked(store)
+    assert sum("a time-stamp of other bytes" in text for text in texts) == 1
+    assert sum("not an RFC 3161 response" in text for text in texts) == 1
+
+
+def _unchecked(store: Store) -> list[str]:
+    return check_checkpoints(store, inspect_chain(store)[0]).unchecked
+
+
+def test_a_file_that_is_no_certificate_is_refused() -> None:
+    with pytest.raises(RegistryError, match=r"ca.pem: not a certificate in PEM form"):
+        read_certificates(b"hello", "ca.pem")

@@ -1,0 +1,294 @@
+"""Announced first: which draws a ledger may have, and what names any other."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from registry.draws import (
+    FixedEntropy,
+    SystemEntropy,
+    allot_draw,
+    announce_draw,
+    check_draws,
+    draw,
+    pending_draw,
+    record_draw,
+)
+from registry.draws.allocation import allocation_seed, commit_secret
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger import Announcement, Beacon, Ledger, SealedSet
+from registry.ledger.records import Plan, Preregistration, Provenance
+from registry.sealing import SealedSeeds, new_identity
+from registry.stores import MemoryStore
+from tests.ledgers import seal_draw, signed_ledger
+from tests.registry.draws.beacons import CHAIN, sign_round, use_chain
+
+IDENTITY, RECIPIENT = new_identity()
+PLAN = Plan("basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words")
+PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
+STRATA = [("f", "1", "easy")]
+BEACON = Beacon(CHAIN.hash, 1_000_001)  # public 3,000,000 s after the chain's begin
+BEFORE, AFTER = "2023-12-19T15:33:19Z", "2023-12-19T15:33:20Z"
+
+
+@pytest.fixture(autouse=True)
+def _chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_chain(monkeypatch)
+
+
+def identify(*stratum_and_seed: Any) -> str:
+    return "sha256:" + stratum_and_seed[3].hex()
+
+
+def problems(ledger: Ledger) -> list[str]:
+    return [text for _, text in check_draws([(e, e.record) for e in ledger.entries()])]
+
+
+def _parts(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def test_the_allocation_follows_from_study_root_and_value_by_the_letter() -> None:
+    store = MemoryStore()
+    ledger = signed_ledger(store)
+    drawn = draw(STRATA, 3, SystemEntropy(), identify)
+    sealed = seal_draw(store, ledger, drawn, [RECIPIENT], BEFORE)
+    announced = ledger.entries()[0].record
+    secret = bytes.fromhex(drawn.secret)
+    committed = hmac.new(secret, _parts(b"dosimeter/allocation-secret/1", b"study"), "sha256")
+    assert announced.commitment == committed.hexdigest()
+    parts = (b"dosimeter/allocation-seed/1", b"study", bytes.fromhex(sealed.root), secret)
+    assert sealed.allocation_seed == hashlib.sha256(_parts(*parts)).hexdigest()
+    assert problems(ledger) == []
+    # bound to the study and to the seeds
+    assert commit_secret("other", drawn.secret) != announced.commitment
+    other = replace(announced, root="00" * 32)
+    assert allocation_seed(other, drawn.secret) != sealed.allocation_seed
+
+
+def announce_by_beacon(time: str = BEFORE) -> tuple[Ledger, SealedSeeds, Announcement]:
+    store = MemoryStore()
+    ledger = signed_ledger(store)
+    drawn = draw(STRATA, 3, SystemEntropy(), identify)
+    announced = announce_draw(
+        store, ledger, drawn, "study", [RECIPIENT], lambda: time, beacon=BEACON
+    )
+    return ledger, SealedSeeds(drawn.seeds, ""), announced
+
+
+def test_a_beacon_allots_what_was_announced_before_its_round() -> None:
+    ledger, sealed, announced = announce_by_beacon()
+    assert announced.commitment == ""
+    assert pending_draw(ledger.entries()) == announced
+    record = record_draw(ledger, allot_draw(announced, sealed, sign_round(BEACON.round)), AFTER)
+    assert pending_draw(ledger.entries()) is None
+    assert problems(ledger) == []
+    again = record_draw(ledger, allot_draw(announced, sealed, sign_round(BEACON.round)), AFTER)
+    assert again == record
+    assert len(ledger.entries()) == 2
+    value = hashlib.sha256(bytes.fromhex(record.value)).digest()
+    parts = (b"dosimeter/allocation-seed/1", b"study", bytes.fromhex(record.root), value)
+    assert record.allocation_seed == hashlib.sha256(_parts(*parts)).hexdigest()
+
+
+def test_a_round_that_is_public_already_cannot_be_announced() -> None:
+    store = MemoryStore()
+    drawn = draw(STRATA, 3, SystemEntropy(), identify)
+    with pytest.raises(RegistryError, match="has been public since 2023-12-19 15:33:20 UTC"):
+        announce_draw(
+            store,
+            signed_ledger(store),
+            drawn,
+            "study",
+            [RECIPIENT],
+            lambda: AFTER,
+            beacon=BEACON,
+        )
+    assert signed_ledger(store).entries() == ()
+
+
+def test_another_value_or_other_seeds_are_not_allotted() -> None:
+    ledger, sealed, announced = announce_by_beacon()
+    with pytest.raises(RegistryError, match="not signed by drand for round 1000001"):
+        record_draw(ledger, allot_draw(announced, sealed, sign_round(5)), AFTER)
+    with pytest.raises(RegistryError, match="not signed by drand"):
+        record_draw(ledger, allot_draw(announced, sealed, "11" * 32), AFTER)
+    other = SealedSeeds(draw(STRATA, 3, SystemEntropy(), identify).seeds, "")
+    with pytest.raises(BrokenPromise, match="not those that were announced"):
+        record_draw(ledger, allot_draw(announced, other, sign_round(BEACON.round)), AFTER)
+    assert len(ledger.entries()) == 1
+
+
+def test_of_two_that_draw_at_once_one_is_announced() -> None:
+    """Each looks before the other writes: the second goes on with what the first announced."""
+    store = MemoryStore()
+    ledger = signed_ledger(store)
+    one, two = (draw(STRATA, 3, SystemEntropy(), identify) for _ in range(2))
+    first, second = (
+        announce_draw(store, ledger, each, "study", [RECIPIENT], lambda: BEFORE)
+        for each in (one, two)
+    )
+    assert first == second
+    assert len(ledger.entries()) == 1
+
+
+Dishonest = Callable[[Ledger, SealedSet, Announcement], object]
+REGISTERED = Preregistration("study", PLAN, "", PROVENANCE)
+
+
+def second(ledger: Ledger, reason: str, **changes: Any) -> Announcement:
+    """Announce and allot a second draw."""
+    drawn = draw(STRATA, 3, FixedEntropy(b"\x02" * 32), identify)
+    store = MemoryStore()
+    announced = announce_draw(
+        store, signed_ledger(store), drawn, "study", [RECIPIENT], lambda: AFTER, again=reason
+    )
+    announced = replace(announced, **changes)
+    ledger.append(announced, AFTER)
+    if not changes:
+        sealed = SealedSeeds(drawn.seeds, drawn.secret)
+        record_draw(ledger, allot_draw(announced, sealed, drawn.secret), AFTER)
+    return announced
+
+
+CASES: dict[str, tuple[Dishonest, str]] = {
+    "unannounced": (
+        lambda ledger, sealed, announced: ledger.append(sealed, BEFORE),
+        "an unannounced draw: no announcement stands before it",
+    ),
+    "second draw, unannounced": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(sealed, BEFORE),
+            ledger.append(replace(sealed, root="11" * 32), BEFORE),
+        ),
+        "a second draw without a record that announces it, and its reason",
+    ),
+    "second draw, no reason": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(sealed, BEFORE),
+            second(ledger, ""),
+        ),
+        "a second draw was announced without a reason",
+    ),
+    "second draw, after the registration": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(sealed, BEFORE),
+            ledger.append(replace(REGISTERED, sealed_root=sealed.root), BEFORE),
+            second(ledger, "a mistake"),
+        ),
+        "a draw was announced after the plan was registered",
+    ),
+    "other seed": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(replace(sealed, allocation_seed="11" * 32), BEFORE),
+        ),
+        "follows from the announced value, not the recorded one",
+    ),
+    "other secret": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(replace(sealed, value="11" * 32), BEFORE),
+        ),
+        "its value is not the secret that the announcement committed to",
+    ),
+    "other seeds": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(replace(sealed, root="11" * 32), BEFORE),
+        ),
+        " announced, 1111",
+    ),
+    "other tranches": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(replace(sealed, seeds_per_arm=2, reserve=(1,)), BEFORE),
+        ),
+        "seeds_per_arm 3 announced, 2 found",
+    ),
+    "round over": (
+        lambda ledger, sealed, announced: ledger.append(
+            replace(announced, beacon=BEACON, commitment=""), AFTER
+        ),
+        "announced at 2023-12-19T15:33:20Z, when drand round 1000001 was public already",
+    ),
+    "unknown chain": (
+        lambda ledger, sealed, announced: ledger.append(
+            replace(announced, beacon=Beacon("ab" * 32, 7), commitment=""), BEFORE
+        ),
+        "not of quicknet",
+    ),
+    "value of another round": (
+        lambda ledger, sealed, announced: (
+            ledger.append(replace(announced, beacon=BEACON, commitment=""), BEFORE),
+            ledger.append(replace(sealed, value=sign_round(5)), AFTER),
+        ),
+        "its value is not signed by drand for round 1000001",
+    ),
+    "before the round": (
+        lambda ledger, sealed, announced: (
+            ledger.append(replace(announced, beacon=BEACON, commitment=""), BEFORE),
+            ledger.append(replace(sealed, value=sign_round(BEACON.round)), BEFORE),
+        ),
+        "allotted at 2023-12-19T15:33:19Z, before drand round 1000001 was public",
+    ),
+    "neither": (
+        lambda ledger, sealed, announced: ledger.append(replace(announced, commitment=""), BEFORE),
+        "announced with either a beacon or the commitment to a secret",
+    ),
+    "another study": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(sealed, BEFORE),
+            second(ledger, "a mistake", study="other"),
+        ),
+        "announced for the study 'other', and the first for 'study'",
+    ),
+    "registered in between": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(replace(REGISTERED, sealed_root=sealed.root), BEFORE),
+        ),
+        "registered while an announced draw had no allocation yet",
+    ),
+    "registered for the first": (
+        lambda ledger, sealed, announced: (
+            ledger.append(announced, BEFORE),
+            ledger.append(sealed, BEFORE),
+            second(ledger, "a mistake"),
+            ledger.append(replace(REGISTERED, sealed_root=sealed.root), AFTER),
+        ),
+        "registered for another draw than the newest",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dishonest_draw_is_named(name: str) -> None:
+    forge, named = CASES[name]
+    store = MemoryStore()
+    drawn = draw(STRATA, 3, FixedEntropy(bytes(32)), identify)
+    sealed = seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], BEFORE)
+    announced = signed_ledger(store).entries()[0].record
+    ledger = signed_ledger(MemoryStore())
+    forge(ledger, sealed, announced)
+    assert any(named in text for text in problems(ledger)), problems(ledger)
+
+
+def test_a_second_draw_with_its_reason_holds() -> None:
+    store = MemoryStore()
+    ledger = signed_ledger(store)
+    drawn = draw(STRATA, 3, FixedEntropy(bytes(32)), identify)
+    seal_draw(store, ledger, drawn, [RECIPIENT], BEFORE)
+    announced = second(ledger, "a task was replaced")
+    ledger.append(replace(REGISTERED, sealed_root=announced.root), AFTER)
+    assert problems(ledger) == []
