@@ -23,6 +23,7 @@ from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import (
+    MOST_LEASED,
     Renewal,
     begin_process,
 )
@@ -33,7 +34,6 @@ from registry.stores import open_store
 logger = logging.getLogger(__name__)
 
 _STORE_SECONDS = 5.0  # between two tries at a store that is away
-_MAX_LEASED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Coordinator:
                 return (), False
             self._release_ended(book, context)
             # Few at a time: a large answer would pass through Ray's object store, which may spill.
-            cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
+            cells = book.lease(worker, min(count, MOST_LEASED), time.monotonic(), holding)
         except StoreUnavailable as error:  # before it leased any
             self._pauses[""] = StorePause(socket.gethostname(), error.reason)
             self._next_try = time.monotonic() + _STORE_SECONDS

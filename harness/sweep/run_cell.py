@@ -41,6 +41,7 @@ from harness.storage import (
     EPISODE_CODEC,
     attempt_key,
     attempted_names,
+    put_signed,
     replied_names,
     result_key,
 )
@@ -56,6 +57,7 @@ from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import RunContext, Workbench, ceiling_of
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
+from registry.sealing import Keys
 from registry.stores import Store
 
 _LONGEST_PAUSE = 10.0  # seconds that an attempt waits at its provider's request
@@ -66,7 +68,9 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
-    put-if-absent under names that follow from the cell. Waits while the store is away. Raises
+    put-if-absent under names that follow from the cell. The result is held if the workbench holds
+    results: lost with its process, it is made again from the attempt. Waits while the store is
+    away. Raises
     BrokenPromise, HarnessError and StoreError: replies that cannot be stored must not be bought.
     Any other failure is a LeaseOutcome that is not finished, with class and place of an unexpected
     error only.
@@ -112,7 +116,8 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
             traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
     finished = attempts[-1].stop is not StopReason.FAILED
     if finished:
-        _write_result(cell, instance, attempts, bench.store, bench.context)
+        sealed, _ = _seal_result(cell, instance, attempts, bench.context)
+        bench.keep_result(cell.episode, sealed)
     error = attempts[-1].error_class
     return LeaseOutcome(
         cell.episode,
@@ -254,7 +259,9 @@ def close_cell(
     attempts = list(_read_attempts(cell, store, context))
     if not attempts:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, instance_of(cell, catalog), attempts, store, context, identities)
+    instance = instance_of(cell, catalog)
+    sealed, keys = _seal_result(cell, instance, attempts, context, identities)
+    put_signed(store, result_key(cell.episode), sealed, keys)
 
 
 def _run_attempt(
@@ -336,18 +343,17 @@ def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Ep
             return
 
 
-def _write_result(
+def _seal_result(
     cell: Cell,
     instance: TaskInstance,
     attempts: Sequence[Episode],
-    store: Store,
     context: RunContext,
     identities: tuple[str, ...] = (),
-) -> None:
-    """Store the result of a cell, by the last of its attempts."""
+) -> tuple[bytes, Keys]:
+    """Return the sealed result of a cell, by the last of its attempts, and the keys to store it."""
     grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
     # A worker reads no result, so that it cannot tell whose one is that is there already.
     keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
     _, size = context.sizes_of(cell)
-    RESULT_CODEC.write(store, result_key(cell.episode), result, keys, size)
+    return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(result), size), keys

@@ -24,7 +24,7 @@ from harness.spending import (
     Spend,
     SpendingLimits,
 )
-from harness.storage import hex_of
+from harness.storage import hex_of, result_key
 from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
@@ -139,7 +139,7 @@ class RunContext:
         return self.priced[model].price if model in self.priced else None
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # no more than a lease: a captured worker has no other keys
 def _keys_of(
     episode: str, key: str, certificate: str, run_identity: str, recipients: tuple[str, ...]
 ) -> Keys:
@@ -164,6 +164,8 @@ class Workbench:
     sandboxes: SandboxProvider
     purchases: Purchases = field(default_factory=Purchases)
     catalog: Catalog = INSTALLED
+    # Sealed results by episode that wait to be stored together; None: each is stored at once.
+    held: dict[str, bytes] | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
@@ -181,7 +183,21 @@ class Workbench:
                 open_sandboxes(context),
                 purchases,
                 _catalog_of(context),
+                {},
             )
+
+    def keep_result(self, episode: str, sealed: bytes) -> None:
+        """Store a result, or hold it until it is asked to be stored. Raises StoreError."""
+        if self.held is None:
+            self.store.put(result_key(episode), sealed)
+        else:
+            self.held[episode] = sealed
+
+    def store_held(self, episode: str) -> None:
+        """Store the result of an episode that is held. Raises StoreError, WorkStopped."""
+        if self.held is not None:
+            self.store.put(result_key(episode), self.held[episode])
+            del self.held[episode]
 
     def recover(self) -> None:
         """Store what processes of this machine that died could not store. Raises StoreError."""
