@@ -39,6 +39,7 @@ _FORMAT = "dosimeter/sealed-set/1"
 _BUFFER = 1 << 16  # bytes of a pipe
 _PREFIX = "age-secret-key-"
 SEALED_BYTES = 4096  # of an object, at least
+ATTEMPT_BYTES = 16384  # of an attempt, where no pilot has shown how large one is
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,11 @@ from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
-from registry.sealing import SEALED_BYTES, Keys, derive_identity, recipient_of
+from registry.sealing import ATTEMPT_BYTES, SEALED_BYTES, Keys, derive_identity, recipient_of
 from registry.signing import Signer
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
-_ATTEMPT_BYTES = 16384  # where no pilot has shown how large one is
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class RunContext:
     def sizes_of(self, cell: Cell) -> tuple[int, int]:
         """The bytes that an attempt at a cell is filled up to, and its result."""
         known = (sizes for stratum, *sizes in self.sizes if stratum == cell.spec.stratum)
-        attempt, result = next(known, (_ATTEMPT_BYTES, SEALED_BYTES))
+        attempt, result = next(known, (ATTEMPT_BYTES, SEALED_BYTES))
         return attempt, result
 
     def lease(self, cell: Cell) -> Cell:
