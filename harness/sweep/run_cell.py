@@ -99,7 +99,9 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
         return LeaseOutcome(cell.episode, finished=True)
-    instance = instance_of(cell, bench.catalog)
+    instance = bench.instances.get(
+        (cell.instance, cell.seed), lambda: instance_of(cell, bench.catalog)
+    )
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
+from generators.task import TaskInstance
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.episode import Cell
@@ -37,6 +40,7 @@ from registry.signing import Signer
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
+_INSTANCES = 16  # kept by a worker: with those that it may lease ahead, no more than 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,34 @@ def _keys_of(
     return Keys((*recipients, recipient_of(identity)), (identity,), signer, {signer.public})
 
 
+K, V = TypeVar("K"), TypeVar("V")
+
+
+class LastMade(Generic[K, V]):
+    """The values that were made last, few since they are secret. May be shared by threads: one
+    makes a value, and others that need it wait."""
+
+    def __init__(self, most: int = _INSTANCES) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._made: dict[K, Future[V]] = {}  # the one that was needed last comes last
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of a key. Raises what making it raises."""
+        with self._lock:
+            made = self._made.pop(key, None)
+            value = self._made[key] = made or Future()
+            while len(self._made) > self._most:
+                del self._made[next(iter(self._made))]
+        if made is None:
+            try:
+                value.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    self._made.pop(key, None)
+                value.set_exception(error)
+        return value.result()
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """A worker's equipment: opened once, used for every cell."""
@@ -165,6 +197,7 @@ class Workbench:
     catalog: Catalog = INSTALLED
     # Sealed results by episode that wait to be stored together; None: each is stored at once.
     held: dict[str, bytes] | None = field(default=None, repr=False)
+    instances: LastMade[tuple[str, Seed], TaskInstance] = field(default_factory=lambda: LastMade())
 
     @classmethod
     def open(cls, context: RunContext) -> Self:

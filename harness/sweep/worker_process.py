@@ -45,7 +45,8 @@ HEARTBEAT_SECONDS = 5.0
 URGENT_SECONDS = 1.0  # after the last heartbeat, if calls were refused
 _CLAIM_SECONDS = 20.0  # after which a claim is renewed that no coordinator hears of any more
 ConnectionLost = (EOFError, ConnectionError)
-MOST_LEASED = 64  # cells in one message, and of those that are leased ahead
+MOST_LEASED = 64  # cells in one message
+_MOST_AHEAD = 48  # cells that a worker holds, if it can work on fewer at once
 _STORING = 4  # groups of results of a worker that are stored at once
 _IDLE_SECONDS = 0.25  # for which finished cells may keep a worker from others
 
@@ -273,7 +274,7 @@ class _Pace:
     def wanted(self, now: float) -> int:
         """Return the number of cells to hold."""
         if (seconds := now - self._begun) > 1.0:
-            quick = min(MOST_LEASED, int(self._ended / seconds))
+            quick = min(_MOST_AHEAD, int(self._ended / seconds))
             self._wanted = max(self._parallel, quick)
             self._begun, self._ended = now, 0
         return self._wanted
