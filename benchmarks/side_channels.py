@@ -12,8 +12,10 @@ For attempts and results each, and for arm and score each, the area under the cu
 feature, folded to .5 and above: the name as a number, the ciphertext's size, its time of
 modification, the time since the object before it, and the number of objects of the episode. The arm
 is asked of all episodes, the score (above its median or not) of each model within each stratum, of
-which the largest area is shown among those with 200 objects of either kind. Beside them half the
-width of a 95 % interval of an AUC of .5.
+which the largest area is shown among those with 200 objects of either kind, and the mean of all.
+Beside them half the width of a 95 % interval of an AUC of .5, which the largest of four areas
+leaves by chance in one run of five; and the number of objects whose ciphertext is larger than what
+it is filled up to.
 """
 
 from __future__ import annotations
@@ -186,7 +188,30 @@ def measure(kind: str, seen: Sequence[Seen]) -> dict[str, object]:
         most = {name: max(area[name] for area, _ in scored) for name in FEATURES}
         found[f"{kind}_score"] = {**most, "half_width": max(width for _, width in scored)}
         found[f"{kind}_score_groups"] = [len(group) for group in large]
+        found[f"{kind}_score_of_all"] = pooled(large)
+    sizes = [each.features["size"] for each in seen]
+    found[f"{kind}_larger"] = sum(size > 1.5 * min(sizes) for size in sizes)
     return found
+
+
+def pooled(groups: Sequence[Sequence[Seen]]) -> dict[str, float]:
+    """The mean of the groups' areas for the score, weighted by their precision, and half its
+    interval."""
+    weights, signed = [], []
+    for group in groups:
+        labels = [each.high for each in group]
+        n, ones = len(labels), sum(labels)
+        weights.append(12 * ones * (n - ones) / (n + 1))
+        signed.append(
+            {name: _signed_area([s.features[name] for s in group], labels) for name in FEATURES}
+        )
+    total = sum(weights)
+    mean = {
+        name: sum(w * area[name] for w, area in zip(weights, signed, strict=True)) / total
+        for name in FEATURES
+    }
+    folded = {name: round(max(area, 1 - area), 3) for name, area in mean.items()}
+    return {**folded, "half_width": round(1.96 / total**0.5, 3)}
 
 
 def areas(seen: Sequence[Seen], labels: Sequence[bool]) -> tuple[dict[str, float], float]:
@@ -200,13 +225,17 @@ def areas(seen: Sequence[Seen], labels: Sequence[bool]) -> tuple[dict[str, float
 
 
 def _area(values: Sequence[float], labels: Sequence[bool]) -> float:
+    area = _signed_area(values, labels)
+    return round(max(area, 1 - area), 3)
+
+
+def _signed_area(values: Sequence[float], labels: Sequence[bool]) -> float:
     from scipy.stats import rankdata
 
     ranks = rankdata(values)
     ones = sum(labels)
     total = sum(rank for rank, label in zip(ranks, labels, strict=True) if label)
-    area = (total - ones * (ones + 1) / 2) / (ones * (len(labels) - ones))
-    return round(float(max(area, 1 - area)), 3)
+    return float((total - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
 
 
 if __name__ == "__main__":

@@ -150,11 +150,17 @@ def _keys_of(
     if not (key or run_identity):
         raise RegistryError(f"{episode}: a worker has the keys of leased cells only")
     identity = key or derive_identity(run_identity, episode)
-    signer = Signer.of(identity)
+    signer = replace(Signer.of(identity), certificate=certificate)
+    public = signer.public
     if not certificate and run_identity:
-        certificate = Signer.of(run_identity).certify(hex_of(episode), signer.public)
-    signer = replace(signer, certificate=certificate)
-    return Keys((*recipients, recipient_of(identity)), (identity,), signer, {signer.public})
+        certificate = _signer_of(run_identity).certify(hex_of(episode), public)
+        signer = replace(signer, certificate=certificate)
+    return Keys((*recipients, recipient_of(identity)), (identity,), signer, {public})
+
+
+@lru_cache(maxsize=1)
+def _signer_of(run_identity: str) -> Signer:
+    return Signer.of(run_identity)
 
 
 K, V = TypeVar("K"), TypeVar("V")
