@@ -54,7 +54,7 @@ from harness.sweep.governor import (
 )
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
-from harness.sweep.workbench import RunContext, Workbench, ceiling_of
+from harness.sweep.workbench import MadeInstance, RunContext, Workbench, ceiling_of
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.sealing import Keys
@@ -99,14 +99,12 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
         return LeaseOutcome(cell.episode, finished=True)
-    instance = bench.instances.get(
-        (cell.instance, cell.seed), lambda: instance_of(cell, bench.catalog)
-    )
+    made = bench.instances.get((cell.instance, cell.seed), lambda: _make(cell, bench.catalog))
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:
         number, inherited = len(attempts) + 1, inherited_replies(attempts)
-        episode, journal = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
+        episode, journal = _run_attempt(cell, made, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
         keys, (size, _) = bench.context.keys_of(cell), bench.context.sizes_of(cell)
         if not EPISODE_CODEC.write(bench.store, key, episode, keys, size):
@@ -118,7 +116,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
             traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
     finished = attempts[-1].stop is not StopReason.FAILED
     if finished:
-        sealed, _ = _seal_result(cell, instance, attempts, bench.context)
+        sealed, _ = _seal_result(cell, made.instance, attempts, bench.context)
         bench.keep_result(cell.episode, sealed)
     error = attempts[-1].error_class
     return LeaseOutcome(
@@ -268,7 +266,7 @@ def close_cell(
 
 def _run_attempt(
     cell: Cell,
-    instance: TaskInstance,
+    made: MadeInstance,
     attempt: int,
     inherited: tuple[Reply, ...],
     bench: Workbench,
@@ -288,7 +286,7 @@ def _run_attempt(
         AttemptRequest(
             cell,
             attempt,
-            instance.brief,
+            made.instance.brief,
             run=context.run,
             journal=_SweepJournal(
                 journal, traffic, longest_pause, len(inherited), cell.model, bench.purchases
@@ -296,7 +294,7 @@ def _run_attempt(
             inherited=len(inherited),
             ceiling=ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
-            hidden_inputs=hidden_inputs(instance.rubric),
+            hidden_inputs=made.hidden_inputs,
         ),
         model,
         bench.sandboxes,
@@ -318,6 +316,11 @@ def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
     if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and not isinstance(model, AgentServer):
         return BatchedModel(model)
     return model
+
+
+def _make(cell: Cell, catalog: Catalog) -> MadeInstance:
+    instance = instance_of(cell, catalog)
+    return MadeInstance(instance, hidden_inputs(instance.rubric))
 
 
 def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:

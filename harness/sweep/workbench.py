@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Generic, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
@@ -163,6 +163,13 @@ def _signer_of(run_identity: str) -> Signer:
     return Signer.of(run_identity)
 
 
+class MadeInstance(NamedTuple):
+    """An instance, and what its rubric has the answer's program run on."""
+
+    instance: TaskInstance
+    hidden_inputs: tuple[str, ...]
+
+
 K, V = TypeVar("K"), TypeVar("V")
 
 
@@ -203,7 +210,7 @@ class Workbench:
     catalog: Catalog = INSTALLED
     # Sealed results by episode that wait to be stored together; None: each is stored at once.
     held: dict[str, bytes] | None = field(default=None, repr=False)
-    instances: LastMade[tuple[str, Seed], TaskInstance] = field(default_factory=lambda: LastMade())
+    instances: LastMade[tuple[str, Seed], MadeInstance] = field(default_factory=lambda: LastMade())
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
