@@ -170,7 +170,8 @@ class MadeInstance(NamedTuple):
     hidden_inputs: tuple[str, ...]
 
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class LastMade(Generic[K, V]):

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from itertools import chain
 from multiprocessing.connection import Connection
+from typing import Any
 
 from harness.episode import Cell
 from harness.errors import HarnessError, WorkerKilled, WorkStopped
@@ -224,7 +225,7 @@ def pull(
                 if not pending and not held:
                     time.sleep(POLL_SECONDS)
                     continue
-                every = (*pending, *held.storing)
+                every: tuple[Future[Any], ...] = (*pending, *held.storing)
                 done, working = wait(every, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 if done and working:
                     wait(every, timeout=_GATHER_SECONDS if wanted == parallel else _AHEAD_SECONDS)
