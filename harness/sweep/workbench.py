@@ -240,10 +240,11 @@ class Workbench:
             self.held[episode] = sealed
 
     def store_held(self, episode: str) -> None:
-        """Store the result of an episode that is held. Raises StoreError, WorkStopped."""
-        if self.held is not None:
-            self.store.put(result_key(episode), self.held[episode])
-            del self.held[episode]
+        """Store the result of an episode if it is held, and not stored already. Raises StoreError,
+        WorkStopped."""
+        if self.held is not None and (sealed := self.held.get(episode)) is not None:
+            self.store.put(result_key(episode), sealed)
+            self.held.pop(episode, None)
 
     def recover(self) -> None:
         """Store what processes of this machine that died could not store. Raises StoreError."""

@@ -221,6 +221,10 @@ def test_results_of_a_lease_are_stored_together_and_shuffled(tmp_path: Path) -> 
             shuffled.append([outcome.episode for outcome in outcomes])
 
         assert pull(leases, bench, 12, claims, reverse_names) == 12
+        assert pull(OneLease(cells), bench, 12, claims, lambda outcomes: None) == 12, (
+            "they are stored already"
+        )
+        assert len(served.requests) == 12
     written = [key for key in store.keys if key.startswith((ATTEMPTS, RESULTS))]
     assert [key.startswith(RESULTS) for key in written] == [False] * 12 + [True] * 12
     (order,) = (names for names in shuffled if names)
