@@ -6,8 +6,9 @@ No sandbox and a scripted model that answers at once, so that what is left is th
 converse, grade, tabulate, encode, encrypt (to the study, the attempt also to the run), put the
 attempt and the result into a durable folder store. CPU time is of this process, all threads;
 memory is resident, after 1,000 episodes and after COUNT (20,000). Beside it: the kernel's share;
-the same through a worker's ``run_cell``, which also makes the instance from its seed and looks what
-is stored already; and 1,000 of Inspect AI's mock samples, if installed (extra ``bench``).
+the same through a worker's ``run_cell``, which also makes the instance from its seed, once for up
+to eight replicates, and looks what is stored already; and 1,000 of Inspect AI's mock samples, if
+installed (extra ``bench``).
 
 ext4 searches past the inodes of files that were deleted in the last minutes, which costs the kernel
 up to 1 ms an episode: run it again after five minutes, or with TMPDIR on a fresh folder below /.

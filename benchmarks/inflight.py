@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from random import Random
 from typing import Any
 
 from benchmarks.episodes import NoSandboxes, owed_cells, resident_mb, workbench
@@ -70,7 +71,7 @@ def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, 
     claims = WorkerClaims(bench.context.epochs, "000000-1", bench.purchases.stopped)
     before, begun, waiting = resident_mb(), time.perf_counter(), []
     with ThreadPoolExecutor(1) as pool:
-        pulled = pool.submit(pull, cells, bench, count, claims)
+        pulled = pool.submit(pull, cells, bench, count, claims, Random().shuffle)
         for _ in range(TURNS):
             assert server.recv() == count  # all wait for a reply of this turn
             waiting.append(resident_mb())

@@ -5,15 +5,17 @@ JSON line.
 
 STUDY is the folder of a study whose waves are closed, with its key and a folder as its store.
 Without one, a study is made here: two tasks, a clean agent and one that has read the release, 2,112
-episodes run in the local sandbox by eight threads of this process, as in a worker process. It takes
-some minutes.
+episodes run in the local sandbox by eight threads of this process, leased, stored and reported as
+in a worker process. It takes some minutes.
 
 For attempts and results each, and for arm and score each, the area under the curve (AUC) of every
 feature, folded to .5 and above: the name as a number, the ciphertext's size, its time of
 modification, the time since the object before it, and the number of objects of the episode. The arm
 is asked of all episodes, the score (above its median or not) of each model within each stratum, of
-which the largest area is shown among those with 200 objects of either kind. Beside them half the
-width of a 95 % interval of an AUC of .5.
+which the largest area is shown among those with 200 objects of either kind, and the mean of all.
+Beside them half the width of a 95 % interval of an AUC of .5, which the largest of four areas
+leaves by chance in one run of five; and the number of objects whose ciphertext is larger than what
+it is filled up to.
 """
 
 from __future__ import annotations
@@ -22,16 +24,23 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
+from harness.episode import Cell
 from harness.storage import ATTEMPTS, RESULTS, hex_of
-from harness.sweep.run_cell import run_cell
+from harness.sweep import RunContext, Schedule, StorePause
+from harness.sweep.epochs import WorkerClaims
+from harness.sweep.governor import LeaseOutcome
+from harness.sweep.leases import LeaseBook
+from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.workbench import Workbench
+from harness.sweep.worker_process import LeaseClient, Renewal, pull
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.stores.folder import FolderStore
@@ -90,15 +99,42 @@ def run(folder: Path) -> Study:
         image = pinned_image(study.protocol)
         manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, utc_now)
         cells, context = cells_of(study, manifest), context_of(study, manifest, image, THREADS)
-        bench = Workbench.open(context)
-        work = partial(run_cell, bench=bench, now=utc_now)
-        with ThreadPoolExecutor(THREADS) as pool:
-            assert all(outcome.finished for outcome in pool.map(work, cells))
-        bench.close()
+        work(context, cells)
         close_wave(study, context, manifest, cells, bytes([1]) * len(cells), utc_now)
         if wave == 0:
             pipeline.publish(study, False, lambda *step: None)
     return study
+
+
+def work(context: RunContext, cells: Schedule) -> None:
+    """Run all cells as a worker process does, in this process."""
+    name = f"{context.epochs.open():06d}-1"
+    bench = Workbench.open(replace(context, run_identity=""))
+    claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
+    assert pull(Leases(context, cells), bench, THREADS, claims, Random().shuffle) == len(cells)
+    bench.close()
+
+
+class Leases(LeaseClient):
+    """What a worker process asks its coordinator, without a connection."""
+
+    def __init__(self, context: RunContext, cells: Schedule) -> None:
+        self._context, self._book = context, LeaseBook(cells, bytes(len(cells)), 60.0)
+
+    def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
+        cells = self._book.lease("", capacity, time.monotonic(), holding)
+        return tuple(map(self._context.lease, cells)), not cells and self._book.over()
+
+    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
+        self._book.report("", outcomes, time.monotonic())
+
+    def hear(
+        self, holding: frozenset[str], pause: StorePause | None, calls: Mapping[str, CallCounts]
+    ) -> tuple[Renewal, Mapping[str, CallLimit] | None]:
+        return Renewal.RENEWED, None
+
+    def attend(self) -> None:
+        """Nothing can break."""
 
 
 def objects(study: Study, folder: str) -> Iterator[Seen]:
@@ -152,7 +188,30 @@ def measure(kind: str, seen: Sequence[Seen]) -> dict[str, object]:
         most = {name: max(area[name] for area, _ in scored) for name in FEATURES}
         found[f"{kind}_score"] = {**most, "half_width": max(width for _, width in scored)}
         found[f"{kind}_score_groups"] = [len(group) for group in large]
+        found[f"{kind}_score_of_all"] = pooled(large)
+    sizes = [each.features["size"] for each in seen]
+    found[f"{kind}_larger"] = sum(size > 1.5 * min(sizes) for size in sizes)
     return found
+
+
+def pooled(groups: Sequence[Sequence[Seen]]) -> dict[str, float]:
+    """The mean of the groups' areas for the score, weighted by their precision, and half its
+    interval."""
+    weights, signed = [], []
+    for group in groups:
+        labels = [each.high for each in group]
+        n, ones = len(labels), sum(labels)
+        weights.append(12 * ones * (n - ones) / (n + 1))
+        signed.append(
+            {name: _signed_area([s.features[name] for s in group], labels) for name in FEATURES}
+        )
+    total = sum(weights)
+    mean = {
+        name: sum(w * area[name] for w, area in zip(weights, signed, strict=True)) / total
+        for name in FEATURES
+    }
+    folded = {name: round(max(area, 1 - area), 3) for name, area in mean.items()}
+    return {**folded, "half_width": round(1.96 / total**0.5, 3)}
 
 
 def areas(seen: Sequence[Seen], labels: Sequence[bool]) -> tuple[dict[str, float], float]:
@@ -166,13 +225,17 @@ def areas(seen: Sequence[Seen], labels: Sequence[bool]) -> tuple[dict[str, float
 
 
 def _area(values: Sequence[float], labels: Sequence[bool]) -> float:
+    area = _signed_area(values, labels)
+    return round(max(area, 1 - area), 3)
+
+
+def _signed_area(values: Sequence[float], labels: Sequence[bool]) -> float:
     from scipy.stats import rankdata
 
     ranks = rankdata(values)
     ones = sum(labels)
     total = sum(rank for rank, label in zip(ranks, labels, strict=True) if label)
-    area = (total - ones * (ones + 1) / 2) / (ones * (len(labels) - ones))
-    return round(float(max(area, 1 - area)), 3)
+    return float((total - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import rfc8785
@@ -282,28 +283,36 @@ def _settle(value: Any, shared: dict[int, Any]) -> Any:
     """The value with its numbers as canonical JSON writes them. ``shared`` has the dictionaries
     that were met before, by their ids: hundreds of checks share their gates. Raises _NotPlain."""
     kind = type(value)
-    if kind is str:
-        if _MARK not in value:
-            return value
-    elif kind is dict:
-        if id(value) not in shared:
+    if kind is dict:
+        settled = shared.get(id(value))
+        if settled is None:
             # Code points and UTF-16 units agree on the order of ASCII keys.
-            for key in value:
-                if type(key) is not str or not key.isascii():
-                    raise _NotPlain
-            shared[id(value)] = {key: _settle(item, shared) for key, item in value.items()}
-        return shared[id(value)]
-    elif kind is list or kind is tuple:
+            if value and (set(map(type, value)) != {str} or not "".join(value).isascii()):
+                raise _NotPlain
+            settled = shared[id(value)] = {
+                key: item if type(item) is str and _MARK not in item else _settle(item, shared)
+                for key, item in value.items()
+            }
+        return settled
+    if kind is list or kind is tuple:
         return [_settle(item, shared) for item in value]
-    elif kind is float:
+    if kind is float:
         if 1e-4 <= abs(value) < 1e15:
             # Both write the shortest digits that read back, here without an exponent.
             return int(value) if value.is_integer() else value
         if math.isfinite(value):
-            return _MARK + rfc8785.dumps(value).decode()
+            return _marked(value)
+    elif kind is str:
+        if _MARK not in value:
+            return value
     elif kind is bool or value is None or (kind is int and -_SAFE <= value <= _SAFE):
         return value
     raise _NotPlain
+
+
+@lru_cache(maxsize=256)  # tolerances, which hundreds of checks state
+def _marked(value: float) -> str:
+    return _MARK + rfc8785.dumps(value).decode()
 
 
 def _digest(value: Any) -> str:

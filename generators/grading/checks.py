@@ -270,12 +270,17 @@ def _matches(listed: Sequence[float], values: Sequence[float], tolerance: float)
     return matched
 
 
+_PLAIN = frozenset((str, float, int, bool, type(None)))
+
+
 def check_as_json(check: Check, shared: dict[int, dict[str, Any]] | None = None) -> dict[str, Any]:
     """The check as plain JSON, its kind named, for releases and digests. ``shared`` gets what was
     made of each check, by the ids of checks that live on: hundreds of parts share their gates."""
     made = {} if shared is None else shared
 
     def plain(value: Any) -> Any:
+        if type(value) in _PLAIN:
+            return value
         if isinstance(value, tuple):
             return [plain(item) for item in value]
         if not hasattr(value, "__dataclass_fields__"):

@@ -23,6 +23,7 @@ from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import (
+    MOST_LEASED,
     Renewal,
     begin_process,
 )
@@ -33,7 +34,6 @@ from registry.stores import open_store
 logger = logging.getLogger(__name__)
 
 _STORE_SECONDS = 5.0  # between two tries at a store that is away
-_MAX_LEASED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Coordinator:
         self._pauses: dict[str, StorePause] = {}  # by worker; "" is the coordinator itself
         self._next_try = 0.0  # at the store, in seconds, after a failure
         self._killed: set[str] = set()  # workers that have leases
+        self._careful = False  # a worker was killed: one of the cells that it held may be why
         self._unseen: dict[str, tuple[Claim | None, float]] = {}  # workers, and since when
         self._next_look = 0.0  # at the claims of unseen workers, in seconds
 
@@ -111,8 +112,10 @@ class Coordinator:
             if time.monotonic() < self._next_try:
                 return (), False
             self._release_ended(book, context)
+            if self._careful:  # nothing ahead, that few cells are blamed for the next one
+                count = min(count, max(0, context.parallel - len(holding)))
             # Few at a time: a large answer would pass through Ray's object store, which may spill.
-            cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
+            cells = book.lease(worker, min(count, MOST_LEASED), time.monotonic(), holding)
         except StoreUnavailable as error:  # before it leased any
             self._pauses[""] = StorePause(socket.gethostname(), error.reason)
             self._next_try = time.monotonic() + _STORE_SECONDS
@@ -185,6 +188,7 @@ class Coordinator:
         self._unheard.discard(worker)
         if killed:
             self._killed.add(worker)
+            self._careful = True
         else:
             self._unseen[worker] = (None, time.monotonic())
 

@@ -41,6 +41,7 @@ from harness.storage import (
     EPISODE_CODEC,
     attempt_key,
     attempted_names,
+    put_signed,
     replied_names,
     result_key,
 )
@@ -53,9 +54,10 @@ from harness.sweep.governor import (
 )
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
-from harness.sweep.workbench import RunContext, Workbench, ceiling_of
+from harness.sweep.workbench import MadeInstance, RunContext, Workbench, ceiling_of
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
+from registry.sealing import Keys
 from registry.stores import Store
 
 _LONGEST_PAUSE = 10.0  # seconds that an attempt waits at its provider's request
@@ -66,7 +68,9 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
-    put-if-absent under names that follow from the cell. Waits while the store is away. Raises
+    put-if-absent under names that follow from the cell. The result is held if the workbench holds
+    results: lost with its process, it is made again from the attempt. Waits while the store is
+    away. Raises
     BrokenPromise, HarnessError and StoreError: replies that cannot be stored must not be bought.
     Any other failure is a LeaseOutcome that is not finished, with class and place of an unexpected
     error only.
@@ -95,12 +99,12 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
         return LeaseOutcome(cell.episode, finished=True)
-    instance = instance_of(cell, bench.catalog)
+    made = bench.instances.get((cell.instance, cell.seed), lambda: _make(cell, bench.catalog))
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:
         number, inherited = len(attempts) + 1, inherited_replies(attempts)
-        episode, journal = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
+        episode, journal = _run_attempt(cell, made, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
         keys, (size, _) = bench.context.keys_of(cell), bench.context.sizes_of(cell)
         if not EPISODE_CODEC.write(bench.store, key, episode, keys, size):
@@ -112,7 +116,8 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
             traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
     finished = attempts[-1].stop is not StopReason.FAILED
     if finished:
-        _write_result(cell, instance, attempts, bench.store, bench.context)
+        sealed, _ = _seal_result(cell, made.instance, attempts, bench.context)
+        bench.keep_result(cell.episode, sealed)
     error = attempts[-1].error_class
     return LeaseOutcome(
         cell.episode,
@@ -254,12 +259,14 @@ def close_cell(
     attempts = list(_read_attempts(cell, store, context))
     if not attempts:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, instance_of(cell, catalog), attempts, store, context, identities)
+    instance = instance_of(cell, catalog)
+    sealed, keys = _seal_result(cell, instance, attempts, context, identities)
+    put_signed(store, result_key(cell.episode), sealed, keys)
 
 
 def _run_attempt(
     cell: Cell,
-    instance: TaskInstance,
+    made: MadeInstance,
     attempt: int,
     inherited: tuple[Reply, ...],
     bench: Workbench,
@@ -279,7 +286,7 @@ def _run_attempt(
         AttemptRequest(
             cell,
             attempt,
-            instance.brief,
+            made.instance.brief,
             run=context.run,
             journal=_SweepJournal(
                 journal, traffic, longest_pause, len(inherited), cell.model, bench.purchases
@@ -287,7 +294,7 @@ def _run_attempt(
             inherited=len(inherited),
             ceiling=ceiling_of(cell.model, context),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
-            hidden_inputs=hidden_inputs(instance.rubric),
+            hidden_inputs=made.hidden_inputs,
         ),
         model,
         bench.sandboxes,
@@ -309,6 +316,11 @@ def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
     if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and not isinstance(model, AgentServer):
         return BatchedModel(model)
     return model
+
+
+def _make(cell: Cell, catalog: Catalog) -> MadeInstance:
+    instance = instance_of(cell, catalog)
+    return MadeInstance(instance, hidden_inputs(instance.rubric))
 
 
 def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
@@ -336,18 +348,17 @@ def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Ep
             return
 
 
-def _write_result(
+def _seal_result(
     cell: Cell,
     instance: TaskInstance,
     attempts: Sequence[Episode],
-    store: Store,
     context: RunContext,
     identities: tuple[str, ...] = (),
-) -> None:
-    """Store the result of a cell, by the last of its attempts."""
+) -> tuple[bytes, Keys]:
+    """Return the sealed result of a cell, by the last of its attempts, and the keys to store it."""
     grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
     # A worker reads no result, so that it cannot tell whose one is that is there already.
     keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
     _, size = context.sizes_of(cell)
-    RESULT_CODEC.write(store, result_key(cell.episode), result, keys, size)
+    return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(result), size), keys

@@ -1,10 +1,12 @@
 """The cells of a wave as a computed sequence: nothing of it is stored but the wave's instances.
 
-The cells of a model, its instances times its replicates, are permuted, so that arms, strata and
-replicates interleave. The permutation follows from the recorded seed of the schedule and from the
-run's key, the name of an episode from the key. So neither the names of objects nor the order in
-which they are stored reveal an arm without that key, not even with the instances and models at
-hand. The same seed and key always give the same sequence.
+The cells of a model, its instances times its replicates, come in rounds. Each round has up to eight
+replicates of every instance, and a permutation of the instances, so that arms and strata
+interleave. The replicates of an instance in a round come one after the other: a worker makes it
+once for them, and holds few seeds at a time. The permutations follow from the recorded seed of the
+schedule and from the run's key, the name of an episode from the key. So neither the names of
+objects nor the order in which they are stored reveal an arm without that key, not even with the
+instances and models at hand. The same seed and key always give the same sequence.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from registry.canonical import canonical_bytes, digest_value
 from registry.ledger import ModelPin, record_body
 from registry.signing import derive_key
 
-_ROUNDS = 2  # pairs of them
+_TOGETHER = 8  # replicates of an instance in a round
+_ROUNDS = 2  # of a Feistel network: pairs of them
 _NAMES, _ORDER = "dosimeter/episode-names/1", "dosimeter/episode-order/1"  # keys, by purpose
 _WORD = 4  # bytes
 _ENTRY = 2 * (32 + _WORD)  # digits of a name and a number
@@ -99,7 +102,7 @@ class ModelSchedule:
     replicates: int
     instances: Sequence[WaveInstance]
     single_turn: Collection[str]
-    order: Permutation
+    orders: Sequence[Permutation]  # of the instances, a round each
     key: bytes = field(repr=False)  # of the names of all episodes of the run
 
     @property
@@ -109,14 +112,14 @@ class ModelSchedule:
 
     def name(self, place: int) -> bytes:
         """Return the 32 bytes of an episode's name: the HMAC-SHA256 of what defines it."""
-        number, replicate = divmod(self.order(place), self.replicates)
+        number, replicate = self._locate(place)
         code = self._code.copy()
         code.update(b"%s/%d" % (self._labels[number], replicate))
         return code.digest()
 
     def cell(self, place: int) -> Cell:
         """Return a cell, without its key."""
-        number, replicate = divmod(self.order(place), self.replicates)
+        number, replicate = self._locate(place)
         instance = self.instances[number]
         mode = self._mode(instance)
         definition = {
@@ -137,6 +140,13 @@ class ModelSchedule:
             mode=mode,
             definition=digest_value(definition),
         )
+
+    def _locate(self, place: int) -> tuple[int, int]:
+        """Return the number of the instance at a place, and the replicate."""
+        at, rest = divmod(place, _TOGETHER * len(self.instances))
+        before = _TOGETHER * at
+        position, replicate = divmod(rest, min(_TOGETHER, self.replicates - before))
+        return self.orders[at](position), before + replicate
 
     def _mode(self, instance: WaveInstance) -> Mode:
         single = instance.spec.stratum in self.single_turn
@@ -286,6 +296,8 @@ def schedule_cells(
     schedules = []
     for pin, runs, pin_tranches in zip(pins, replicates, chosen, strict=True):
         own = [each for each in ordered if each.tranche in pin_tranches]
-        permutation = Permutation(Seed(secret).child("schedule", wave, pin.name), runs * len(own))
-        schedules.append(ModelSchedule(study, wave, pin, runs, own, single_turn, permutation, key))
+        seeds = Seed(secret).child("schedule", wave, pin.name)
+        rounds = range(-(-runs // _TOGETHER))
+        orders = [Permutation(seeds.child("round", number), len(own)) for number in rounds]
+        schedules.append(ModelSchedule(study, wave, pin, runs, own, single_turn, orders, key))
     return Schedule(schedules)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Self
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
+from generators.task import TaskInstance
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.episode import Cell
@@ -24,7 +27,7 @@ from harness.spending import (
     Spend,
     SpendingLimits,
 )
-from harness.storage import hex_of
+from harness.storage import hex_of, result_key
 from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
@@ -32,12 +35,12 @@ from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
 from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
 from registry.provenance import code_digest, find_other_packages
-from registry.sealing import SEALED_BYTES, Keys, derive_identity, recipient_of
+from registry.sealing import ATTEMPT_BYTES, SEALED_BYTES, Keys, derive_identity, recipient_of
 from registry.signing import Signer
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
-_ATTEMPT_BYTES = 16384  # where no pilot has shown how large one is
+_INSTANCES = 16  # kept by a worker: with those that it may lease ahead, no more than 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class RunContext:
     def sizes_of(self, cell: Cell) -> tuple[int, int]:
         """The bytes that an attempt at a cell is filled up to, and its result."""
         known = (sizes for stratum, *sizes in self.sizes if stratum == cell.spec.stratum)
-        attempt, result = next(known, (_ATTEMPT_BYTES, SEALED_BYTES))
+        attempt, result = next(known, (ATTEMPT_BYTES, SEALED_BYTES))
         return attempt, result
 
     def lease(self, cell: Cell) -> Cell:
@@ -139,7 +142,7 @@ class RunContext:
         return self.priced[model].price if model in self.priced else None
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # no more than a lease: a captured worker has no other keys
 def _keys_of(
     episode: str, key: str, certificate: str, run_identity: str, recipients: tuple[str, ...]
 ) -> Keys:
@@ -147,11 +150,53 @@ def _keys_of(
     if not (key or run_identity):
         raise RegistryError(f"{episode}: a worker has the keys of leased cells only")
     identity = key or derive_identity(run_identity, episode)
-    signer = Signer.of(identity)
+    signer = replace(Signer.of(identity), certificate=certificate)
+    public = signer.public
     if not certificate and run_identity:
-        certificate = Signer.of(run_identity).certify(hex_of(episode), signer.public)
-    signer = replace(signer, certificate=certificate)
-    return Keys((*recipients, recipient_of(identity)), (identity,), signer, {signer.public})
+        certificate = _signer_of(run_identity).certify(hex_of(episode), public)
+        signer = replace(signer, certificate=certificate)
+    return Keys((*recipients, recipient_of(identity)), (identity,), signer, {public})
+
+
+@lru_cache(maxsize=1)
+def _signer_of(run_identity: str) -> Signer:
+    return Signer.of(run_identity)
+
+
+class MadeInstance(NamedTuple):
+    """An instance, and what its rubric has the answer's program run on."""
+
+    instance: TaskInstance
+    hidden_inputs: tuple[str, ...]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LastMade(Generic[K, V]):
+    """The values that were made last, few since they are secret. May be shared by threads: one
+    makes a value, and others that need it wait."""
+
+    def __init__(self, most: int = _INSTANCES) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._made: dict[K, Future[V]] = {}  # the one that was needed last comes last
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of a key. Raises what making it raises."""
+        with self._lock:
+            made = self._made.pop(key, None)
+            value = self._made[key] = made or Future()
+            while len(self._made) > self._most:
+                del self._made[next(iter(self._made))]
+        if made is None:
+            try:
+                value.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    self._made.pop(key, None)
+                value.set_exception(error)
+        return value.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +209,9 @@ class Workbench:
     sandboxes: SandboxProvider
     purchases: Purchases = field(default_factory=Purchases)
     catalog: Catalog = INSTALLED
+    # Sealed results by episode that wait to be stored together; None: each is stored at once.
+    held: dict[str, bytes] | None = field(default=None, repr=False)
+    instances: LastMade[tuple[str, Seed], MadeInstance] = field(default_factory=lambda: LastMade())
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
@@ -181,7 +229,22 @@ class Workbench:
                 open_sandboxes(context),
                 purchases,
                 _catalog_of(context),
+                {},
             )
+
+    def keep_result(self, episode: str, sealed: bytes) -> None:
+        """Store a result, or hold it until it is asked to be stored. Raises StoreError."""
+        if self.held is None:
+            self.store.put(result_key(episode), sealed)
+        else:
+            self.held[episode] = sealed
+
+    def store_held(self, episode: str) -> None:
+        """Store the result of an episode if it is held, and not stored already. Raises StoreError,
+        WorkStopped."""
+        if self.held is not None and (sealed := self.held.get(episode)) is not None:
+            self.store.put(result_key(episode), sealed)
+            self.held.pop(episode, None)
 
     def recover(self) -> None:
         """Store what processes of this machine that died could not store. Raises StoreError."""

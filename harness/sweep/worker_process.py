@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import resource
 import secrets
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from itertools import chain
 from multiprocessing.connection import Connection
+from typing import Any
 
 from harness.episode import Cell
 from harness.errors import HarnessError, WorkerKilled, WorkStopped
@@ -38,10 +41,17 @@ logger = logging.getLogger(__name__)
 LOG_LEVEL = "DOSIMETER_LOG_LEVEL"  # environment of the processes of a sweep whose driver logs
 POLL_SECONDS = 0.25
 _GATHER_SECONDS = 0.02  # in which further episodes may end, to be reported together
+_AHEAD_SECONDS = 0.1  # the same where others have been leased ahead
 HEARTBEAT_SECONDS = 5.0
 URGENT_SECONDS = 1.0  # after the last heartbeat, if calls were refused
 _CLAIM_SECONDS = 20.0  # after which a claim is renewed that no coordinator hears of any more
 ConnectionLost = (EOFError, ConnectionError)
+MOST_LEASED = 64  # cells in one message
+_MOST_AHEAD = 48  # cells that a worker holds, if it can work on fewer at once
+_STORING = 4  # groups of results of a worker that are stored at once
+_IDLE_SECONDS = 0.25  # for which finished cells may keep a worker from others
+
+Shuffle = Callable[[list[LeaseOutcome]], None]
 
 
 def prepare_ray(address: str | None) -> None:
@@ -103,12 +113,70 @@ class LeaseClient:
             raise EOFError
 
 
-def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerClaims) -> int:
+class _Held:
+    """Finished cells whose results are not stored yet: those of a lease are stored together, in an
+    order of their own, so that neither time nor order of the objects tells which were quick."""
+
+    def __init__(self, bench: Workbench, pool: ThreadPoolExecutor, shuffle: Shuffle) -> None:
+        self._bench, self._pool, self._shuffle = bench, pool, shuffle
+        self._waiting: list[LeaseOutcome] = []
+        self._since = 0.0  # time of the first of them
+        self.storing: dict[Future[None], tuple[LeaseOutcome, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or self.storing)
+
+    @property
+    def episodes(self) -> Iterator[str]:
+        """The cells."""
+        every = chain(self._waiting, *self.storing.values())
+        return (outcome.episode for outcome in every)
+
+    def add(self, outcome: LeaseOutcome) -> None:
+        """Hold a result."""
+        self._since = self._since if self._waiting else time.monotonic()
+        self._waiting.append(outcome)
+
+    def is_due(self, most: int, idle: bool) -> bool:
+        """Return True if ``most`` results wait; of an ``idle`` worker, to which other cells may be
+        leased once it reports these, if one has waited for long."""
+        late = idle and time.monotonic() - self._since > _IDLE_SECONDS
+        return bool(self._waiting) and (late or len(self._waiting) >= most)
+
+    def store(self) -> None:
+        """Begin to store all results that are held."""
+        self._shuffle(self._waiting)
+        group = tuple(self._waiting)
+        if group:
+            self.storing[self._pool.submit(self._store, group)] = group
+        self._waiting.clear()
+
+    def _store(self, group: tuple[LeaseOutcome, ...]) -> None:
+        for outcome in group:
+            self._bench.store_held(outcome.episode)
+
+    def take_stored(self) -> Iterator[LeaseOutcome]:
+        """Yield, once, the cells whose results are stored by now; not those that are left in the
+        spool, since the sweep ends. Raises StoreError."""
+        for future in [future for future in self.storing if future.done()]:
+            group = self.storing.pop(future)
+            with suppress(WorkStopped):
+                future.result()
+                yield from group
+
+
+def pull(
+    leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerClaims, shuffle: Shuffle
+) -> int:
     """Run ``parallel`` cells at a time until the run is over; return how many were finished. When
-    the connection is lost, stop buying, store what was bought, and raise."""
-    finished, over, last_heartbeat = 0, False, 0.0
+    the connection is lost, stop buying, store what was bought, and raise.
+
+    Cells that take a moment are leased ahead, as many as a second takes, so that not each of them
+    costs a message and a claim. ``shuffle`` orders the results of a lease at random."""
+    finished, over, starved, last_heartbeat = 0, False, False, 0.0
     pause: StorePause | None = None
     pending: dict[Future[LeaseOutcome], str] = {}
+    pace = _Pace(parallel, time.monotonic())
 
     def work_on(cell: Cell, claimed: Future[bool]) -> LeaseOutcome:
         if not claimed.result():
@@ -118,10 +186,12 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerCla
 
     with (
         ThreadPoolExecutor(1, thread_name_prefix="claims") as claiming,
+        ThreadPoolExecutor(_STORING, thread_name_prefix="results") as storing,
         ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool,
     ):
+        held = _Held(bench, storing, shuffle)
         try:
-            while pending or not over:
+            while pending or held or not over:
                 leases.attend()
                 before, pause = pause, bench.pause()
                 if pause is None and claims.unavailable:
@@ -131,7 +201,7 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerCla
                 urgent = bench.purchases.urgent()
                 interval = URGENT_SECONDS if urgent else HEARTBEAT_SECONDS
                 if changed or asked - last_heartbeat > interval:
-                    holding, calls = frozenset(pending.values()), bench.purchases.report()
+                    holding, calls = _cells_of(pending, held), bench.purchases.report()
                     renewal, limits = leases.hear(holding, pause, calls)
                     if renewal is Renewal.RENEWED:
                         bench.purchases.renew(asked, limits)
@@ -139,33 +209,76 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, claims: WorkerCla
                         bench.purchases.stop()
                     last_heartbeat = time.monotonic()
                 over = over or bench.purchases.stopped()
-                if len(pending) < parallel and not over and pause is None:
-                    capacity, holding = parallel - len(pending), frozenset(pending.values())
+                wanted = pace.wanted(asked)
+                if len(pending) < max(parallel, wanted // 2) and not over and pause is None:
+                    holding = _cells_of(pending, held)
+                    capacity = min(wanted - len(pending), MOST_LEASED)
                     cells, over = leases.lease(capacity, holding)
+                    starved = len(cells) < capacity
                     if cells:
                         claimed_cells = {*holding, *(cell.episode for cell in cells)}
                         claimed = claiming.submit(claims.take, claimed_cells)
                     for cell in cells:
                         pending[pool.submit(work_on, cell, claimed)] = cell.episode
-                if not pending:
+                if not pending or held.is_due(min(wanted, MOST_LEASED), starved or over):
+                    held.store()
+                if not pending and not held:
                     time.sleep(POLL_SECONDS)
                     continue
-                done, working = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                every: tuple[Future[Any], ...] = (*pending, *held.storing)
+                done, working = wait(every, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 if done and working:
-                    done, _ = wait(pending, timeout=_GATHER_SECONDS)
-                outcomes = tuple(filter(None, map(_outcome, done)))
-                if outcomes:
-                    finished += sum(outcome.finished for outcome in outcomes)
-                    leases.report(outcomes)
-                for future in done:
+                    wait(every, timeout=_GATHER_SECONDS if wanted == parallel else _AHEAD_SECONDS)
+                ended = [future for future in pending if future.done()]
+                outcomes = [*filter(None, map(_outcome, ended))]
+                for future in ended:
                     del pending[future]
+                stored = [*held.take_stored()]
+                for outcome in outcomes:
+                    if outcome.finished:
+                        held.add(outcome)
+                pace.end(sum(outcome.finished for outcome in outcomes))
+                report = (*(each for each in outcomes if not each.finished), *stored)
+                if report:
+                    finished += len(stored)
+                    leases.report(report)
         except BaseException:
             bench.purchases.stop()
             while wait(pending, timeout=_CLAIM_SECONDS).not_done:
                 with suppress(StoreError):
                     claims.renew()
+            last = [storing.submit(bench.store_held, episode) for episode in bench.held or ()]
+            while wait((*held.storing, *last), timeout=_CLAIM_SECONDS).not_done:
+                with suppress(StoreError):
+                    claims.renew()
             raise
     return finished
+
+
+def _cells_of(pending: Mapping[Future[LeaseOutcome], str], held: _Held) -> frozenset[str]:
+    """The cells that a worker holds."""
+    return frozenset((*pending.values(), *held.episodes))
+
+
+class _Pace:
+    """How many cells a worker holds at a time: as many as it can work on, or as it finished in the
+    last second or so, but no more than a lease."""
+
+    def __init__(self, parallel: int, now: float) -> None:
+        self._parallel, self._begun, self._ended = parallel, now, 0
+        self._wanted = parallel
+
+    def end(self, cells: int) -> None:
+        """Count cells that were finished."""
+        self._ended += cells
+
+    def wanted(self, now: float) -> int:
+        """Return the number of cells to hold."""
+        if (seconds := now - self._begun) > 1.0:
+            quick = min(_MOST_AHEAD, int(self._ended / seconds))
+            self._wanted = max(self._parallel, quick)
+            self._begun, self._ended = now, 0
+        return self._wanted
 
 
 def _outcome(done: Future[LeaseOutcome]) -> LeaseOutcome | None:
@@ -237,7 +350,7 @@ def _work(leases: LeaseClient, context: RunContext, name: str) -> int:
     bench = Workbench.open(context)
     claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
     try:
-        return pull(leases, bench, context.parallel, claims)
+        return pull(leases, bench, context.parallel, claims, random.SystemRandom().shuffle)
     finally:
         with suppress(RegistryError):
             if bench.has_stored_all():

@@ -60,7 +60,7 @@ def test_the_sequence_never_changes() -> None:
     cells = schedule(instances(4))
     assert [cells[0].episode, cells[19].episode] == [
         "sha256:8f2d8a2d53651672910b4181de085a930e87ec445208eb5a0d7f5238cd831839",
-        "sha256:fa7e423cf1d9d76a90b556263887b1fd8c8bedf55ca9c4dafd6510e070bc9f8e",
+        "sha256:7559732280c8980ac8f14849c6b5a5e0ca60942b6978b667531273be5a2f02b4",
     ]
     assert cells[0].definition == (
         "sha256:17096db711c3e5dfccf6eab1c7c091b935cac563982c406892d4603fc6d674f4"
@@ -82,6 +82,33 @@ def test_every_owed_cell_is_there_once() -> None:
     assert all(modes[cell.mode] == cell.spec.difficulty for cell in cells)
     seeds = {each.instance: each.seed for each in owed}
     assert all(cell.seed == seeds[cell.instance] for cell in cells)
+
+
+def test_a_round_has_every_instance_and_its_replicates_on_end() -> None:
+    owed = instances(30)
+    cells = schedule_cells("s", 0, owed, PINS[:1], [11], SEED, RUN)
+    assert Counter((c.instance, c.replicate) for c in cells) == Counter(
+        (each.instance, replicate) for each in owed for replicate in range(11)
+    )
+    first, second = cells[: 30 * 8], cells[30 * 8 :]
+    orders = [
+        [(name, [cell.replicate for cell in group]) for name, group in groupby(part, of_instance)]
+        for part in (first, second)
+    ]
+    assert [runs for _, runs in orders[0]] == [list(range(8))] * 30
+    assert [runs for _, runs in orders[1]] == [[8, 9, 10]] * 30
+    names = [[name for name, _ in order] for order in orders]
+    assert sorted(names[0]) == sorted(names[1]) == sorted(each.instance for each in owed)
+    assert names[0] != names[1] != sorted(names[1]), "rounds have orders of their own"
+    strata = [
+        len(list(run))
+        for _, run in groupby(names[0], {each.instance: each.spec.stratum for each in owed}.get)
+    ]
+    assert max(strata) <= 8, "strata interleave"
+
+
+def of_instance(cell: Cell) -> str:
+    return cell.instance
 
 
 def test_each_model_has_a_range_and_its_tranches() -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -20,11 +20,19 @@ from harness.episode import Cell, Mode
 from harness.errors import HarnessError, WorkerKilled
 from harness.model import Reply
 from harness.spending import CallKind, read_paid_calls
-from harness.storage import ATTEMPTS, EPISODE_CODEC, result_key
+from harness.storage import ATTEMPTS, EPISODE_CODEC, RESULTS, result_key
+from harness.sweep.epochs import WorkerClaims
+from harness.sweep.governor import LeaseOutcome
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
-from harness.sweep.worker_process import ConnectionLost, Renewal, open_worker_process
+from harness.sweep.worker_process import (
+    ConnectionLost,
+    LeaseClient,
+    Renewal,
+    open_worker_process,
+    pull,
+)
 from registry.canonical import digest_bytes
 from registry.ledger.receipts import RECEIPTS, RUN_FOLDERS, read_receipts
 from registry.ledger.records import ModelPin
@@ -158,6 +166,93 @@ def pull_all(
                 link.send((Renewal.RENEWED, None))
             else:
                 return kind, told[0]
+
+
+class Listing(FolderStore):
+    """A store that knows the order in which objects were put."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.keys: list[str] = []
+
+    def put(self, key: str, data: bytes) -> bool:
+        self.keys.append(key)
+        return super().put(key, data)
+
+
+class OneLease(LeaseClient):
+    """A coordinator that has one lease."""
+
+    def __init__(self, cells: tuple[Cell, ...]) -> None:
+        self.left, self.reported = cells, list[str]()
+
+    def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
+        given, self.left = self.left[:capacity], self.left[capacity:]
+        return given, not given and not holding
+
+    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
+        self.reported += [outcome.episode for outcome in outcomes]
+
+    def hear(
+        self, holding: frozenset[str], pause: StorePause | None, calls: Mapping[str, CallCounts]
+    ) -> tuple[Renewal, Mapping[str, CallLimit] | None]:
+        return Renewal.RENEWED, None
+
+    def attend(self) -> None:
+        pass
+
+
+def test_results_of_a_lease_are_stored_together_and_shuffled(tmp_path: Path) -> None:
+    with serve(always=lambda request: completion(ANSWER)) as served:
+        cells, store = cells_of(served.url, 12), Listing(tmp_path / "store")
+        context = context_of(served.url, tmp_path / "store")
+        bench = replace(
+            paid_cells.bench(served.url, str(tmp_path / "store"), RECIPIENT, RUN),
+            context=context,
+            store=store,
+            held={},
+        )
+        claims = WorkerClaims(context.epochs, f"{context.epochs.open():06d}-1", lambda: False)
+        leases = OneLease(cells)
+        shuffled: list[list[str]] = []
+
+        def reverse_names(outcomes: list[LeaseOutcome]) -> None:
+            outcomes.sort(key=lambda outcome: outcome.episode, reverse=True)
+            shuffled.append([outcome.episode for outcome in outcomes])
+
+        assert pull(leases, bench, 12, claims, reverse_names) == 12
+        assert pull(OneLease(cells), bench, 12, claims, lambda outcomes: None) == 12, (
+            "they are stored already"
+        )
+        assert len(served.requests) == 12
+    written = [key for key in store.keys if key.startswith((ATTEMPTS, RESULTS))]
+    assert [key.startswith(RESULTS) for key in written] == [False] * 12 + [True] * 12
+    (order,) = (names for names in shuffled if names)
+    assert written[12:] == [result_key(name) for name in order]
+    assert leases.reported == order, "only what is stored is finished"
+
+
+def test_a_grade_that_is_held_is_made_again_without_buying(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def first_only(request: Json) -> Answer:
+        if len(served.requests) > 1:
+            assert done.wait(120)
+        return completion(ANSWER)
+
+    store = FolderStore(tmp_path / "store")
+    with serve(always=first_only) as served:
+        cells = cells_of(served.url, AT_ONCE)
+        with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
+            answer_lease(link, cells, over=False)
+            until(lambda: len(served.requests) == AT_ONCE and len(list(store.list(ATTEMPTS))) == 1)
+            for pid in worker_processes(tmp_path):
+                os.kill(pid, signal.SIGKILL)
+        assert list(store.list(RESULTS)) == [], "the grade waited for the other one of its lease"
+        done.set()
+        assert pull_all(served, tmp_path / "store", cells) == ("finished", AT_ONCE)
+        assert len(served.requests) == AT_ONCE + 1, "the one on its way was bought again"
+    assert len(list(store.list(RESULTS))) == AT_ONCE
 
 
 def worker_processes(tmpdir: Path) -> list[int]:
