@@ -75,8 +75,12 @@ def join(made: Network, **sandboxes: int) -> tuple[str, ...]:
     head = made.hosts["head"]
     head.join(None, cpus=0, resources='{"head":1}')
     with ThreadPoolExecutor() as pool:
-        for name, count in sandboxes.items():
+        joined = [
             pool.submit(made.hosts[name].join, head, resources=f'{{"sandbox":{count}}}')
+            for name, count in sandboxes.items()
+        ]
+    for each in joined:
+        each.result()
     return "--address", f"{head.address}:{RAY_PORT}", "--workers", "2"
 
 
