@@ -45,10 +45,6 @@ def command(study: Study, *options: str) -> list[str]:
 
 def begin(study: Study, *options: str, **variables: str) -> subprocess.Popen[str]:
     """Start the command ``sweep``, with the temporary folder and the mark of its test."""
-    temporary = study.folder.parent / "tmp"
-    temporary.mkdir(exist_ok=True)
-    # The paths of Ray's sockets are short.
-    marks = {TESTED: str(study.folder), "TMPDIR": str(temporary), "RAY_TMPDIR": "/tmp"}
     return subprocess.Popen(
         command(study, *options),
         stdin=subprocess.DEVNULL,
@@ -56,8 +52,16 @@ def begin(study: Study, *options: str, **variables: str) -> subprocess.Popen[str
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=os.environ | marks | variables,
+        env=os.environ | marks(study) | variables,
     )
+
+
+def marks(study: Study) -> dict[str, str]:
+    """The environment of the processes of a study's test."""
+    temporary = study.folder.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    # The paths of Ray's sockets are short.
+    return {TESTED: str(study.folder), "TMPDIR": str(temporary), "RAY_TMPDIR": "/tmp"}
 
 
 def refused(process: subprocess.Popen[str], code: int) -> str:
@@ -92,13 +96,14 @@ def check_clean(study: Study, *folders: Path) -> None:
             assert not any(secret in found for secret in secrets), f"private bytes in {file}"
 
 
-def processes_of(study: Study) -> list[int]:
-    """The processes of a test's sweeps, without those of a cluster that runs on."""
+def processes_of(study: Study, *kinds: bytes) -> list[int]:
+    """The processes of a test's sweeps, or of some kinds, without those of a cluster that runs
+    on."""
     found, mark = [], f"{TESTED}={study.folder}\0".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = (folder / "cmdline").read_bytes()
-            if any(kind in words for kind in KINDS) and mark in (folder / "environ").read_bytes():
+            words, environment = (folder / "cmdline").read_bytes(), folder / "environ"
+            if any(kind in words for kind in kinds or KINDS) and mark in environment.read_bytes():
                 found.append(int(folder.name))
     return found
 
@@ -121,22 +126,27 @@ IN_TURNS = STUDY.replace(", mode: single_turn", "").replace("kind: local", "kind
 
 
 @contextmanager
-def cluster(nodes: int) -> Iterator[Any]:
-    """A head that does no work, and nodes, all real raylets on this machine."""
+def cluster(nodes: int, study: Study) -> Iterator[Any]:
+    """A head that does no work, and nodes, all real raylets on this machine, whose processes have
+    the temporary folder and the mark of the study's test."""
     prepare_ray(None)
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 0, "include_dashboard": False, "resources": {"head": 1}}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        yield made, [made.add_node(num_cpus=1, resources={"sandbox": 1}) for _ in range(nodes)]
-    finally:
-        made.shutdown()
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in marks(study).items():
+            environment.setenv(name, value)
+        head = {"num_cpus": 0, "include_dashboard": False, "resources": {"head": 1}}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        try:
+            sandbox = {"sandbox": 1}
+            yield made, [made.add_node(num_cpus=1, resources=sandbox) for _ in range(nodes)]
+        finally:
+            made.shutdown()
 
 
 @pytest.mark.slow
 def test_a_killed_driver_of_a_cluster_costs_no_reply(tmp_path: Path) -> None:
-    with operated(tmp_path / "study") as (study, gate, served), cluster(2) as (made, _):
+    with operated(tmp_path / "study") as (study, gate, served), cluster(2, study) as (made, _):
         options = ("--address", made.address, "--workers", "2")
         killed = begin(study, *options)
         until(lambda: len(served.requests) == 2 * PARALLEL)
@@ -145,18 +155,37 @@ def test_a_killed_driver_of_a_cluster_costs_no_reply(tmp_path: Path) -> None:
         again = begin(study, *options)
         gate.open.set()
         check_swept(study, finish(again), served, lost=0)
-    check_clean(study)
+        check_clean(study)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "number", "lost"), [(1, 2, PARALLEL), (2, 2, PARALLEL), (3, 1, 0)]
+)
+def test_a_killed_process_of_a_cluster_costs_what_was_on_its_way_in_it(
+    tmp_path: Path, kind: int, number: int, lost: int
+) -> None:
+    with operated(tmp_path / "study") as (study, gate, served), cluster(2, study) as (made, _):
+        sweep = begin(study, "--address", made.address, "--workers", "2")
+        until(lambda: len(served.requests) == 2 * PARALLEL)
+        killed, *others = processes_of(study, KINDS[kind])
+        assert len(others) == number - 1
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: len({*processes_of(study, KINDS[kind])} - {killed}) == number)
+        gate.open.set()
+        check_swept(study, finish(sweep), served, lost=lost)
+        check_clean(study)
 
 
 @pytest.mark.slow
 def test_a_killed_raylet_costs_what_was_on_its_way(tmp_path: Path) -> None:
-    with operated(tmp_path / "study") as (study, gate, served), cluster(2) as (made, nodes):
+    with operated(tmp_path / "study") as (study, gate, served), cluster(2, study) as (made, nodes):
         sweep = begin(study, "--address", made.address, "--workers", "2")
         until(lambda: len(served.requests) == 2 * PARALLEL)
         made.remove_node(nodes[1], allow_graceful=False)
         gate.open.set()
         check_swept(study, finish(sweep), served, lost=PARALLEL)
-    check_clean(study)
+        check_clean(study)
 
 
 @pytest.mark.slow
@@ -164,17 +193,17 @@ def test_a_killed_gcs_ends_the_sweep_in_one_line_and_another_cluster_goes_on(
     tmp_path: Path,
 ) -> None:
     with operated(tmp_path / "study") as (study, gate, served):
-        with cluster(1) as (made, _):
+        with cluster(1, study) as (made, _):
             sweep = begin(study, "--address", made.address)
             until(lambda: len(served.requests) == PARALLEL)
             (gcs,) = made.head_node.all_processes["gcs_server"]
             os.kill(gcs.process.pid, signal.SIGKILL)
             assert "the head of the cluster at" in refused(sweep, 1)
         gate.open.set()
-        with cluster(1) as (made, _):
+        with cluster(1, study) as (made, _):
             again = begin(study, "--address", made.address)
             check_swept(study, finish(again), served, lost=0)
-    check_clean(study)
+            check_clean(study)
 
 
 # --- Memory ---
