@@ -78,39 +78,43 @@ class Renewal(StrEnum):
 
 class LeaseClient:
     """The coordinator's lease book, through the connection to the Ray actor. Its methods raise
-    ConnectionLost when that is broken."""
+    ConnectionLost when that is broken, and call ``waiting`` now and then while no answer comes."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
+        self.waiting: Callable[[], None] = lambda: None
 
     def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
         """Return cells to work on, and whether the run is over for this worker."""
-        self._link.send(("lease", capacity, holding))
         cells: tuple[Cell, ...]
         over: bool
-        cells, over = self._link.recv()
+        cells, over = self._ask("lease", capacity, holding)
         return cells, over
 
     def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Report how leased cells ended."""
-        self._link.send(("report", outcomes))
-        self._link.recv()
+        self._ask("report", outcomes)
 
     def hear(
         self, holding: frozenset[str], pause: StorePause | None, calls: Mapping[str, CallCounts]
     ) -> tuple[Renewal, Mapping[str, CallLimit] | None]:
         """Report that this worker is alive, what it is working on, why it waits for the store if it
         does, and its calls by model; return what it may do, and the limits on its calls."""
-        self._link.send(("hear", holding, pause, calls))
         renewal: Renewal
         limits: Mapping[str, CallLimit] | None
-        renewal, limits = self._link.recv()
+        renewal, limits = self._ask("hear", holding, pause, calls)
         return renewal, limits
 
     def attend(self) -> None:
         """Check that the connection stands."""
         if self._link.poll():  # an answer that no request waits for: the end of the connection
             raise EOFError
+
+    def _ask(self, *request: object) -> Any:
+        self._link.send(request)
+        while not self._link.poll(_CLAIM_SECONDS):
+            self.waiting()
+        return self._link.recv()
 
 
 class _Held:
@@ -184,12 +188,23 @@ def pull(
             raise WorkStopped("another driver goes on with the run, or it has ended")
         return run_cell(cell, bench, utc_now)
 
+    def show_claim(drop: bool) -> None:
+        with suppress(StoreError):
+            (claims.drop if drop else claims.renew)()
+
+    def await_answer() -> None:
+        """Meanwhile others are to wait for replies on their way only."""
+        ended = not held and all(future.done() for future in pending)
+        stored = ended and bench.has_stored_all()
+        claiming.submit(show_claim, stored)
+
     with (
         ThreadPoolExecutor(1, thread_name_prefix="claims") as claiming,
         ThreadPoolExecutor(_STORING, thread_name_prefix="results") as storing,
         ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool,
     ):
         held = _Held(bench, storing, shuffle)
+        leases.waiting = await_answer
         try:
             while pending or held or not over:
                 leases.attend()

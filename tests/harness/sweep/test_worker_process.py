@@ -124,6 +124,34 @@ def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> N
     check_receipts(tmp_path / "store")
 
 
+@pytest.mark.slow
+def test_a_claim_stands_while_nobody_answers_and_replies_are_on_their_way(tmp_path: Path) -> None:
+    """As on a host that is cut off, whose actor waits for the coordinator's answer."""
+    cut_off = threading.Event()
+
+    def late(request: Json) -> Answer:
+        assert cut_off.wait(200)
+        return completion(ANSWER)
+
+    with serve(always=late) as served:
+        cells = cells_of(served.url, AT_ONCE)
+        epochs = replace(context_of(served.url, tmp_path / "store").epochs, identities=(STUDY,))
+
+        def renewals() -> int:
+            claim = epochs.claim(NAME)
+            return 0 if claim is None else claim.number
+
+        with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
+            answer_lease(link, cells, over=False)
+            until(lambda: len(served.requests) == AT_ONCE)
+            until(link.poll)  # it asks, and waits for an answer from here on
+            before = renewals()
+            until(lambda: renewals() >= before + 2)
+            cut_off.set()
+            until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
+            until(lambda: epochs.claim(NAME) is None)
+
+
 def test_a_run_is_pulled_to_its_end(tmp_path: Path) -> None:
     with serve(always=lambda request: completion(ANSWER)) as served:
         done = pull_all(served, tmp_path / "store", cells_of(served.url, 3))
