@@ -109,7 +109,7 @@ def run(folder: Path) -> Study:
 def work(context: RunContext, cells: Schedule) -> None:
     """Run all cells as a worker process does, in this process."""
     name = f"{context.epochs.open():06d}-1"
-    bench = Workbench.open(replace(context, run_identity=""))
+    bench = Workbench.open(replace(context, run_identity=""), holds=True)
     claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
     assert pull(Leases(context, cells), bench, THREADS, claims, Random().shuffle) == len(cells)
     bench.close()

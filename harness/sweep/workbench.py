@@ -214,8 +214,9 @@ class Workbench:
     instances: LastMade[tuple[str, Seed], MadeInstance] = field(default_factory=lambda: LastMade())
 
     @classmethod
-    def open(cls, context: RunContext) -> Self:
-        """Open the store, the models and the sandboxes. Raises HarnessError that names this host,
+    def open(cls, context: RunContext, holds: bool = False) -> Self:
+        """Open the store, the models and the sandboxes. Results are stored at once, unless it
+        ``holds`` them. Raises HarnessError that names this host,
         StoreError; other code or libraries than the driver's, or another sandbox image than the
         pinned one, are refused."""
         purchases = Purchases()
@@ -229,7 +230,7 @@ class Workbench:
                 open_sandboxes(context),
                 purchases,
                 _catalog_of(context),
-                {},
+                {} if holds else None,
             )
 
     def keep_result(self, episode: str, sealed: bytes) -> None:

@@ -362,7 +362,7 @@ def main() -> None:
 
 
 def _work(leases: LeaseClient, context: RunContext, name: str) -> int:
-    bench = Workbench.open(context)
+    bench = Workbench.open(context, holds=True)
     claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
     try:
         return pull(leases, bench, context.parallel, claims, random.SystemRandom().shuffle)
