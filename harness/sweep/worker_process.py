@@ -119,7 +119,7 @@ class LeaseClient:
 
 class _Held:
     """Finished cells whose results are not stored yet: those of a lease are stored together, in an
-    order of their own, so that neither time nor order of the objects tells which were quick."""
+    order of their own, so that neither time nor order of the objects shows which were quick."""
 
     def __init__(self, bench: Workbench, pool: ThreadPoolExecutor, shuffle: Shuffle) -> None:
         self._bench, self._pool, self._shuffle = bench, pool, shuffle

@@ -383,7 +383,10 @@ def test_a_reveal_is_checked_without_a_key_and_every_instance_is_made_again(run:
         (lambda v: v["seeds"][3].update(seed="11" * 32), "seed 3 is not what was committed to"),
         (lambda v: v["seeds"][0].update(nonce="11" * 32), "seed 0 is not what was committed"),
         (lambda v: v.update(root="11" * 32), "of the draw with root 1111"),
-        (lambda v: v["seeds"][1].update(tranche=1), "another arm or tranche"),
+        (
+            lambda v: v["seeds"][1].update(tranche=1 - v["seeds"][1]["tranche"]),
+            "another arm or tranche",
+        ),
         (lambda v: v["seeds"][2].update(difficulty="hard"), "another stratum"),
         (lambda v: (v["seeds"].pop(), v["leaves"].pop()), "others found"),
         (lambda v: v.update(study="other"), "of the study 'other'"),
