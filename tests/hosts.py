@@ -8,6 +8,7 @@ import ctypes
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -82,8 +83,30 @@ class Host:
                 env={**os.environ, **self.environment},
             )
 
+    def freeze(self) -> None:
+        """Stop all its processes but the first, as a host that is suspended."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on, and the commands that entered it, which stop with their children."""
+        for pid in self._processes():
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(pid, signal.SIGCONT)
+            os.kill(parent, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        there = os.readlink(f"/proc/{self.first}/ns/pid")
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if os.readlink(folder / "ns" / "pid") == there:
+                    found.append(int(folder.name))
+        return [pid for pid in found if pid != self.first]
+
     def lose(self) -> None:
         """End it with all its processes at once."""
+        self.thaw()
         self.holder.kill()
         with suppress(ProcessLookupError):
             os.kill(self.first, 9)

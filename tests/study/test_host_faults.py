@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from tests.study.test_faults import (
     refused,
 )
 from tests.study.test_operation import STUDY, Gate, as_on_another_host, until, worker_processes
+from tests.study.test_spending import DEAREST, Provider, bought, make_study
 from tests.study.test_sweeps import episodes_of, finish
 
 pytestmark = pytest.mark.ray
@@ -194,6 +196,43 @@ def test_a_driver_on_another_host_waits_and_takes_over_though_its_clock_is_an_ho
         assert closed < begun, "the clock was behind"
         verified = verify_study(study.store, study.identities())
         assert verified.holds, verified.problems
+        check_clean(study, *folders_of(made))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_frozen_driver_and_the_one_that_takes_over_keep_one_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the price of the replies that were on their way to the frozen one."""
+    monkeypatch.setenv("NO_KEY", "sk-none")
+    provider, budget = Provider(0.5), Decimal("2.5")
+    with ExitStack() as stack:
+        made = hosts(stack, tmp_path, "here", "there")
+        with made.inside():
+            served = stack.enter_context(serve(always=provider.answer, host=BETWEEN))
+        study = make_study(tmp_path / "study", served.url, float(budget))
+        other = as_on_another_host(study, tmp_path / "other")
+        shutil.copy(study.folder / "prices.yaml", other.folder)
+        here, there = made.hosts["here"], made.hosts["there"]
+        first = here.start(*command(study))
+        until(lambda: len(bought(study)) >= 3 or first.poll() is not None)
+        here.freeze()
+        until(lambda: provider.idle)
+        on_its_way = len(provider.sold) - len(bought(study))
+        second = there.start(*command(other))
+        out, err = second.communicate(timeout=400)
+        assert second.returncode == 1, err
+        assert "Traceback" not in err
+        sold = len(provider.sold)
+        here.thaw()
+        _, err = first.communicate(timeout=200)
+        assert first.returncode in (1, 2), err
+        assert "Traceback" not in err
+        (account, _) = json.loads(out)["budget"]
+        assert Decimal(str(account["spent_usd"])) <= budget
+        assert provider.bill(study.folder) <= budget + on_its_way * DEAREST
+        assert len(provider.sold) == sold > 3 + on_its_way, "the frozen one buys nothing more"
         check_clean(study, *folders_of(made))
 
 

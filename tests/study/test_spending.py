@@ -69,6 +69,7 @@ prices:
     date: 2026-11-01
     source: the test
 """
+DEAREST = Decimal("0.265")  # of a reply: 30 000 tokens, half of them cached, and 1 000 out
 JSON = ("--json", "--allow-dirty")
 
 
@@ -78,6 +79,7 @@ class Provider:
 
     seconds: float = 0.0
     sold: list[Usage] = field(default_factory=list)
+    delivered: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, request: Json) -> Answer:
@@ -85,6 +87,8 @@ class Provider:
             tokens = 20_000 + 2_000 * (len(self.sold) % 6)
             self.sold.append(Usage(tokens, 1_000, tokens // 2))
         time.sleep(self.seconds)
+        with self.lock:
+            self.delivered += 1
         told = {
             "prompt_tokens": tokens,
             "completion_tokens": 1_000,
@@ -92,6 +96,12 @@ class Provider:
             "prompt_tokens_details": {"cached_tokens": tokens // 2},
         }
         return completion("I give up.", usage=told)
+
+    @property
+    def idle(self) -> bool:
+        """True if no reply is on its way from the model."""
+        with self.lock:
+            return self.delivered == len(self.sold)
 
     def bill(self, folder: Path) -> Decimal:
         """USD for all that was sold, by the price file."""
@@ -232,9 +242,8 @@ def test_a_killed_driver_loses_no_count_of_what_was_spent(tmp_path: Path) -> Non
     stored = len(bought(study))
     lost = len(provider.sold) - stored  # on their way when the driver was killed
     assert 0 <= lost <= 4, "at most one for each episode that was at work"
-    dearest = Decimal("0.265")  # 30 000 tokens, half of them cached, and 1 000 out
     assert Decimal(str(limit["spent_usd"])) <= Decimal("2.5")
-    assert provider.bill(study.folder) <= Decimal("2.5") + lost * dearest
+    assert provider.bill(study.folder) <= Decimal("2.5") + lost * DEAREST
     assert outcome["held"] == EPISODES - stored
     assert stored > 3, "it went on after the kill"
 
