@@ -193,7 +193,7 @@ def test_a_driver_on_another_host_waits_and_takes_over_though_its_clock_is_an_ho
             datetime.fromisoformat(study.ledger.find(kind)[0].time)
             for kind in ("run-manifest", "wave-closed")
         )
-        assert closed < begun, "the clock was behind"
+        assert closed == begun, "the clock was behind, and the dates stay in order"
         verified = verify_study(study.store, study.identities())
         assert verified.holds, verified.problems
         check_clean(study, *folders_of(made))
