@@ -27,6 +27,7 @@ from registry.sealing import (
     decrypt_lines,
     derive_identity,
     encrypt,
+    identity_of,
     new_identity,
     open_seeds,
     read_identities,
@@ -74,6 +75,9 @@ def test_derived_keys_are_hkdf_and_bech32() -> None:
     _, words = bech32.bech32_decode(derive_identity(IDENTITY, "sha256:aa").lower())
     assert words is not None
     assert bytes(bech32.convertbits(words, 5, 8, False) or []) == derived
+    for secret in (bytes(32), b"\xff" * 32, *(os.urandom(32) for _ in range(50))):
+        words = bech32.convertbits(secret, 8, 5)
+        assert identity_of(secret) == bech32.bech32_encode("age-secret-key-", words).upper()
     plain = HKDF(SHA256(), 32, b"dosimeter/derived-key", b"names").derive(IDENTITY.encode())
     assert derive_key(IDENTITY, "names") == plain
 
