@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -71,13 +71,16 @@ class SpoolFolder:
 
     def save(self, key: str, data: bytes) -> SpoolFile:
         """Write and lock an object. Raises OSError, HarnessError."""
-        self.path.mkdir(0o700, exist_ok=True)
-        self._check()
         head = f"{key}\n{digest_bytes(data)}\n".encode()
         while True:
             path = self.path / (self._prefix + secrets.token_hex(16))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            handle = os.open(path, flags, 0o600)
+            try:
+                self.path.mkdir(0o700, exist_ok=True)
+                self._check()
+                handle = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                continue  # another process removed the folder as empty in this instant
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 if not os.fstat(handle).st_nlink:
@@ -95,9 +98,11 @@ class SpoolFolder:
             return SpoolFile(path, handle, key, data)
 
     def discard(self, file: SpoolFile) -> None:
-        """Remove an object that is stored."""
+        """Remove an object that is stored, and the folder with the last one."""
         file.path.unlink(missing_ok=True)
         os.close(file.handle)
+        with suppress(OSError):  # others are in it
+            self.path.rmdir()
 
     def left(self, stopped: Callable[[], bool]) -> Iterator[SpoolFile]:
         """Yield, locked, each object that a dead process has left. One that a live process has is

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +24,7 @@ from tests.conftest import S3Server
 from tests.faults import Fault, fault_proxy, fill, remount, spooled
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import draw_tiny
+from tests.study.test_faults import check_clean, cluster, marks, processes_of
 from tests.study.test_sweeps import start_sweep
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -65,10 +66,8 @@ def served_study(tmp_path: Path, store: str) -> Iterator[tuple[Study, Served]]:
 class Sweep:
     """A sweep by the command line, and the lines that it writes to stderr."""
 
-    def __init__(self, study: Study, tmp_path: Path) -> None:
-        # Ray puts sockets into its folder, whose path must be short.
-        folders = {"TMPDIR": str(tmp_path), "RAY_TMPDIR": tempfile.gettempdir()}
-        self.process = start_sweep(study, "--allow-unknown-price", **folders)
+    def __init__(self, study: Study, *options: str) -> None:
+        self.process = start_sweep(study, "--allow-unknown-price", *options, **marks(study))
         self.errors: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -112,40 +111,66 @@ class Sweep:
 def pass_fault(
     study: Study,
     served: Served,
-    tmp_path: Path,
     begin: Callable[[], object],
     end: Callable[[], object],
+    *options: str,
+    seconds: float = 3.0,
 ) -> None:
     """Sweep; begin a fault while replies are on their way, end it, and check the outcome."""
-    with Sweep(study, tmp_path) as sweep:
+    with Sweep(study, *options) as sweep:
         sweep.until(lambda: len(served.requests) >= AT_ONCE)
         begin()
         sweep.until(lambda: True in sweep.pauses())
+        time.sleep(2)  # what was begun before the fault is answered
         bought = len(served.requests)
-        time.sleep(3)
+        time.sleep(seconds)
         assert len(served.requests) == bought < OWED, "nothing is bought meanwhile"
         end()
         outcome = sweep.end()
     assert sweep.pauses() == [False, True, False], sweep.errors
-    check(study, served, outcome, tmp_path)
+    check(study, served, outcome)
 
 
-def check(study: Study, served: Served, outcome: dict[str, Any], tmp_path: Path) -> None:
+def check(study: Study, served: Served, outcome: dict[str, Any]) -> None:
     """Every episode has its result, no reply was bought again, and nothing is left behind."""
     assert (outcome["closed"]["owed"], outcome["closed"]["finished"]) == (OWED, OWED)
     seeds = [request["seed"] for request in served.requests]
     assert len(seeds) == len(set(seeds)) == OWED
-    assert spooled(tmp_path) == []
+    assert spooled(temporary_of(study)) == []
     assert verify_study(study.store, study.identities()).holds
+    check_clean(study)
+
+
+def temporary_of(study: Study) -> Path:
+    """The folder for temporary files of its sweeps' processes."""
+    return Path(marks(study)["TMPDIR"])
+
+
+LONG = 100.0  # seconds: longer than a lease, and than a driver is waited for that was not heard of
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize("fault", [Fault.ERROR, Fault.GONE, Fault.CUT])
-def test_a_sweep_goes_on_when_s3_is_back(tmp_path: Path, seaweedfs: S3Server, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    ("fault", "seconds"), [(Fault.ERROR, LONG), (Fault.GONE, 3.0), (Fault.CUT, 3.0)]
+)
+def test_a_sweep_goes_on_when_s3_is_back(
+    tmp_path: Path, seaweedfs: S3Server, fault: Fault, seconds: float
+) -> None:
     with fault_proxy(seaweedfs.endpoint) as proxy:
         uri = f"s3://{seaweedfs.bucket}/away-{fault}?endpoint={proxy.url}&region=us-east-1"
         with served_study(tmp_path, uri) as (study, served):
-            pass_fault(study, served, tmp_path, lambda: proxy.begin(fault, count=9), proxy.end)
+            begin = partial(proxy.begin, fault, count=9)
+            pass_fault(study, served, begin, proxy.end, seconds=seconds)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("fault", [Fault.ERROR, Fault.GONE])
+def test_two_nodes_go_on_when_s3_is_back(tmp_path: Path, seaweedfs: S3Server, fault: Fault) -> None:
+    with fault_proxy(seaweedfs.endpoint) as proxy:
+        uri = f"s3://{seaweedfs.bucket}/nodes-{fault}?endpoint={proxy.url}&region=us-east-1"
+        with served_study(tmp_path, uri) as (study, served), cluster(2, study) as (made, _):
+            options = ("--address", made.address, "--workers", "2", "--parallel", "3")
+            pass_fault(study, served, partial(proxy.begin, fault), proxy.end, *options)
 
 
 @pytest.mark.s3
@@ -153,13 +178,13 @@ def test_a_sweep_goes_on_with_a_slow_s3(tmp_path: Path, seaweedfs: S3Server) -> 
     with fault_proxy(seaweedfs.endpoint) as proxy:
         uri = f"s3://{seaweedfs.bucket}/slow?endpoint={proxy.url}&region=us-east-1"
         with served_study(tmp_path, uri) as (study, served):
-            with Sweep(study, tmp_path) as sweep:
+            with Sweep(study) as sweep:
                 sweep.until(lambda: len(served.requests) >= AT_ONCE)
                 proxy.begin(Fault.SLOW, seconds=0.5)
                 sweep.until(lambda: len(served.requests) >= 2 * AT_ONCE)
                 proxy.end()
                 outcome = sweep.end()
-            check(study, served, outcome, tmp_path)
+            check(study, served, outcome)
 
 
 @pytest.mark.parametrize("fault", ["full", "read-only"])
@@ -170,10 +195,10 @@ def test_a_sweep_goes_on_when_its_disk_can_be_written_again(
     with served_study(tmp_path, str(small_disk / "store")) as (study, served):
         if fault == "full":
             large = small_disk / "large"
-            pass_fault(study, served, tmp_path, lambda: fill(small_disk), large.unlink)
+            pass_fault(study, served, lambda: fill(small_disk), large.unlink)
         else:
             begin, end = (lambda: remount(small_disk, "ro")), (lambda: remount(small_disk, "rw"))
-            pass_fault(study, served, tmp_path, begin, end)
+            pass_fault(study, served, begin, end)
 
 
 def test_a_killed_sweep_has_its_spooled_replies_stored_by_the_next(
@@ -182,22 +207,14 @@ def test_a_killed_sweep_has_its_spooled_replies_stored_by_the_next(
     """All its processes are killed while replies wait, the worker's own too."""
     remount(small_disk, "size=4m")
     with served_study(tmp_path, str(small_disk / "store")) as (study, served):
-        with Sweep(study, tmp_path) as killed:
+        with Sweep(study) as killed:
             killed.until(lambda: len(served.requests) >= AT_ONCE)
             remount(small_disk, "ro")
-            killed.until(lambda: len(spooled(tmp_path)) >= AT_ONCE)
-        kill_workers(tmp_path)
-        assert len(spooled(tmp_path)) >= AT_ONCE
+            killed.until(lambda: len(spooled(temporary_of(study))) >= AT_ONCE)
+        for pid in processes_of(study, b"harness.sweep.worker_process"):  # no children of it
+            os.kill(pid, signal.SIGKILL)
+        assert len(spooled(temporary_of(study))) >= AT_ONCE
         remount(small_disk, "rw")
-        with Sweep(study, tmp_path) as sweep:
+        with Sweep(study) as sweep:
             outcome = sweep.end()
-        check(study, served, outcome, tmp_path)
-
-
-def kill_workers(tmp_path: Path) -> None:
-    """Kill the worker processes of a sweep, which are no children of it."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            ours = f"TMPDIR={tmp_path}\0".encode() in (process / "environ").read_bytes()
-            if ours and b"harness.sweep.worker_process" in (process / "cmdline").read_bytes():
-                os.kill(int(process.name), signal.SIGKILL)
+        check(study, served, outcome)

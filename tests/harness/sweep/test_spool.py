@@ -180,7 +180,7 @@ def test_a_damaged_or_foreign_spool_is_refused(
     store.recover()
     assert "written in part only" in caplog.text
     assert (spooled(tmp_path), list(below.list())) == ([], [])
-    file.path.parent.chmod(0o755)
+    file.path.parent.mkdir(0o755)
     with pytest.raises(HarnessError, match="must be your own folder"):
         opened(below, tmp_path)
 
