@@ -107,8 +107,12 @@ TURNS = 2  # of an agent that uses no tool, and is asked once to go on
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_a_host_that_is_cut_off_buys_no_turn_that_another_buys(tmp_path: Path) -> None:
-    """It reaches the model and the store still, but not the head, which replaces its worker."""
+@pytest.mark.parametrize("healed", [True, False])
+def test_a_host_that_is_cut_off_buys_no_turn_that_another_buys(
+    tmp_path: Path, healed: bool
+) -> None:
+    """It reaches the model and the store still, but not the head, which replaces its worker; or
+    reaches it again while the replies are on their way."""
     text = IN_TURNS.replace("arm: 8", "arm: 4")
     with on_hosts(tmp_path, "head", "w1", "w2", text=text) as (made, study, gate, served):
         options = join(made, w1=2, w2=1)
@@ -116,9 +120,12 @@ def test_a_host_that_is_cut_off_buys_no_turn_that_another_buys(tmp_path: Path) -
         until(lambda: len(served.requests) == 2 * PARALLEL or sweep.poll() is not None)
         made.cut("w2", from_host="head")
         until(lambda: len(workers_on(made.hosts["w1"], study)) == 2 or sweep.poll() is not None)
+        if healed:
+            made.heal("w2", from_host="head")
         gate.open.set()
         outcome = finish(sweep)
-        made.heal("w2", from_host="head")
+        if not healed:
+            made.heal("w2", from_host="head")
         assert outcome["closed"]["finished"] == 2 * PARALLEL
         assert (len(served.requests), outcome["lost"]) == (2 * PARALLEL * TURNS, 0)
         assert len(episodes_of(study)) == 2 * PARALLEL
