@@ -86,14 +86,16 @@ class Host:
     def freeze(self) -> None:
         """Stop all its processes but the first, as a host that is suspended."""
         for pid in self._processes():
-            os.kill(pid, signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let them go on, and the commands that entered it, which stop with their children."""
         for pid in self._processes():
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(pid, signal.SIGCONT)
-            os.kill(parent, signal.SIGCONT)
+            with suppress(OSError):  # it has ended
+                parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                os.kill(pid, signal.SIGCONT)
+                os.kill(parent, signal.SIGCONT)
 
     def _processes(self) -> list[int]:
         there = os.readlink(f"/proc/{self.first}/ns/pid")
