@@ -108,7 +108,8 @@ class Host:
 
     def lose(self) -> None:
         """End it with all its processes at once."""
-        self.thaw()
+        with suppress(FileNotFoundError):  # lost before
+            self.thaw()  # what entered it reaps no child while it is stopped
         self.holder.kill()
         with suppress(ProcessLookupError):
             os.kill(self.first, 9)
