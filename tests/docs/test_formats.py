@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from registry.draws.beacon import is_signed_round
 from registry.ledger import Beacon
+from registry.ledger.records import KINDS
 from registry.sealing import recipient_of
 from tests import external_check
 from tests.docs.format_vectors import BLOCK, IDENTITY, PAGE, vectors
@@ -122,6 +124,16 @@ def test_the_revealed_seeds_open_their_commitments() -> None:
     for leaf, seed in zip(value["leaves"], value["seeds"], strict=True):
         assert external_check.commitment(seed) == commitments[leaf]
         assert [seed["arm"], seed["tranche"]] == places[leaf]
+
+
+def test_the_page_lists_fields_that_records_have() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) >= 9
+    for kind, words in rows:
+        fields = {field.name for field in dataclasses.fields(KINDS[kind])}
+        named = set(re.findall(r"`([a-z_]+)`", words)) - {"chain", "round"}  # of a beacon
+        assert named <= fields, kind
 
 
 def test_the_page_names_every_tag_that_the_code_signs_or_hashes() -> None:

@@ -568,7 +568,7 @@ def _named(stranger: Expected, owner: Expected) -> str:
         case False, False:
             return "no"
         case by_stranger, _:
-            return "the stranger's" if by_stranger else "the owner's"
+            return "without a key only" if by_stranger else "by the owner only"
 
 
 def _is_named(expected: Expected) -> bool:
@@ -578,7 +578,7 @@ def _is_named(expected: Expected) -> bool:
 def table() -> str:
     """The rows as Markdown."""
     lines = [
-        "| attack | by a stranger | by the owner, who signs all anew | with a noted head "
+        "| attack | without a key | by the owner, who signs all anew | with a noted head "
         "| with witnesses |",
         "|---|---|---|---|---|",
     ]
