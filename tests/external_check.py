@@ -28,7 +28,7 @@ def broken(place, rules):
     try:  # a rule: whether it holds, and what is wrong if not
         yield from (f"{place}: {text}" for right, text in rules if not right)
     except Exception as error:  # whatever a file holds
-        yield f"{place}: missing, or not of the documented form: {error!r}"
+        yield f"{place}: missing, or not of the documented form: {type(error).__name__}: {error}"
 
 
 def sha256(data):
