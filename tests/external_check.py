@@ -6,22 +6,20 @@ import hashlib
 import hmac
 import json
 import re
-from collections import namedtuple
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 RECORD = re.compile(
-    rb'(?s)\{"body":(\{.*\}),"kind":"([a-z-]+)","previous":"(sha256:\w{64})","sequence":(\d+)'
-    rb'(,"signature":"([0-9a-f]{128})"),"signer":"([0-9a-f]{64})","time":"([0-9T:.-]+Z)"\}'
+    rb'(?s)\{"body":(\{.*\}),"kind":"[a-z-]+","previous":"sha256:\w{64}","sequence":\d+'
+    rb'(,"signature":"[0-9a-f]{128}"),"signer":"[0-9a-f]{64}","time":"[\d-]{10}T[\d:]{8}Z"\}'
 )
-Record = namedtuple("Record", "name kind body content time digest signer data")
 OPERATOR = {"run-manifest", "wave-closed", "graded", "regraded", "judge-checked", "probed"}
 QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 DRAWN = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy")
 PARTIES = ("study", "operator_recipient", "operator_signer", "witnesses", "witness_threshold")
-ARMS = ("public", "private")
 
 
 def broken(place, rules):
@@ -47,10 +45,8 @@ def merkle(leaves):
 
 
 def is_signed(public, signature, message):
-    try:
+    with suppress(Exception):  # InvalidSignature, or ValueError for what is no key
         return Ed25519PublicKey.from_public_bytes(public).verify(signature, message) is None
-    except Exception:  # InvalidSignature, or ValueError for what is no key
-        return False
 
 
 def commitment(seed):
@@ -71,7 +67,7 @@ def allocation_seed(announced, value):
 
 def places(drawn):
     counts = enumerate((drawn["seeds_per_arm"], *drawn.get("reserve", [])))
-    allotted = [(arm, tranche) for tranche, count in counts for arm in ARMS for _ in range(count)]
+    allotted = [(a, n) for n, count in counts for a in ("public", "private") for _ in range(count)]
     for stratum in drawn["strata"]:
         tag = b"dosimeter/allocation/1", bytes.fromhex(drawn["allocation_seed"]), stratum.encode()
         ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(allotted))]
@@ -80,41 +76,38 @@ def places(drawn):
 
 
 def check_record(path, key, records):
-    parts = map(bytes.decode, RECORD.fullmatch(data := path.read_bytes()).groups())
-    text, kind, previous, number, signed, signature, signer, time = parts
-    content, time = sha256(text.encode()), datetime.fromisoformat(time)
-    record = Record(path.name, kind, json.loads(text), content, time, sha256(data), signer, data)
-    last = records[-1] if records else record._replace(digest=f"sha256:{0:064}")
+    text, signed = RECORD.fullmatch(data := path.read_bytes()).groups()
+    record = json.loads(data) | {"data": data, "digest": sha256(data), "content": sha256(text)}
+    last = records[-1] if records else {"digest": "sha256:" + "0" * 64, "time": ""}
     records.append(record)
-    study, operator = key or records[0].signer, records[0].body.get("operator_signer")
-    known = signer == study or (signer == operator and kind in OPERATOR)
-    message = join(b"dosimeter/ledger/1", data.replace(signed.encode(), b""), size=8)
-    right = is_signed(bytes.fromhex(signer), bytes.fromhex(signature), message)
+    kind, signer, first = record["kind"], record["signer"], records[0]
+    by_operator = kind in OPERATOR and signer == first["body"].get("operator_signer")
+    known = signer == (key or first["signer"]) or by_operator
+    message = join(b"dosimeter/ledger/1", data.replace(signed, b""), size=8)
+    right = is_signed(bytes.fromhex(signer), bytes.fromhex(record["signature"]), message)
     yield right, "was altered: its signature does not hold"
-    yield int(number) == int(path.stem) == len(records) - 1, "a record before it is missing"
-    yield previous == last.digest, "the record before it was altered or replaced"
+    yield record["sequence"] == int(path.stem) == len(records) - 1, "a record before it is missing"
+    yield record["previous"] == last["digest"], "the record before it was altered or replaced"
     yield known, f"a {kind} record that another key than the study's has signed"
-    yield time >= last.time, "dated before the record before it"
+    yield record["time"] >= last["time"], "dated before the record before it"
 
 
 def check_checkpoint(path, records, signed):
     text, _, lines = path.read_bytes().decode().rpartition("\n\n")
     origin, size, root, head = text.split("\n")
-    study, text, files = records[0].signer, f"{text}\n", [r.data for r in records[: int(size)]]
-    named = [line.split("+", 2) for line in records[0].body.get("witnesses", [])]
+    study, files = records[0]["signer"], [record["data"] for record in records[: int(size)]]
+    named = [line.split("+", 2) for line in records[0]["body"].get("witnesses", [])]
     keys = {name: base64.b64decode(key) for name, _, key in named}
     keys[f"dosimeter/{study}"], names = b"\1" + bytes.fromhex(study), set()
-    for line in lines.removesuffix("\n").split("\n"):
-        name, code = re.fullmatch(r"— (\S+) (\S+)", line).groups()
+    for name, code in (re.fullmatch(r"— (\S+) (\S+)", x).groups() for x in lines[:-1].split("\n")):
         key, data = keys.get(name, b""), base64.b64decode(code, validate=True)
         time = f"cosignature/v1\ntime {int.from_bytes(data[4:12])}\n" if key[:1] == b"\4" else ""
         if data[:4] == hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]:
-            right = is_signed(key[1:], data[12 if time else 4 :], f"{time}{text}".encode())
+            right = is_signed(key[1:], data[12 if time else 4 :], f"{time}{text}\n".encode())
             yield right, f"the signature of {name} does not hold"
             names |= {name} if right else set()
-    ours = origin == f"dosimeter/{study}" and origin in names
     found = str(len(files)), base64.b64encode(merkle(files)).decode(), f"head {sha256(files[-1])}"
-    yield ours, "no checkpoint that this study signed: of another ledger"
+    yield origin == f"dosimeter/{study}" in names, "of another ledger: not signed by this study"
     yield (size, root, head) == found, f"of its {size} records some were dropped or rewritten"
     signed.setdefault((len(files), text), set()).update(names - {origin})
 
@@ -127,7 +120,7 @@ def check_announcement(body, time, state):
     yield all(body.get(p) == first.get(p) for p in PARTIES), "a second draw with other parties"
     yield "plan" not in state, "a draw after the plan was registered"
     yield beacon["chain"] == QUICKNET, "a beacon that is not drand's quicknet"
-    yield time < due, "announced when the beacon's round was public already"
+    yield time < due.isoformat(), "announced when the beacon's round was public already"
 
 
 def check_draw(body, announced, store):
@@ -136,15 +129,14 @@ def check_draw(body, announced, store):
     yield root == body["root"], "its root is not over its commitments"
     yield all(announced[p] == body.get(p, []) for p in DRAWN), "another draw than was announced"
     yield follows, "arms that do not follow from what was announced"
-    data = (store / body["uri"]).read_bytes()
-    yield sha256(data) == body["ciphertext"], "its sealed seeds were altered"
+    yield sha256((store / body["uri"]).read_bytes()) == body["ciphertext"], "altered sealed seeds"
 
 
 def check_body(record, state, store):
-    kind, body, drawn = record.kind, record.body, state.get("sealed-set")
+    kind, body, drawn = record["kind"], record["body"], state.get("sealed-set")
     yield "plan" in state or kind not in ("release", "report"), f"a {kind} without a plan before it"
     if kind == "announcement":
-        yield from check_announcement(body, record.time, state)
+        yield from check_announcement(body, record["time"], state)
         state |= {"announcement": body, "sealed-set": None}
     elif kind == "sealed-set":
         yield "announcement" in state, "a draw that was not announced"
@@ -153,14 +145,15 @@ def check_body(record, state, store):
     elif kind == "preregistration":
         yield "plan" not in state, "a second plan"
         yield drawn and body["sealed_root"] == drawn["root"], "a plan for another draw"
-        state["plan"] = record.content
+        state["plan"] = record["content"]
     elif kind == "run-manifest":
         yield body["plan"] == state.get("plan"), "a wave without its plan before it"
-        state[record.content] = body["wave"]
+        state[record["content"]] = body["wave"]
     elif kind == "wave-closed":
         yield state.get(body["manifest"]) == body["wave"], "a wave that was never begun"
         yield body["wave"] not in state, "a wave that was closed already"
         state[body["wave"]] = True
+        yield from check_objects(body["objects_root"], store)
     elif kind == "release":
         same = state.setdefault(f"tranches {body.get('tranches', [0])}", body["content"])
         yield same == body["content"], "a second release, of other content"
@@ -171,10 +164,20 @@ def check_body(record, state, store):
     elif kind == "revealed":
         value = json.loads(data := (store / body["uri"]).read_bytes())
         yield sha256(data) == body["content"], "the revealed seeds were altered"
-        yield from check_seeds(value["leaves"], value["seeds"], drawn, ARMS, body["tranches"])
+        yield from check_seeds(value["leaves"], value["seeds"], drawn, body["tranches"])
 
 
-def check_seeds(leaves, seeds, drawn, arms, tranches):
+def check_objects(root, store):
+    parts = (store / f"inventory/{root}.txt").read_text().split()
+    pages = [(store / f"inventory/parts/{part}.txt").read_text() for part in parts]
+    lines = [line.split("  ") for page in pages for line in page.splitlines()]
+    leaves = [key.encode() + bytes.fromhex(digest) for digest, key in lines]
+    yield merkle(leaves).hex() == root, "its list of objects was altered"
+    for digest, key in lines:
+        yield sha256((store / key).read_bytes()) == f"sha256:{digest}", f"{key} was altered"
+
+
+def check_seeds(leaves, seeds, drawn, tranches, arms=("public", "private")):
     where = list(places(drawn))
     owed = [n for n, (arm, tranche, _) in enumerate(where) if arm in arms and tranche in tranches]
     yield sorted(leaves) == owed, "seeds are left out, or added"
@@ -188,8 +191,8 @@ def check_seeds(leaves, seeds, drawn, arms, tranches):
 def check_release(folder, records, drawn):
     found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
     digest, sums = sha256(data := found.pop("checksums.json").read_bytes()), json.loads(data)
-    bodies = [r.body for r in records if r.kind == "release" and r.body["content"] == digest]
-    yield bodies, "is not in the ledger"
+    kept = [r["body"] for r in records if r["kind"] == "release" and r["body"]["content"] == digest]
+    yield kept, "is not in the ledger"
     yield found.keys() == sums.keys(), "files are missing, or added"
     for name, path in found.items():
         yield sha256(path.read_bytes()) == f"sha256:{sums.get(name)}", f"{name} was altered"
@@ -197,18 +200,17 @@ def check_release(folder, records, drawn):
     yield all(listed[p] == drawn[p] for p in ("root", "commitments")), "commitments of another draw"
     opened = [json.loads(path.read_bytes()) for path in folder.glob("openings/*.json")]
     seeds = [s | {"arm": "public", "tranche": v["tranche"]} for v in opened for s in v["public"]]
-    leaves, tranches = [s["leaf"] for s in seeds], bodies[0].get("tranches", [0])
-    yield from check_seeds(leaves, seeds, drawn, ("public",), tranches)
+    leaves, tranches = [s["leaf"] for s in seeds], kept[0].get("tranches", [0])
+    yield from check_seeds(leaves, seeds, drawn, tranches, ("public",))
 
 
 def unchecked(records, head, signed):
     yield False, "instances: `dosimeter reveal --check FILE` makes each again from its seed"
-    yield False, "grades: `dosimeter verify --regrade` makes each again, with the study's key"
-    yield False, "wave objects (`sha256sum -c inventory/parts/*.txt`), time-stamps (RFC 3161)"
+    yield False, "grades (`dosimeter verify --regrade`), RFC 3161 time-stamps (`openssl ts`)"
     yield head is not None, "records dropped from the end: no head was given"
-    for body in (record.body for record in records):
+    for body in (record["body"] for record in records):
         yield not body.get("beacon"), f"the value: compare it with drand's {body.get('beacon')}"
-    needed = records[0].body.get("witness_threshold", 99)
+    needed = records[0]["body"].get("witness_threshold", 99)
     seen = max((size for (size, _), names in signed.items() if len(names) >= needed), default=0)
     yield seen == len(records), f"records from {seen} on: too few witnesses signed them"
 
@@ -217,10 +219,10 @@ def check(store, release=None, key=None, head=None, checkpoints=()):
     bad, records, state, signed = [], [], {}, {}
     for path in sorted((store / "ledger").glob("*.json")):
         bad += broken(path.name, check_record(path, key, records))
-    if not records or head not in (None, *(record.digest for record in records)):
+    if not records or head not in (None, *(record["digest"] for record in records)):
         bad.append("ledger: the head noted elsewhere is not in it: it was cut or rewritten")
-    for record in () if bad else records:  # what they say counts only if they are the study's
-        bad += broken(record.name, check_body(record, state, store))
+    for number, record in enumerate(() if bad else records):  # which then are the study's
+        bad += broken(f"{number:08d}.json", check_body(record, state, store))
     if release and not bad:
         bad += broken("release", check_release(release, records, state.get("sealed-set")))
     for path in (*checkpoints, *(release or store).glob("checkpoint.txt")):

@@ -229,10 +229,22 @@ KEYLESS: dict[str, tuple[Callable[[Public], object], str]] = {
         lambda p: p.sign(p.records(), Signer(bytes(32))),
         "that another key than the study's has signed",
     ),
+    "an altered result": (
+        lambda p: alter(sorted(p.store.glob("results/*/*"))[0]),
+        ".age was altered",
+    ),
+    "a missing attempt": (
+        lambda p: sorted(p.store.glob("attempts/*/*"))[0].unlink(),
+        "No such file or directory",
+    ),
+    "an altered list of objects": (
+        lambda p: edit_file(only(p.store, "inventory/parts/*"), b"  results/", b"  Results/"),
+        "its list of objects was altered",
+    ),
     "no ledger": (lambda p: shutil.rmtree(p.store / "ledger"), "the head noted elsewhere"),
     "other sealed seeds": (
         lambda p: alter(only(p.store, "sealed/*")),
-        "its sealed seeds were altered",
+        "altered sealed seeds",
     ),
     "other revealed seeds": (
         lambda p: edit_file(only(p.store, "revealed/*"), b'"arm":"public"', b'"arm":"private"'),
@@ -489,7 +501,7 @@ def test_a_release_s_checkpoint_names_a_ledger_that_was_rewritten(public: Public
     kept = public.release / "checkpoint.txt"
     kept.write_text(kept.read_text().replace("\n5\n", "\n500\n"))
     public.release_again()
-    assert "no checkpoint that this study signed" in str(problems(public))
+    assert "not signed by this study" in str(problems(public))
 
 
 CHECKPOINTS: dict[str, Callable[[bytes], bytes]] = {
@@ -526,7 +538,7 @@ def test_a_checkpoint_of_another_ledger_is_named(public: Public, tmp_path: Path)
     path = tmp_path / "note.txt"
     path.write_bytes(bytes(publish(ledger).note))
     found, _ = external_check.check(public.store, checkpoints=(path,))
-    assert f"{path}: no checkpoint that this study signed: of another ledger" in found
+    assert f"{path}: of another ledger: not signed by this study" in found
 
 
 def test_no_record_of_another_form_ends_the_check(public: Public) -> None:
