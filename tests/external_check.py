@@ -1,6 +1,4 @@
-"""Check a revealed study from its public files alone, by docs/formats.md: with Python's standard
-library and `cryptography`, nothing of dosimeter. STORE holds `ledger/`, `revealed/` and `sealed/`;
-key (the study's public one), head and checkpoint are as known from elsewhere."""
+"""Check a revealed study from its public files, as docs/formats.md says, without dosimeter."""
 
 import argparse
 import base64
@@ -8,17 +6,15 @@ import hashlib
 import hmac
 import json
 import re
-import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 RECORD = re.compile(
-    rb'(?s)\{"body":(?P<body>.*),"kind":"(?P<kind>[a-z-]+)","previous":"(?P<previous>sha256:\w{64})",'
-    rb'"sequence":(?P<sequence>\d+)(?P<signed>,"signature":"(?P<signature>[0-9a-f]{128})"),'
-    rb'"signer":"(?P<signer>[0-9a-f]{64})","time":"(?P<time>[0-9T:.-]+Z)"\}'
+    rb'(?s)\{"body":(\{.*\}),"kind":"[a-z-]+","previous":"sha256:\w{64}","sequence":\d+'
+    rb'(,"signature":"[0-9a-f]{128}"),"signer":"[0-9a-f]{64}","time":"[\d-]{10}T[\d:]{8}Z"\}'
 )
 OPERATOR = {"run-manifest", "wave-closed", "graded", "regraded", "judge-checked", "probed"}
 QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
@@ -26,17 +22,15 @@ DRAWN = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients
 PARTIES = ("study", "operator_recipient", "operator_signer", "witnesses", "witness_threshold")
 
 
-class Problems(list):
-    def need(self, place, right, text):
-        self += [] if right else [f"{place}: {text}"]
+def broken(place, rules):
+    try:  # a rule: whether it holds, and what is wrong if not
+        yield from (f"{place}: {text}" for right, text in rules if not right)
+    except Exception as error:  # whatever a file holds
+        yield f"{place}: missing, or not of the documented form: {type(error).__name__}: {error}"
 
 
 def sha256(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def holds(path, digest):
-    return path.is_file() and sha256(path.read_bytes()) == digest
 
 
 def join(*parts, size=4):
@@ -51,10 +45,8 @@ def merkle(leaves):
 
 
 def is_signed(public, signature, message):
-    try:
+    with suppress(Exception):  # InvalidSignature, or ValueError for what is no key
         return Ed25519PublicKey.from_public_bytes(public).verify(signature, message) is None
-    except (InvalidSignature, ValueError):
-        return False
 
 
 def commitment(seed):
@@ -74,156 +66,168 @@ def allocation_seed(announced, value):
 
 
 def places(drawn):
-    seed, counts = bytes.fromhex(drawn["allocation_seed"]), [drawn["seeds_per_arm"]]
+    counts = enumerate((drawn["seeds_per_arm"], *drawn.get("reserve", [])))
+    allotted = [(a, n) for n, count in counts for a in ("public", "private") for _ in range(count)]
     for stratum in drawn["strata"]:
-        tag, blocks = (b"dosimeter/allocation/1", seed, stratum.encode()), []
-        for tranche, count in enumerate(counts + drawn.get("reserve", [])):
-            blocks += [(a, tranche, stratum) for a in ("public", "private") for _ in range(count)]
-        ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(blocks))]
-        yield from map(dict(zip(sorted(ranks), blocks, strict=True)).get, ranks)
+        tag = b"dosimeter/allocation/1", bytes.fromhex(drawn["allocation_seed"]), stratum.encode()
+        ranks = [hashlib.sha256(join(*tag, b"%d" % n)).digest() for n in range(len(allotted))]
+        by_rank = dict(zip(sorted(ranks), allotted, strict=True))
+        yield from ((*by_rank[rank], stratum) for rank in ranks)
 
 
-def check_ledger(bad, store, key, head):
-    records = []
-    last, clock, operator = "sha256:" + "0" * 64, datetime.min.replace(tzinfo=UTC), ""
-    for number, path in enumerate(sorted((store / "ledger").glob("*.json"))):
-        name, data = path.name, path.read_bytes()
-        if not (found := RECORD.fullmatch(data)):
-            bad.need(name, False, "no record of a ledger in canonical form")
-            break
-        part = {name: text.decode() for name, text in found.groupdict().items()}
-        kind, signer, signature = part["kind"], part["signer"], bytes.fromhex(part["signature"])
-        body, at = json.loads(part["body"]), datetime.fromisoformat(part["time"])
-        message = join(b"dosimeter/ledger/1", data.replace(found["signed"], b""), size=8)
-        if number == 0:
-            key, operator = key or signer, body.get("operator_signer", "")
-        known = signer == key or (signer == operator and kind in OPERATOR)
-        in_place = path.stem == f"{number:08d}" and part["sequence"] == str(number)
-        signed = is_signed(bytes.fromhex(signer), signature, message)
-        bad.need(name, signed, "was altered: its signature does not hold")
-        bad.need(name, in_place, "a record before it is missing, or it was moved")
-        bad.need(name, part["previous"] == last, "the record before it was altered or replaced")
-        bad.need(name, known, f"a {kind} record that another key than the study's has signed")
-        bad.need(name, at >= clock, "dated before the record before it")
-        last, clock = sha256(data), at
-        records.append((name, kind, body, at, sha256(found["body"]), last, signer, data))
-    has_head = records and head in (None, *(record[5] for record in records))
-    bad.need("ledger", has_head, "the head noted elsewhere is not in it: it was cut or rewritten")
-    return records
+def check_record(path, key, records):
+    text, signed = RECORD.fullmatch(data := path.read_bytes()).groups()
+    record = json.loads(data) | {"data": data, "digest": sha256(data), "content": sha256(text)}
+    last = records[-1] if records else {"digest": "sha256:" + "0" * 64, "time": ""}
+    records.append(record)
+    kind, signer, first = record["kind"], record["signer"], records[0]
+    by_operator = kind in OPERATOR and signer == first["body"].get("operator_signer")
+    known = signer == (key or first["signer"]) or by_operator
+    message = join(b"dosimeter/ledger/1", data.replace(signed, b""), size=8)
+    right = is_signed(bytes.fromhex(signer), bytes.fromhex(record["signature"]), message)
+    yield right, "was altered: its signature does not hold"
+    yield record["sequence"] == int(path.stem) == len(records) - 1, "a record before it is missing"
+    yield record["previous"] == last["digest"], "the record before it was altered or replaced"
+    yield known, f"a {kind} record that another key than the study's has signed"
+    yield record["time"] >= last["time"], "dated before the record before it"
 
 
-def check_checkpoint(bad, path, records):
-    text, _, lines = path.read_text().rpartition("\n\n")
-    origin, size, root, *_ = (text := text + "\n").split("\n")
-    named, study, signed = records[0][2].get("witnesses", []), records[0][6], set()
-    keys = {name: base64.b64decode(key) for name, _, key in (line.split("+", 2) for line in named)}
-    keys[f"dosimeter/{study}"] = b"\1" + bytes.fromhex(study)
-    for name, code in re.findall(r"^— (\S+) (\S+)$", lines, re.MULTILINE):
-        key, data, message = keys.get(name, b""), base64.b64decode(code), text
-        if key[:1] == b"\4":
-            message = f"cosignature/v1\ntime {int.from_bytes(data[4:12], 'big')}\n{text}"
-        ident = hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]
-        if data[:4] == ident and is_signed(key[1:], data[-64:], message.encode()):
-            signed.add(name)
-    ours = origin == f"dosimeter/{study}" and origin in signed
-    files = [record[7] for record in records[: int(size)]]
-    kept = int(size) == len(files) and base64.b64decode(root) == merkle(files)
-    bad.need(path, ours, "no checkpoint that this study signed: the ledger was replaced")
-    bad.need(path, kept, f"of its {size} records some were dropped or rewritten")
-    return signed - {origin}
+def check_checkpoint(path, records, signed):
+    text, _, lines = path.read_bytes().decode().rpartition("\n\n")
+    origin, size, root, head = text.split("\n")
+    study, files = records[0]["signer"], [record["data"] for record in records[: int(size)]]
+    named = [line.split("+", 2) for line in records[0]["body"].get("witnesses", [])]
+    keys = {name: base64.b64decode(key) for name, _, key in named}
+    keys[f"dosimeter/{study}"], names = b"\1" + bytes.fromhex(study), set()
+    for name, code in (re.fullmatch(r"— (\S+) (\S+)", x).groups() for x in lines[:-1].split("\n")):
+        key, data = keys.get(name, b""), base64.b64decode(code, validate=True)
+        time = f"cosignature/v1\ntime {int.from_bytes(data[4:12])}\n" if key[:1] == b"\4" else ""
+        if data[:4] == hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]:
+            right = is_signed(key[1:], data[12 if time else 4 :], f"{time}{text}\n".encode())
+            yield right, f"the signature of {name} does not hold"
+            names |= {name} if right else set()
+    found = str(len(files)), base64.b64encode(merkle(files)).decode(), f"head {sha256(files[-1])}"
+    yield origin == f"dosimeter/{study}" in names, "of another ledger: not signed by this study"
+    yield (size, root, head) == found, f"of its {size} records some were dropped or rewritten"
+    signed.setdefault((len(files), text), set()).update(names - {origin})
 
 
-def check_records(bad, records, store):
-    first, announced, drawn, plan, manifests, closed = records[0][2], None, None, None, set(), set()
-    for name, kind, body, at, content, *_ in records:
-        if kind == "announcement":
-            beacon = body["beacon"] or {"chain": QUICKNET, "round": 10**10}
-            due = datetime.fromtimestamp(1692803367 + 3 * (beacon["round"] - 1), UTC)
-            bad.need(name, body is first or body.get("again"), "a second draw without a reason")
-            bad.need(name, all(body.get(p) == first.get(p) for p in PARTIES), "other parties")
-            bad.need(name, plan is None, "a draw after the plan was registered")
-            bad.need(name, beacon["chain"] == QUICKNET, "a beacon that is not drand's quicknet")
-            bad.need(name, at < due, "announced when the beacon's round was public already")
-            announced = body
-        elif kind == "sealed-set":
-            if announced is None:
-                return bad.need(name, False, "a draw that was not announced")
-            root = merkle([bytes.fromhex(text) for text in body["commitments"]]).hex()
-            same = all(announced[each] == body.get(each, []) for each in DRAWN)
-            follows = allocation_seed(announced, body["value"]) == body["allocation_seed"]
-            sealed = holds(store / body["uri"], body["ciphertext"])
-            bad.need(name, root == body["root"], "its root is not over its commitments")
-            bad.need(name, same, "another draw than was announced")
-            bad.need(name, follows, "arms that do not follow from what was announced")
-            bad.need(name, sealed, "its sealed seeds are missing or altered")
-            drawn, announced = body, None
-        elif kind == "preregistration":
-            own = drawn and not announced and body["sealed_root"] == drawn["root"]
-            bad.need(name, plan is None, "a second plan")
-            bad.need(name, own, "a plan for another draw")
-            plan = plan or content
-        elif kind == "run-manifest":
-            bad.need(name, body["plan"] == plan, "a wave without its plan before it")
-            manifests.add(content)
-        elif kind == "wave-closed":
-            known = body["manifest"] in manifests and body["wave"] not in closed
-            bad.need(name, known, "a wave that was closed already, or never begun")
-            closed.add(body["wave"])
-        elif kind in ("release", "report"):
-            bad.need(name, plan, f"a {kind} without a plan before it")
-        elif kind == "revealed":
-            check_reveal(bad, name, body, store, drawn)
+def check_announcement(body, time, state):
+    first = state.setdefault("first", body)
+    beacon = body["beacon"] or {"chain": QUICKNET, "round": 10**10}
+    due = datetime.fromtimestamp(1692803367 + 3 * (beacon["round"] - 1), UTC)
+    yield body is first or body.get("again"), "a second draw without a reason"
+    yield all(body.get(p) == first.get(p) for p in PARTIES), "a second draw with other parties"
+    yield "plan" not in state, "a draw after the plan was registered"
+    yield beacon["chain"] == QUICKNET, "a beacon that is not drand's quicknet"
+    yield time < due.isoformat(), "announced when the beacon's round was public already"
 
 
-def check_seed(bad, name, leaf, seed, in_place, drawn):
-    opens = commitment(seed) == drawn["commitments"][leaf]
-    bad.need(name, opens, f"seed {leaf} is not what was committed to")
-    bad.need(name, in_place, f"seed {leaf} is in another place than was allotted")
+def check_draw(body, announced, store):
+    follows = allocation_seed(announced, body["value"]) == body["allocation_seed"]
+    root = merkle([bytes.fromhex(text) for text in body["commitments"]]).hex()
+    yield root == body["root"], "its root is not over its commitments"
+    yield all(announced[p] == body.get(p, []) for p in DRAWN), "another draw than was announced"
+    yield follows, "arms that do not follow from what was announced"
+    yield sha256((store / body["uri"]).read_bytes()) == body["ciphertext"], "altered sealed seeds"
 
 
-def check_reveal(bad, name, body, store, drawn):
-    if not holds(path := store / body["uri"], body["content"]):
-        return bad.need(name, False, "the revealed seeds are missing or altered")
-    value, where = json.loads(path.read_bytes()), list(places(drawn))
-    owed = [leaf for leaf, place in enumerate(where) if place[1] in body["tranches"]]
-    bad.need(name, value["leaves"] == owed, "seeds are left out, or added")
-    for leaf, seed in zip(value["leaves"], value["seeds"], strict=True):
-        place = (seed["arm"], seed["tranche"], f"{seed['family']}/{seed['difficulty']}")
-        check_seed(bad, name, leaf, seed, place == where[leaf], drawn)
+def check_body(record, state, store):
+    kind, body, drawn = record["kind"], record["body"], state.get("sealed-set")
+    yield "plan" in state or kind not in ("release", "report"), f"a {kind} without a plan before it"
+    if kind == "announcement":
+        yield from check_announcement(body, record["time"], state)
+        state |= {"announcement": body, "sealed-set": None}
+    elif kind == "sealed-set":
+        yield "announcement" in state, "a draw that was not announced"
+        yield from check_draw(body, state.pop("announcement"), store)
+        state["sealed-set"] = body
+    elif kind == "preregistration":
+        yield "plan" not in state, "a second plan"
+        yield drawn and body["sealed_root"] == drawn["root"], "a plan for another draw"
+        state["plan"] = record["content"]
+    elif kind == "run-manifest":
+        yield body["plan"] == state.get("plan"), "a wave without its plan before it"
+        state[record["content"]] = body["wave"]
+    elif kind == "wave-closed":
+        yield state.get(body["manifest"]) == body["wave"], "a wave that was never begun"
+        yield body["wave"] not in state, "a wave that was closed already"
+        state[body["wave"]] = True
+        yield from check_objects(body["objects_root"], store)
+    elif kind == "release":
+        same = state.setdefault(f"tranches {body.get('tranches', [0])}", body["content"])
+        yield same == body["content"], "a second release, of other content"
+        yield "withdrawn" not in state, "a release after it was withdrawn"
+    elif kind == "withdrawal":
+        yield body["content"] in state.values(), "a withdrawal of what was not released"
+        state["withdrawn"] = True
+    elif kind == "revealed":
+        value = json.loads(data := (store / body["uri"]).read_bytes())
+        yield sha256(data) == body["content"], "the revealed seeds were altered"
+        yield from check_seeds(value["leaves"], value["seeds"], drawn, body["tranches"])
 
 
-def check_release(bad, folder, records):
-    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-    listed = found.pop("checksums.json").read_bytes()
-    sums, recorded = json.loads(listed), [body.get("content") for _, _, body, *_ in records]
-    bad.need("release", found.keys() == sums.keys(), "files are missing, or added")
-    bad.need("release", sha256(listed) in recorded, "is not in the ledger")
-    for name, path in found.items():
-        bad.need(f"release/{name}", holds(path, f"sha256:{sums.get(name)}"), "altered")
-    drawn = [body for _, kind, body, *_ in records if kind == "sealed-set"][-1]
+def check_objects(root, store):
+    parts = (store / f"inventory/{root}.txt").read_text().split()
+    pages = [(store / f"inventory/parts/{part}.txt").read_text() for part in parts]
+    lines = [line.split("  ") for page in pages for line in page.splitlines()]
+    leaves = [key.encode() + bytes.fromhex(digest) for digest, key in lines]
+    yield merkle(leaves).hex() == root, "its list of objects was altered"
+    for digest, key in lines:
+        yield sha256((store / key).read_bytes()) == f"sha256:{digest}", f"{key} was altered"
+
+
+def check_seeds(leaves, seeds, drawn, tranches, arms=("public", "private")):
     where = list(places(drawn))
-    for value in [json.loads(p.read_bytes()) for p in (folder / "openings").glob("*.json")]:
-        for seed in value["public"]:
-            place = ("public", value["tranche"], seed["stratum"])
-            check_seed(bad, "release", seed["leaf"], seed, place == where[seed["leaf"]], drawn)
+    owed = [n for n, (arm, tranche, _) in enumerate(where) if arm in arms and tranche in tranches]
+    yield sorted(leaves) == owed, "seeds are left out, or added"
+    for n, seed in zip(leaves, seeds, strict=True):
+        stratum = seed.get("stratum") or f"{seed['family']}/{seed['difficulty']}"
+        place = seed["arm"], seed["tranche"], stratum
+        yield commitment(seed) == drawn["commitments"][n], f"seed {n} is not what was committed to"
+        yield place == where[n], f"seed {n} is in another place than was allotted"
+
+
+def check_release(folder, records, drawn):
+    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    digest, sums = sha256(data := found.pop("checksums.json").read_bytes()), json.loads(data)
+    kept = [r["body"] for r in records if r["kind"] == "release" and r["body"]["content"] == digest]
+    yield kept, "is not in the ledger"
+    yield found.keys() == sums.keys(), "files are missing, or added"
+    for name, path in found.items():
+        yield sha256(path.read_bytes()) == f"sha256:{sums.get(name)}", f"{name} was altered"
+    listed = json.loads(found["commitments.json"].read_bytes())
+    yield all(listed[p] == drawn[p] for p in ("root", "commitments")), "commitments of another draw"
+    opened = [json.loads(path.read_bytes()) for path in folder.glob("openings/*.json")]
+    seeds = [s | {"arm": "public", "tranche": v["tranche"]} for v in opened for s in v["public"]]
+    leaves, tranches = [s["leaf"] for s in seeds], kept[0].get("tranches", [0])
+    yield from check_seeds(leaves, seeds, drawn, tranches, ("public",))
+
+
+def unchecked(records, head, signed):
+    yield False, "instances: `dosimeter reveal --check FILE` makes each again from its seed"
+    yield False, "grades (`dosimeter verify --regrade`), RFC 3161 time-stamps (`openssl ts`)"
+    yield head is not None, "records dropped from the end: no head was given"
+    for body in (record["body"] for record in records):
+        yield not body.get("beacon"), f"the value: compare it with drand's {body.get('beacon')}"
+    needed = records[0]["body"].get("witness_threshold", 99)
+    seen = max((size for (size, _), names in signed.items() if len(names) >= needed), default=0)
+    yield seen == len(records), f"records from {seen} on: too few witnesses signed them"
 
 
 def check(store, release=None, key=None, head=None, checkpoints=()):
-    bad = Problems()
-    records = check_ledger(bad, store, key, head)
-    if not bad:  # what records say counts only if they are the study's
-        check_records(bad, records, store)
-    if not bad and release:
-        check_release(bad, release, records)
-    notes = [*checkpoints, *(release or store).glob("checkpoint.txt")]
-    signed = [check_checkpoint(bad, path, records) for path in notes if records]
-    watched = any(len(names) >= records[0][2].get("witness_threshold", 99) for names in signed)
-    left = ["instances: `dosimeter reveal --check FILE` makes each again from its seed"]
-    left += ["records dropped from the end: no head was given"] * (head is None)
-    left += ["records rewritten by the study itself: too few witnesses signed"] * (not watched)
-    beacons = filter(None, (body.get("beacon") for _, _, body, *_ in records))
-    left += [f"compare the value with drand's round {beacon['round']}" for beacon in beacons]
-    return bad, [f"not checked: {line}" for line in left]
+    bad, records, state, signed = [], [], {}, {}
+    for path in sorted((store / "ledger").glob("*.json")):
+        bad += broken(path.name, check_record(path, key, records))
+    if not records or head not in (None, *(record["digest"] for record in records)):
+        bad.append("ledger: the head noted elsewhere is not in it: it was cut or rewritten")
+    for number, record in enumerate(() if bad else records):  # which then are the study's
+        bad += broken(f"{number:08d}.json", check_body(record, state, store))
+    if release and not bad:
+        bad += broken("release", check_release(release, records, state.get("sealed-set")))
+    for path in (*checkpoints, *(release or store).glob("checkpoint.txt")):
+        bad += broken(path, check_checkpoint(path, records, signed))
+    return bad, [*broken("not checked", unchecked(records, head, signed))]
 
 
 if __name__ == "__main__":
@@ -231,6 +235,6 @@ if __name__ == "__main__":
     for option, kind in (("store", Path), ("--release", Path), ("--key", str), ("--head", str)):
         parser.add_argument(option, type=kind)
     parser.add_argument("--checkpoint", dest="checkpoints", type=Path, action="append", default=[])
-    broken, left = check(**vars(parser.parse_args()))
-    print(*(broken or ["all that was checked holds"]), *left, sep="\n")
-    sys.exit(bool(broken))
+    wrong, left = check(**vars(parser.parse_args()))
+    print(*(wrong or ["all that was checked holds"]), *left, sep="\n")
+    raise SystemExit(bool(wrong))

@@ -1,4 +1,5 @@
-"""A stranger's check of a revealed study: it holds, and names each thing that was tampered with.
+"""A stranger's check of a revealed study: it holds, and names each thing that was tampered with, as
+`dosimeter verify` does.
 
 `external_check.py` imports nothing of ours; it is written from docs/formats.md.
 """
@@ -25,6 +26,8 @@ from registry.stores.folder import FolderStore
 from registry.verify import verify_study
 from study import pipeline
 from study.errors import WorkOwedError
+from study.evidence import VerifyRequest, verify
+from study.release import withdraw_arm
 from study.reveal import reveal
 from study.workspace import DrawRequest, Study, draw_seeds, init_study
 from tests import external_check
@@ -119,17 +122,19 @@ def revealed(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture
 def public(revealed: Study, tmp_path: Path) -> Public:
-    """A copy of what is public of it: neither key nor study.yaml, nor any sealed result."""
+    """A copy of what is public of it, without the key."""
     store = revealed.folder / "store"
-    for name in ("ledger", "revealed", "sealed"):
-        shutil.copytree(store / name, tmp_path / "store" / name)
+    shutil.copytree(store, tmp_path / "store")
     shutil.copytree(revealed.folder / "release", tmp_path / "release")
+    shutil.copy(revealed.folder / "study.yaml", tmp_path)
     head = revealed.ledger.entries()[-1].digest
     return Public(tmp_path / "store", tmp_path / "release", revealed.signer(), head)
 
 
 def problems(public: Public, head: str | None = None) -> list[str]:
     found, _ = external_check.check(public.store, public.release, public.signer.public, head)
+    ours = verify(pipeline.open_study(public.store.parent), VerifyRequest(head), lambda *step: None)
+    assert ours.holds is not bool(found), (ours.problems, found)
     return found
 
 
@@ -171,7 +176,10 @@ def test_the_rewriting_that_the_tests_do_is_honest_by_itself(public: Public) -> 
 
 
 def edit(public: Public, kind: str, old: bytes, new: bytes) -> None:
-    path = public.path(public.of(kind))
+    edit_file(public.path(public.of(kind)), old, new)
+
+
+def edit_file(path: Path, old: bytes, new: bytes) -> None:
     assert old in path.read_bytes()
     path.write_bytes(path.read_bytes().replace(old, new))
 
@@ -209,7 +217,7 @@ KEYLESS: dict[str, tuple[Callable[[Public], object], str]] = {
     ),
     "a record of another form": (
         lambda p: p.path(2).write_bytes(b"{}"),
-        "no record of a ledger in canonical form",
+        "00000002.json: missing, or not of the documented form",
     ),
     "a dropped record": (lambda p: p.path(2).unlink(), "a record before it is missing"),
     "swapped records": (swap, "a record before it is missing"),
@@ -221,22 +229,38 @@ KEYLESS: dict[str, tuple[Callable[[Public], object], str]] = {
         lambda p: p.sign(p.records(), Signer(bytes(32))),
         "that another key than the study's has signed",
     ),
+    "an altered result": (
+        lambda p: alter(sorted(p.store.glob("results/*/*"))[0]),
+        ".age was altered",
+    ),
+    "a missing attempt": (
+        lambda p: sorted(p.store.glob("attempts/*/*"))[0].unlink(),
+        "No such file or directory",
+    ),
+    "an altered list of objects": (
+        lambda p: edit_file(only(p.store, "inventory/parts/*"), b"  results/", b"  Results/"),
+        "its list of objects was altered",
+    ),
     "no ledger": (lambda p: shutil.rmtree(p.store / "ledger"), "the head noted elsewhere"),
     "other sealed seeds": (
         lambda p: alter(only(p.store, "sealed/*")),
-        "its sealed seeds are missing or altered",
+        "altered sealed seeds",
     ),
     "other revealed seeds": (
-        lambda p: alter(only(p.store, "revealed/*")),
-        "the revealed seeds are missing or altered",
+        lambda p: edit_file(only(p.store, "revealed/*"), b'"arm":"public"', b'"arm":"private"'),
+        "the revealed seeds were altered",
+    ),
+    "revealed seeds that cannot be read": (
+        lambda p: only(p.store, "revealed/*").write_text("seeds"),
+        "missing, or not of the documented form: JSONDecodeError",
     ),
     "no revealed seeds": (
         lambda p: only(p.store, "revealed/*").unlink(),
-        "the revealed seeds are missing or altered",
+        "missing, or not of the documented form: FileNotFoundError",
     ),
     "an altered file of the release": (
         lambda p: alter(p.release / "README.md"),
-        "release/README.md: altered",
+        "release: README.md was altered",
     ),
     "a file more in the release": (
         lambda p: (p.release / "more.txt").write_text("more"),
@@ -294,26 +318,32 @@ def swap_arms(value: dict[str, Any]) -> None:
 
 def release_private(public: Public) -> None:
     """Release a seed of the private arm."""
-    path = public.release / "openings" / "public.json"
-    value = json.loads(path.read_bytes())
     seeds = json.loads(only(public.store, "revealed/*").read_bytes())
     leaf, seed = next(
         (leaf, seed)
         for leaf, seed in zip(seeds["leaves"], seeds["seeds"], strict=True)
         if seed["arm"] == "private"
     )
-    stratum = f"{seed['family']}/{seed['difficulty']}"
-    value["public"].append({"leaf": leaf, "stratum": stratum, **seed})
-    path.write_bytes(canonical_bytes(value))
-    public.release_again()
+    added = {"leaf": leaf, "stratum": f"{seed['family']}/{seed['difficulty']}", **seed}
+    edit_release(public, "openings/public.json", lambda value: value["public"].append(added))
 
 
-def release_other(public: Public) -> None:
-    path = public.release / "openings" / "public.json"
+def edit_release(public: Public, name: str, edit: Callable[[Any], object]) -> None:
+    """Change a file of the release, which the ledger then records anew."""
+    path = public.release / name
     value = json.loads(path.read_bytes())
-    value["public"][0]["seed"] = "11" * 32
+    edit(value)
     path.write_bytes(canonical_bytes(value))
     public.release_again()
+
+
+def withdraw(public: Public, content: str = "") -> None:
+    """Withdraw the release, or what has another content."""
+    records = public.records()
+    content = content or records[public.of("release")]["body"]["content"]
+    body = {"content": content, "location": "release", "reason": "an error"}
+    records.append({"kind": "withdrawal", "body": body, "time": records[-1]["time"]})
+    public.sign(records)
 
 
 BEACON = {"chain": external_check.QUICKNET, "round": 1000}
@@ -342,6 +372,10 @@ KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
     "a second draw without a reason": (
         lambda p: add(p, "announcement", 2),
         "a second draw without a reason",
+    ),
+    "a second draw with other parties": (
+        lambda p: add(p, "announcement", 1, again="a mistake", operator_signer="11" * 32),
+        "a second draw with other parties",
     ),
     "a second draw after the plan": (
         lambda p: add(p, "announcement", again="a mistake"),
@@ -373,7 +407,11 @@ KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
     ),
     "a wave closed twice": (
         lambda p: add(p, "wave-closed"),
-        "a wave that was closed already, or never begun",
+        "a wave that was closed already",
+    ),
+    "a wave closed that was not begun": (
+        lambda p: p.change("wave-closed", lambda body: body.update(wave=1)),
+        "a wave that was never begun",
     ),
     "a report before the plan": (
         lambda p: move(p, "report", 2),
@@ -400,7 +438,32 @@ KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
         "seeds are left out, or added",
     ),
     "a private seed in the release": (release_private, "in another place than was allotted"),
-    "another seed in the release": (release_other, "is not what was committed to"),
+    "another seed in the release": (
+        lambda p: edit_release(
+            p, "openings/public.json", lambda value: value["public"][0].update(seed="11" * 32)
+        ),
+        "is not what was committed to",
+    ),
+    "a seed left out of the release": (
+        lambda p: edit_release(p, "openings/public.json", lambda value: value["public"].pop()),
+        "release: seeds are left out, or added",
+    ),
+    "other commitments in the release": (
+        lambda p: edit_release(p, "commitments.json", lambda value: value["commitments"].pop()),
+        "release: commitments of another draw",
+    ),
+    "a second release of other content": (
+        lambda p: add(p, "release", content="sha256:" + "1" * 64),
+        "a second release, of other content",
+    ),
+    "a withdrawal of nothing": (
+        lambda p: withdraw(p, "sha256:" + "1" * 64),
+        "a withdrawal of what was not released",
+    ),
+    "a release after its withdrawal": (
+        lambda p: (withdraw(p), add(p, "release")),
+        "a release after it was withdrawn",
+    ),
 }
 
 
@@ -438,7 +501,87 @@ def test_a_release_s_checkpoint_names_a_ledger_that_was_rewritten(public: Public
     kept = public.release / "checkpoint.txt"
     kept.write_text(kept.read_text().replace("\n5\n", "\n500\n"))
     public.release_again()
-    assert "no checkpoint that this study signed" in str(problems(public))
+    assert "not signed by this study" in str(problems(public))
+
+
+CHECKPOINTS: dict[str, Callable[[bytes], bytes]] = {
+    "an empty file": lambda data: b"",
+    "no signature": lambda data: data[: data.index(b"\n\n") + 1],
+    "a line less": lambda data: data.replace(b"\nhead ", b" "),
+    "a line more": lambda data: data.replace(b"\n\n", b"\nmore\n\n"),
+    "a size that is no number": lambda data: data.replace(b"\n5\n", b"\nfive\n"),
+    "a size below 0": lambda data: data.replace(b"\n5\n", b"\n-1\n"),
+    "a root of another length": lambda data: data.replace(b"=\n", b"AAAA=\n", 1),
+    "a line of another form": lambda data: data + b"signed by somebody\n",
+    "a signature that is no base64": lambda data: data[:-4] + b"***\n",
+    "a signature that is cut": lambda data: data[:-9] + b"\n",
+    "a signature of another length": lambda data: data[:-5] + b"AAAA\n",
+    "not UTF-8": lambda data: data.replace(b"dosimeter", b"\xff"),
+    "other ends of lines": lambda data: data.replace(b"\n", b"\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_malformed_checkpoint_is_named(public: Public, tmp_path: Path, name: str) -> None:
+    kept, note = (public.release / "checkpoint.txt").read_bytes(), tmp_path / "note.txt"
+    note.write_bytes(kept)
+    assert external_check.check(public.store, checkpoints=(note,))[0] == []
+    assert CHECKPOINTS[name](kept) != kept
+    note.write_bytes(CHECKPOINTS[name](kept))
+    found, _ = external_check.check(public.store, checkpoints=(note,))
+    assert found
+    assert all(line.startswith(f"{note}: ") for line in found), found
+
+
+def test_a_checkpoint_of_another_ledger_is_named(public: Public, tmp_path: Path) -> None:
+    ledger = begin(FolderStore(tmp_path / "other"), (ANNA,), 1, 5)
+    path = tmp_path / "note.txt"
+    path.write_bytes(bytes(publish(ledger).note))
+    found, _ = external_check.check(public.store, checkpoints=(path,))
+    assert f"{path}: of another ledger: not signed by this study" in found
+
+
+def test_no_record_of_another_form_ends_the_check(public: Public) -> None:
+    """Whatever stands in a field, signed by the study's key: problems are named, at most."""
+    honest, named = public.records(), 0
+    for number, record in enumerate(honest):
+        for name in record["body"]:
+            for value in (None, [1]):
+                body = record["body"] | {name: value}
+                public.sign([*honest[:number], record | {"body": body}, *honest[number + 1 :]])
+                found, _ = external_check.check(public.store, public.release)
+                named += bool(found)
+    assert named
+
+
+def test_a_release_grows_by_a_tranche_and_is_withdrawn(tmp_path: Path) -> None:
+    init_study(tmp_path, RESERVE + ENTROPY)
+    study = pipeline.open_study(tmp_path)
+    pipeline.draw(study, underpowered=SMALLNESS)
+    pipeline.register(study)
+    pipeline.publish(study, None, lambda *step: None, (0,))
+    first = tmp_path / "first"
+    shutil.copytree(tmp_path / "release", first)
+    grown, _ = pipeline.publish(study, None, lambda *step: None, (1,))
+    public = Public(tmp_path / "store", tmp_path / "release", study.signer(), "")
+    assert grown.tranches == (0, 1)
+    assert problems(public) == []
+    assert external_check.check(public.store, first)[0] == []
+    withdraw_arm(study, "an error", lambda: study.ledger.entries()[-1].time)
+    assert problems(public) == []
+    public.sign([each for each in public.records() if each["body"].get("tranches") != [0, 1]])
+    (line,) = external_check.check(public.store, public.release)[0]
+    assert line.endswith("a withdrawal of what was not released")
+
+
+def test_only_a_record_of_a_release_names_one(public: Public) -> None:
+    """A report, for one, can name the same digest."""
+    edit_file(public.release / "README.md", b"1", b"2")
+    public.release_again(record=False)
+    content = digest_bytes((public.release / "checksums.json").read_bytes())
+    public.change("report", lambda body: body.update(content=content))
+    found, _ = external_check.check(public.store, public.release)
+    assert "release: is not in the ledger" in found
 
 
 def test_witnesses_are_counted_by_the_script(tmp_path: Path) -> None:
@@ -454,6 +597,10 @@ def test_witnesses_are_counted_by_the_script(tmp_path: Path) -> None:
         assert found == []
         assert ("too few witnesses" in str(unchecked)) is not left
     assert signed.checkpoint.size == 4
+    notes = sorted(store.glob("checkpoints/*/*.txt"))  # as stored, of a witness each
+    one_each = [external_check.check(store, checkpoints=(note,))[1] for note in notes]
+    assert all("records from 0 on: too few witnesses" in str(unchecked) for unchecked in one_each)
+    assert "too few witnesses" not in str(external_check.check(store, checkpoints=notes)[1])
     (store / record_key(3)).unlink()
     found, _ = external_check.check(store, checkpoints=(path,))
     assert "of its 4 records some were dropped or rewritten" in str(found)
@@ -485,4 +632,4 @@ def test_a_draw_by_a_beacon_holds_too(tmp_path: Path, monkeypatch: pytest.Monkey
     reveal(study, (0, 1), "a test", lambda: "2023-12-21T00:00:00Z")
     found, unchecked = external_check.check(tmp_path / "store")
     assert found == []
-    assert any("compare the value with drand's round 1000001" in line for line in unchecked)
+    assert any("compare it with drand's" in line and "1000001" in line for line in unchecked)

@@ -77,7 +77,10 @@ def check_checkpoints(
     findings.problems += _split_views(signed)
     holding: list[SignedCheckpoint] = []
     for one in signed:
-        since = holding[-1].checkpoint.size if holding else 0
+        # One that the same witnesses signed: the study alone could have signed another ledger's.
+        names = {name for name, _ in one.witnesses}
+        same = [each for each in holding if names.issubset(dict(each.witnesses))]
+        since = same[-1].checkpoint.size if same else 0
         problem = _contradiction(store, one, entries, leaves, roots, since)
         if problem is None:
             holding.append(one)

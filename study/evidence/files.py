@@ -44,7 +44,7 @@ def check_release(
         return
     sealed = [entry.record for entry in entries if entry.kind == "sealed-set"]
     yield from _check_files(place, released[-1])
-    yield from _check_public(place, sealed)
+    yield from _check_public(place, sealed, released[-1].tranches)
 
 
 def kept_checkpoints(study: Study, release: Path | None) -> Iterator[Path]:
@@ -87,11 +87,15 @@ def _check_files(folder: Path, record: Release) -> Iterator[tuple[str, str]]:
             yield str(path), "not a file of the release"
 
 
-def _check_public(folder: Path, drawn: Sequence[SealedSet]) -> Iterator[tuple[str, str]]:
+def _check_public(
+    folder: Path, drawn: Sequence[SealedSet], tranches: Sequence[int]
+) -> Iterator[tuple[str, str]]:
     path = folder / COMMITMENTS
     try:
-        root = json.loads(path.read_bytes())["root"]
-        sealed = next(each for each in drawn if each.root == root)
+        listed, shown = json.loads(path.read_bytes()), set[int]()
+        sealed = next(each for each in drawn if each.root == listed["root"])
+        if tuple(listed["commitments"]) != sealed.commitments:
+            yield str(path), "not the commitments that the ledger records"
         places = allocate(
             sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve
         )
@@ -99,11 +103,15 @@ def _check_public(folder: Path, drawn: Sequence[SealedSet]) -> Iterator[tuple[st
             body: Any = json.loads(path.read_bytes())
             for row in body["public"]:
                 leaf, seed = row["leaf"], bytes.fromhex(row["seed"])
+                shown.add(leaf)
                 opened = commit(bytes.fromhex(row["nonce"]), row["instance"], seed)
                 if opened != sealed.commitments[leaf] or places[leaf].arm is not Arm.PUBLIC:
                     yield str(path), f"leaf {leaf} is no public instance of the draw"
                 elif places[leaf].tranche != body["tranche"]:
                     yield str(path), f"leaf {leaf} is of tranche {places[leaf].tranche}"
+        owed = {n for n, (arm, at) in enumerate(places) if arm is Arm.PUBLIC and at in tranches}
+        if owed - shown:
+            yield str(folder / OPENINGS), f"{len(owed - shown)} public seeds are left out"
     except (OSError, ValueError, LookupError, TypeError, StopIteration, RegistryError):
         yield str(path), "not of the draw that the ledger has"
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from registry.canonical import digest_bytes
+from registry.checkpoints import cosign, put_checkpoint, sign_checkpoint
 from registry.draws import allocate, reveal_bytes
 from registry.draws.allocation import allocation_seed, commit_secret
 from registry.draws.beacon import QUICKNET, beacon_value
-from registry.ledger import Announcement, Beacon, Ledger, SealedSet
+from registry.ledger import Announcement, Beacon, Ledger, SealedSet, Withdrawal
 from registry.result_row import Arm
 from registry.sealing import (
     DrawnInstance,
@@ -22,6 +23,7 @@ from registry.sealing import (
 )
 from registry.signing import Signer, derive_key, sign_object
 from registry.stores import MemoryStore
+from tests.registry.checkpoints.watched import ANNA
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/formats.md"
 BLOCK = re.compile(r"(?<=```json\n)\{\n.*?\n\}\n(?=```)", re.DOTALL)
@@ -46,6 +48,22 @@ def _seed(number: int) -> DrawnInstance:
     )
 
 
+def _checkpoint(ledger: Ledger, signer: Signer) -> dict[str, Any]:
+    """Return a vector of a checkpoint that the study and a witness have signed."""
+    signed = sign_checkpoint(ledger.entries(), signer)
+    put_checkpoint(ledger.store, signed, ())
+    time = 1795608000
+    note = cosign(ANNA, ledger.store, time, signer.public).signed.note
+    return {
+        "records": [f"ledger/{number:08d}.json" for number in range(2)],
+        "root": signed.checkpoint.root.hex(),
+        "key ID": signed.checkpoint.key.id.hex(),
+        "witness": str(ANNA.key),
+        "time": time,
+        "note": bytes(note).decode(),
+    }
+
+
 def vectors() -> dict[str, Any]:
     """Return the vectors by name, each with what goes in and what comes out."""
     seeds = [_seed(number) for number in range(1, 7)]
@@ -62,6 +80,8 @@ def vectors() -> dict[str, Any]:
         entropy="operating system",
         beacon=None,
         commitment=commit_secret("study", SECRET),
+        witnesses=(str(ANNA.key),),
+        witness_threshold=1,
     )
     seed = allocation_seed(announced, SECRET)
     places = allocate(announced.strata, 2, seed, (1,))
@@ -82,7 +102,10 @@ def vectors() -> dict[str, Any]:
         for each, place in zip(seeds, places, strict=True)
     ]
     signer, store = Signer.of(IDENTITY), MemoryStore()
-    entry = Ledger(store, lambda: signer).append(announced, "2026-11-24T12:00:00Z")
+    ledger = Ledger(store, lambda: signer)
+    entry = ledger.append(announced, "2026-11-24T12:00:00Z")
+    withdrawal = Withdrawal("sha256:" + "cd" * 32, "release", "two files were mixed up")
+    withdrawn = ledger.append(withdrawal, "2026-11-25T12:00:00Z")
     reveal = reveal_bytes("study", sealed, entries, (1,))
     beacon = Announcement(
         **{name: getattr(announced, name) for name in Announcement.__slots__}
@@ -127,6 +150,11 @@ def vectors() -> dict[str, Any]:
             "bytes": store.get("ledger/00000000.json").decode(),
             "digest": entry.digest,
         },
+        "withdrawal": {
+            "bytes": store.get("ledger/00000001.json").decode(),
+            "digest": withdrawn.digest,
+        },
+        "checkpoint": _checkpoint(ledger, signer),
         "object": {
             "name": "results/ab/" + "ab" * 32 + ".age",
             "data": '{"score":1}',

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import hashlib
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import bech32
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from registry.draws.beacon import is_signed_round
 from registry.ledger import Beacon
+from registry.ledger.records import KINDS
 from registry.sealing import recipient_of
 from tests import external_check
 from tests.docs.format_vectors import BLOCK, IDENTITY, PAGE, vectors
@@ -65,27 +70,49 @@ def test_a_stranger_derives_the_same_keys() -> None:
     assert recipient_of(identity) == vector["derived recipient"]
 
 
-def test_a_stranger_checks_the_record_and_the_object() -> None:
-    data = VECTORS["ledger record"]["bytes"].encode()
-    found = external_check.RECORD.fullmatch(data)
-    assert found is not None
-    key = VECTORS["key derivation"]["signing public"]
-    assert found["signer"].decode() == key
-    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-    unsigned = data.replace(found["signed"], b"")
-    public.verify(
-        bytes.fromhex(found["signature"].decode()),
-        external_check.join(b"dosimeter/ledger/1", unsigned, size=8),
+@pytest.fixture
+def records(tmp_path: Path) -> list[Any]:
+    """The records of the vectors, as a stranger reads them."""
+    read: list[Any] = []
+    for number, name in enumerate(("ledger record", "withdrawal")):
+        path = tmp_path / f"{number:08d}.json"
+        path.write_text(VECTORS[name]["bytes"])
+        key = VECTORS["key derivation"]["signing public"]
+        assert [*external_check.broken(name, external_check.check_record(path, key, read))] == []
+        assert read[-1]["digest"] == VECTORS[name]["digest"]
+    return read
+
+
+def test_a_stranger_checks_the_records_and_their_checkpoint(
+    records: list[Any], tmp_path: Path
+) -> None:
+    assert [record["kind"] for record in records] == ["announcement", "withdrawal"]
+    assert set(records[1]["body"]) == {"content", "location", "reason"}
+    vector, path, signed = VECTORS["checkpoint"], tmp_path / "note.txt", dict[Any, set[str]]()
+    path.write_text(vector["note"])
+    assert [
+        *external_check.broken("", external_check.check_checkpoint(path, records, signed))
+    ] == []
+    assert signed == {(2, vector["note"].partition("\n\n")[0]): {"example.org/anna"}}
+    assert external_check.merkle([record["data"] for record in records]).hex() == vector["root"]
+    ours, theirs = (
+        base64.b64decode(line.split(" ")[2]) for line in vector["note"].splitlines()[5:]
     )
-    assert external_check.sha256(data) == VECTORS["ledger record"]["digest"]
-    vector = VECTORS["object"]
+    name, ident, code = vector["witness"].split("+", 2)
+    key = name.encode() + b"\n" + base64.b64decode(code)
+    assert hashlib.sha256(key).digest()[:4] == theirs[:4] == bytes.fromhex(ident)
+    assert (ours[:4].hex(), int.from_bytes(theirs[4:12])) == (vector["key ID"], vector["time"])
+
+
+def test_a_stranger_checks_an_object() -> None:
+    key, vector = VECTORS["key derivation"]["signing public"], VECTORS["object"]
     line, _, rest = vector["plain"].partition("\n")
     assert rest == vector["data"]
     tag, signer, certificate, signature = line.split(" ")
     assert (tag, signer, certificate) == ("dosimeter-object/1", key, "-")
     digest = hashlib.sha256(rest.encode()).digest()
     message = external_check.join(b"dosimeter/object/1", vector["name"].encode(), digest, size=8)
-    public.verify(bytes.fromhex(signature), message)
+    assert external_check.is_signed(bytes.fromhex(key), bytes.fromhex(signature), message)
 
 
 def test_the_revealed_seeds_open_their_commitments() -> None:
@@ -97,6 +124,16 @@ def test_the_revealed_seeds_open_their_commitments() -> None:
     for leaf, seed in zip(value["leaves"], value["seeds"], strict=True):
         assert external_check.commitment(seed) == commitments[leaf]
         assert [seed["arm"], seed["tranche"]] == places[leaf]
+
+
+def test_the_page_lists_fields_that_records_have() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) >= 9
+    for kind, words in rows:
+        fields = {field.name for field in dataclasses.fields(KINDS[kind])}
+        named = set(re.findall(r"`([a-z_]+)`", words)) - {"chain", "round"}  # of a beacon
+        assert named <= fields, kind
 
 
 def test_the_page_names_every_tag_that_the_code_signs_or_hashes() -> None:

@@ -2,12 +2,13 @@
 has the key, on a folder and in a bucket: each is named, by anyone who has a checkpoint that two
 witnesses have signed, or is stated as not promised.
 
-``python -m tests.study.test_tamperings`` prints the table of docs/verification.md.
+``python -m tests.study.test_tamperings`` writes the table of docs/threat-model.md anew.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,14 +37,16 @@ from registry.stores import Store, open_store
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify import Verification
+from study import pipeline
 from study.evidence import VerifyRequest, verify
 from study.workspace.study import CHECKOUT, Study
 from study.workspace.study import open_study as open_folder
 from tests.registry.checkpoints.watched import ANNA, BEN, publish, witness
-from tests.study.conftest import SMALL, make_study, run_whole
+from tests.study.conftest import SMALL, make_study, run_wave
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs/verification.md"
+PAGE = ROOT / "docs/threat-model.md"
+TABLE = re.compile(r"(?<=\n)\| attack \|.*\n(\|.*\n)+")
 STRANGER = Signer(b"\x07" * 32)
 NOW = "2099-01-01T00:00:00Z"
 FOREIGN = "which is not the study's key"
@@ -51,17 +54,18 @@ FOREIGN = "which is not the study's key"
 
 @dataclass(frozen=True)
 class Seen:
-    """What verification says: a part of the message. ``by``: "anyone", "owner" for whoever has the
-    study's key, "regrade" with --regrade."""
+    """What verification says: a part of the message. ``by_key``: to the study's key only."""
 
     words: str
-    by: str = "anyone"
+    by_key: bool = False
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Only a head of the ledger that was noted elsewhere, or a checkpoint that witnesses signed,
-    shows it."""
+    """Only a head that was noted elsewhere, or a checkpoint that witnesses signed, shows it:
+    ``of`` the ledger as it was, or as is said here."""
+
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,23 @@ class NotPromised:
 Expected = Seen | Witness | NotPromised
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A finished study that witnesses watch."""
+
+    study: Study
+    checkpoint: Path  # of all of it, which the witnesses have signed
+    other: Path  # the study's folder as the owner made it anew from the last wave on
+
+
 class World:
     """A finished study, and somebody who can write to its store."""
 
     def __init__(
-        self, study: Study, checkpoint: Path, write: Callable[[str, bytes | None], None]
+        self, study: Study, watched: Watched, write: Callable[[str, bytes | None], None]
     ) -> None:
-        self.study, self.checkpoint, self._write = study, checkpoint, write
+        self.study, self._write = study, write
+        self.checkpoint, self.other = watched.checkpoint, watched.other
         self.entries = study.ledger.entries()
         self.head = head_digest(self.entries)
         self.owner = study.signer()
@@ -313,6 +327,18 @@ def _nothing(world: World, signer: Signer) -> None:
     pass
 
 
+def _other_run(world: World, signer: Signer) -> None:
+    """Keep what the owner has made of the last wave in another store, which nobody has seen."""
+    if signer is STRANGER:
+        return
+    other = FolderStore(world.other / "store")
+    for key in {*world.study.store.list(), *other.list()}:
+        world.put(key, other.get(key) if other.exists(key) else None)
+    reports = world.study.folder / "reports"
+    for path in (world.other / "reports").rglob("*.*"):
+        (reports / path.relative_to(world.other / "reports")).write_bytes(path.read_bytes())
+
+
 def _first_result(world: World) -> str:
     return world.first("results/")
 
@@ -325,8 +351,6 @@ def _next_attempt(world: World) -> str:
     return world.first("attempts/").replace("-0001.age", "-0002.age")
 
 
-# Nobody else sees these, whatever witnesses have signed: what was encrypted has no owner for them.
-NEEDS_KEY = {("a forged grade by a judge", "stranger"), ("a forged probe", "stranger")}
 ALTERED, EXTRA = Seen("was altered: digest"), Seen("an extra object")
 REWRITTEN = Seen("one of these was rewritten")  # by the checkpoint of the report or the release
 # Attack; how; what is seen if a stranger does it, and if the owner does, who signs all anew.
@@ -353,9 +377,9 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
      Seen(FOREIGN), Seen("checksums.json: was altered")),
     ("deviations left out", _change("report", "deviations", value=[]), Seen(FOREIGN),
      Seen("its deviations are not those that the ledger records")),
-    ("all dates moved", _later, Seen("the key given signs as", "owner"), REWRITTEN),
+    ("all dates moved", _later, Seen("the ledger was replaced"), REWRITTEN),
     ("dates out of order", _back, Seen(FOREIGN), Seen("its time goes back")),
-    ("the whole ledger signed anew", _anew, Seen("the key given signs as", "owner"),
+    ("the whole ledger signed anew", _anew, Seen("the ledger was replaced"),
      NotPromised("it is the same, byte for byte")),
     ("a second preregistration", lambda w, s: w.append("preregistration", s), Seen(FOREIGN),
      Seen("a second preregistration")),
@@ -382,10 +406,10 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
      REWRITTEN),
     ("a forged grade by a judge",
      _object(lambda w: f"grades/{'ab' * 32}/{'cd' * 32}.age", _signed),
-     Seen("which is none of the study's", "owner"),
+     Seen("which is none of the study's", by_key=True),
      NotPromised("no record names it: it counts once the ledger has it, and is then rebuilt")),
     ("a forged probe", _object(lambda w: f"probes/{'ab' * 32}/{'cd' * 32}.age", _signed),
-     Seen("which is none of the study's", "owner"),
+     Seen("which is none of the study's", by_key=True),
      NotPromised("no record names it: it counts once the ledger has it")),
     ("an attempt deleted", _object(lambda w: w.first("attempts/"), _removed), Seen("missing"),
      Seen("missing")),
@@ -406,39 +430,43 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
     ("an unrecorded look", _nothing,
      NotPromised("whoever has the key can open the store with a program of their own"),
      NotPromised("whoever has the key can open the store with a program of their own")),
-    ("a wave run in two stores, and one kept", _nothing,
-     NotPromised("it takes the key"), Witness()),
+    ("a wave run in two stores, and one kept", _other_run,
+     NotPromised("it takes the key"), Witness("of the store that was not kept")),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
-    """A study with two witnesses that was run to its report, and looked at; and the checkpoint of
-    all that, which both have signed, in a file elsewhere."""
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """A study with two witnesses that was run to its report, and looked at."""
     from study.transcripts import list_records
 
     folder = tmp_path_factory.mktemp("watched")
     keys = ", ".join(str(state.key) for state in (ANNA, BEN))
     study = make_study(folder / "small", f"{SMALL}witnesses: {{keys: [{keys}], threshold: 2}}\n")
-    run_whole(study)
-    list_records(study, None, None, True)
+    run_wave(study, 0, parallel=4)
+    pipeline.publish(study, None, lambda *step: None)
+    shutil.copytree(study.folder, folder / "other")
+    for each in (study, open_folder(folder / "other")):
+        run_wave(each, 1, parallel=4)
+        pipeline.report(each)
+        list_records(each, None, None, True)
     publish(study.ledger, study.signer())
     for state in (ANNA, BEN):
         witness(state, study.store, study_key=study.signer().public)
     note = check_checkpoints(study.store, study.ledger.entries()).checkpoints[-1].note
     (folder / "kept.txt").write_bytes(bytes(note))
-    return study, folder / "kept.txt"
+    return Watched(study, folder / "kept.txt", folder / "other")
 
 
 @pytest.fixture(scope="module", params=["folder", "bucket"])
 def kept(
     request: pytest.FixtureRequest,
-    watched: tuple[Study, Path],
+    watched: Watched,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Study:
     """A copy of the study, its store in a folder or in a bucket."""
     folder = tmp_path_factory.mktemp("tampered") / "small"
-    shutil.copytree(watched[0].folder, folder)
+    shutil.copytree(watched.study.folder, folder)
     study = open_folder(folder)
     if request.param == "folder":
         return study
@@ -449,7 +477,7 @@ def kept(
 
 
 @pytest.fixture
-def world(kept: Study, watched: tuple[Study, Path]) -> Iterator[World]:
+def world(kept: Study, watched: Watched) -> Iterator[World]:
     """Somebody who writes to the store; what they did is undone."""
     files = {path: path.read_bytes() for path in kept.folder.rglob("*.*") if path.is_file()}
     undo: dict[str, bytes | None] = {}
@@ -458,7 +486,7 @@ def world(kept: Study, watched: tuple[Study, Path]) -> Iterator[World]:
         undo.setdefault(key, kept.store.get(key) if kept.store.exists(key) else None)
         _overwrite(kept.store, key, data)
 
-    yield World(kept, watched[1], write)
+    yield World(kept, watched, write)
     for key, before in undo.items():
         _overwrite(kept.store, key, before)
     for path, data in files.items():
@@ -495,22 +523,25 @@ def test_each_tampering_is_named_or_known_to_need_a_witness(
 ) -> None:
     expected = stranger if attacker == "stranger" else owner
     tamper(world, STRANGER if attacker == "stranger" else world.owner)
+    alone, with_head, with_witnesses = (
+        _messages(world.verify("anyone", head, witnessed))
+        for head, witnessed in ((None, False), (world.head, False), (None, True))
+    )
     match expected:
-        case Seen(words, by):
-            found = world.verify(by)
-            assert not found.holds
-            assert words in _messages(found), _messages(found)
+        case Seen(words, by_key=False):
+            assert words in alone
+            assert words in with_head
+            assert words in with_witnesses
+        case Seen(words, by_key=True):
+            assert (alone, with_head, with_witnesses) == ("", "", "")
+            assert words in _messages(world.verify("owner"))
         case Witness():
-            assert world.verify("anyone").holds, "then it needs no witness"
-            if tamper is not _nothing:
-                found = world.verify("anyone", world.head)
-                assert "expected in the chain" in _messages(found), _messages(found)
+            assert alone == "", "then it needs no witness"
+            assert "expected in the chain" in with_head
+            assert "example.org/anna" in with_witnesses
         case NotPromised():
-            assert world.verify("owner").holds, "then it can be promised"
-            assert world.verify("anyone", witnessed=True).holds
-    needs_key = (name, attacker) in NEEDS_KEY
-    if not isinstance(expected, NotPromised) and tamper is not _nothing:
-        assert world.verify("anyone", witnessed=True).holds is needs_key
+            assert (alone, with_head, with_witnesses) == ("", "", ""), "then it can be promised"
+            assert world.verify("owner").holds
 
 
 def test_the_study_that_is_tampered_with_holds(world: World) -> None:
@@ -521,25 +552,48 @@ def test_the_study_that_is_tampered_with_holds(world: World) -> None:
 
 def _words(expected: Expected) -> str:
     match expected:
-        case Seen(words, by):
-            needs = {"anyone": "", "owner": " (with the key)", "regrade": " (with `--regrade`)"}[by]
-            return f"“{words}”{needs}"
-        case Witness():
-            return "needs a noted head or a witness"
+        case Seen(words, by_key):
+            return f"“{words}”{' (with the key)' if by_key else ''}"
+        case Witness(of):
+            return f"needs a noted head or witnesses{', ' if of else ''}{of}"
         case NotPromised(reason):
             return f"not promised: {reason}"
 
 
+def _named(stranger: Expected, owner: Expected) -> str:
+    """Whose attack is named by anyone who has a noted head, or what witnesses signed."""
+    match _is_named(stranger), _is_named(owner):
+        case True, True:
+            return "yes"
+        case False, False:
+            return "no"
+        case by_stranger, _:
+            return "without a key only" if by_stranger else "by the owner only"
+
+
+def _is_named(expected: Expected) -> bool:
+    return isinstance(expected, Witness) or (isinstance(expected, Seen) and not expected.by_key)
+
+
 def table() -> str:
     """The rows as Markdown."""
-    lines = ["| attack | without a key | by the owner, who signs all anew |", "|---|---|---|"]
-    lines += [f"| {name} | {_words(one)} | {_words(two)} |" for name, _, one, two in ROWS]
+    lines = [
+        "| attack | without a key | by the owner, who signs all anew | with a noted head "
+        "| with witnesses |",
+        "|---|---|---|---|---|",
+    ]
+    for name, _, one, two in ROWS:
+        cells = name, _words(one), _words(two), _named(one, two), _named(one, two)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def test_the_page_has_the_table() -> None:
-    assert table() in PAGE.read_text(encoding="utf-8"), "python -m tests.study.test_tamperings"
+    (found,) = TABLE.finditer(PAGE.read_text(encoding="utf-8"))
+    assert found[0] == table(), "run python -m tests.study.test_tamperings"
 
 
 if __name__ == "__main__":
-    print(table(), end="")
+    PAGE.write_text(
+        TABLE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8"
+    )

@@ -152,6 +152,16 @@ def test_without_leaves_the_record_is_named_as_near_as_can_be(store: Store) -> N
     assert "one of these was rewritten" in problem
 
 
+def test_a_checkpoint_by_the_study_alone_does_not_move_where_it_was_rewritten(store: Store) -> None:
+    """One of the ledger as it is now, beside one that witnesses signed of what it was."""
+    _watched(store)
+    tampered = rewritten(8, 2, like=store)
+    ours = sign_checkpoint(Ledger(tampered).entries()[:5], SIGNER)
+    theirs = _check(store).checkpoints[-1]
+    ((place, _),) = _check(tampered, ours=bytes(ours.note), theirs=bytes(theirs.note)).problems
+    assert place == "ledger/00000000.json to 00000005.json"
+
+
 def test_a_split_view_is_named(store: Store) -> None:
     """Two ledgers of the same study, each shown to one witness."""
     begin(store, (ANNA, BEN), 2, 4)
