@@ -17,6 +17,7 @@ from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
     complete_models,
+    folder_option,
     json_option,
     print_line,
     print_note,
@@ -173,7 +174,7 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
 
 
 @wave.command("open")
-@study_option
+@folder_option
 @click.option(
     "--models",
     required=True,
@@ -203,6 +204,14 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
     chosen = _read_tranches(tranches, named)
     number, fresh = sweeps.open_wave(study, named, chosen)
     study = workspace.open_study(study.folder)
+    if workspace.find_registration(study.ledger) is not None:
+        if study.key_file.exists():
+            workspace.record_files(study, utc_now())
+        else:
+            print_note(
+                "a sweep by the store's address does not see this wave until `dosimeter register` "
+                "records it, with the study's key"
+            )
     burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
     for name, numbers in burned.items():
         print_note(
