@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from registry.errors import BrokenPromise, RegistryError
 from registry.provenance import utc_now
 from study import protocol as protocols
 from study import sweeps, workspace
@@ -26,6 +27,7 @@ from study.cli.output import (
     progress_watch,
     study_option,
 )
+from study.errors import StudyError
 
 if TYPE_CHECKING:
     from study.workspace import Study
@@ -205,12 +207,14 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
     number, fresh = sweeps.open_wave(study, named, chosen)
     study = workspace.open_study(study.folder)
     if workspace.find_registration(study.ledger) is not None:
-        if study.key_file.exists():
+        try:
             workspace.record_files(study, utc_now())
-        else:
+        except BrokenPromise:
+            raise
+        except (StudyError, RegistryError) as error:  # the wave is planned all the same
             print_note(
                 "a sweep by the store's address does not see this wave until `dosimeter register` "
-                "records it, with the study's key"
+                f"records it: {error}"
             )
     burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
     for name, numbers in burned.items():

@@ -18,12 +18,13 @@ from registry.sealing import decrypt, encrypt, read_identities, read_private
 from registry.signing import Signer
 from registry.stores import Store, open_store
 from study.errors import StudyError
-from study.protocol import FILE_NAME, MAX_BYTES, read_bounded, read_protocol
+from study.protocol import FILE_NAME, read_bounded, read_protocol
 from study.workspace.study import KEY_VARIABLE, OPERATOR_VARIABLE, Study, is_study
 
 logger = logging.getLogger(__name__)
 OWNER = "# study: "  # line of an operator's key file, before the public key that signs the ledger
 _SCHEMES = ("s3:", "file:")
+_MOST_BYTES = 4_000_000  # of a template file, which may be larger than the others
 
 
 def open_study(place: str | Path) -> Study:
@@ -40,6 +41,12 @@ def open_study(place: str | Path) -> Study:
         store = open_store(address)
         folder = _unpack_files(store)
         protocol = read_protocol(folder)
+        for judge in protocol.judges:
+            if "release" in dict(judge.settings):  # without it, it would grade otherwise
+                raise StudyError(
+                    f"{address}: judge {judge.name!r} reads the folder of a release, which is not "
+                    "in the store: give the study's folder"
+                )
     logger.info("study %s in %s, store %s", protocol.name, folder, store.uri)
     study = Study(folder, protocol, store, Ledger(store, lambda: study.signer()))
     return study
@@ -64,6 +71,7 @@ def record_files(study: Study, now: str) -> bool:
     newest = study.ledger.last("study-files")
     if newest is not None and files == _open_files(study.store, newest.record, study.identities()):
         return False
+    study.own_identities()  # before anything is stored
     # An operator must not have what the draw follows from.
     fixed = study.protocol.entropy != "system"
     sealed = encrypt(canonical_bytes(files), study.recipients() if fixed else study.readers())
@@ -92,7 +100,7 @@ def _read_files(study: Study) -> Mapping[str, str]:
     files = {}
     for name in (FILE_NAME, *_named_files(study)):
         try:
-            files[name] = read_bounded(study.folder / name, MAX_BYTES, "a study's file").decode()
+            files[name] = read_bounded(study.folder / name, _MOST_BYTES, "a study's file").decode()
         except (FileNotFoundError, UnicodeDecodeError) as error:
             raise StudyError(f"{study.folder / name}: not a text file that can be read") from error
     return files

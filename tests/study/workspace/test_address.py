@@ -22,6 +22,7 @@ from registry.stores import open_store
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
+from study.workspace.address import record_files
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.cli.program import commands, refusal, run
@@ -176,10 +177,13 @@ def test_the_same_files_are_recorded_once_and_changed_ones_come_into_force(
 
 
 def test_a_wave_opened_without_the_study_key_is_not_recorded_and_says_so(folder: Path) -> None:
+    """The operator's key, which is here, does not sign what is in force."""
     (folder / "keys/study.txt").unlink()
     opened = run("wave", "open", "--models", "other", "--study", str(folder))
     assert opened.exit_code == 0, opened.stderr
     assert "dosimeter register" in opened.stderr
+    assert "this needs the study's key" in opened.stderr
+    assert len(list((folder / "store/files").iterdir())) == 1
     assert len(pipeline.open_study(folder).ledger.find("study-files")) == 1
 
 
@@ -278,6 +282,30 @@ def test_a_ledger_that_another_has_made_for_this_operator_is_refused(
     forged = make_study(tmp_path / "forged", f"{text}operator: {json.dumps(lines)}\n")
     said = refusal("sweep", "--wave", "0", "--study", forged.store.uri, code=3)
     assert "not the ledger of the study" in said
+
+
+def test_a_judge_that_reads_a_release_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = "judges: {careless: {provider: scripted, agent: careless, release: release}}\n"
+    with (folder / "study.yaml").open("a") as file:
+        file.write(judge)
+    assert run("register", "--study", str(folder)).exit_code == 0
+    there = move(folder, tmp_path / "elsewhere")
+    monkeypatch.setenv("DOSIMETER_OPERATOR_KEY_FILE", str(there.operator_key))
+    assert "judge 'careless' reads the folder of a release" in refusal(
+        "status", "--study", there.address
+    )
+
+
+def test_files_that_are_recorded_before_the_plan_are_reported(tmp_path: Path) -> None:
+    init_study(tmp_path / "study", TEXT.replace("  - {template: ours/own.yml}\n", ""))
+    (tmp_path / "study/prices.yaml").write_text(PRICES)
+    study = pipeline.open_study(tmp_path / "study")
+    draw_tiny(study)
+    assert record_files(study, utc_now())
+    ((_, problem),) = verify_study(study.store).problems
+    assert problem == "study-files: no plan was registered before it"
 
 
 def test_the_operator_puts_no_files_in_force(operated: Moved) -> None:
