@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 
-def open_study(folder: Path) -> Study:
-    """Folder → study: its protocol, store, ledger and keys."""
-    return workspace.open_study(folder)
+def open_study(place: str | Path) -> Study:
+    """Folder, or address of a store → study: its protocol, store, ledger and keys."""
+    return workspace.open_study(place)
 
 
 def draw(
@@ -47,7 +47,8 @@ def register(
     study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
 ) -> tuple[Preregistration, bool]:
     """The plan, promised before any data, with the code and image it is promised for; and its
-    ``registration.json``, for a public registry. Seeds are drawn first if none are drawn yet.
+    ``registration.json``, for a public registry. study.yaml is recorded too, also as it was
+    changed since. Seeds are drawn first if none are drawn yet.
     ``underpowered`` is the reason to register one that cannot answer; by default the draw's."""
     from study.readiness import describe_chances
 
@@ -57,6 +58,7 @@ def register(
     gate, simulate = _gate(study, watch, underpowered), partial(describe_chances, study.protocol)
     record, fresh = workspace.register_plan(study, watch, utc_now(), gate, simulate)
     workspace.write_registration(study, record)
+    workspace.record_files(study, utc_now())
     return record, fresh
 
 

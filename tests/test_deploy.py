@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,15 +25,17 @@ import jsonschema
 import pytest
 import yaml
 
+from registry.ledger import Ledger
+from registry.stores import open_store
 from study import pipeline
-from study.workspace import Study
+from study.workspace import Study, store_address
 from tests.study.conftest import make_study
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 # Schemas in packages that are too large for every checkout (72 MB unpacked), so that they are
 # installed for these tests only, which are slow ones: Kubernetes' own by release, and GitHub's of
-# workflows. KubeRay publishes its schema in no package; Ray's reader of it stands in (below).
+# workflows. KubeRay's is in no package, and far larger: tests/data has its own fields.
 SCHEMAS = """\
 check-jsonschema==0.39.0 \\
     --hash=sha256:14ce5c94871c551268ea948ffe21e9f1464dc48fb20bf9a4c13deeaaf756cf9b
@@ -108,13 +111,65 @@ def test_ray_reads_the_cluster_of_the_ray_job_and_finds_the_resources() -> None:
     assert workers["max_workers"] == 8
 
 
+KUBERAY = json.loads((ROOT / "tests/data/kuberay-1.6.2.json").read_text(encoding="utf-8"))
+
+
+def kuberay_faults(job: dict[str, Any]) -> list[str]:
+    """What KubeRay's own fields of a RayJob say against it; pods are Kubernetes' matter."""
+    check = jsonschema.Draft202012Validator(KUBERAY)
+    return [f"{error.json_path}: {error.message}" for error in check.iter_errors(job)]
+
+
+def test_kuberay_has_each_field_of_the_ray_job() -> None:
+    assert kuberay_faults(read("kuberay-rayjob.yaml")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        (("backofLimit",), 4, "'backofLimit' was unexpected"),
+        (("backoffLimit",), "4", "'4' is not of type 'integer'"),
+        (("shutdownAfterJobFinishes",), False, "True was expected"),
+        (("rayClusterSpec", "authOptions", "mode"), "tokens", "is not one of"),
+        (("rayClusterSpec", "autoscalerOptions", "idleSeconds"), 1, "'idleSeconds' was unexpected"),
+        (("rayClusterSpec", "headGroupSpec", "rayStartParams", "num-cpus"), 0, "'string'"),
+        (("rayClusterSpec", "workerGroupSpecs", 0, "maxReplica"), 8, "'maxReplica' was unexpected"),
+    ],
+    ids=lambda value: str(value[-1]) if isinstance(value, tuple) else "",
+)
+def test_kuberay_refuses_a_ray_job_with_a_wrong_field(
+    path: tuple[Any, ...], value: object, fault: str
+) -> None:
+    job = read("kuberay-rayjob.yaml")
+    place = job["spec"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    (found,) = kuberay_faults(job)
+    assert fault in found
+
+
 def test_the_ray_job_names_the_version_that_is_locked() -> None:
     cluster = read("kuberay-rayjob.yaml")["spec"]["rayClusterSpec"]
     for lock in (ROOT / "requirements.lock", DEPLOY / "requirements.lock"):
         assert f"\nray=={cluster['rayVersion']} " in lock.read_text()
 
 
-# --- Secrets by reference ---
+# --- The study by its address, secrets by reference ---
+
+
+def test_no_deployment_holds_a_file_of_a_study() -> None:
+    """What is in force is what is recorded in the store, and signed."""
+    for name, pod in pods().items():
+        assert not [each for each in pod["spec"]["volumes"] if "configMap" in each], name
+    routine, place, *_ = read("kuberay-rayjob.yaml")["spec"]["entrypoint"].split()
+    wave = pods()["cron"]["spec"]["containers"][0]
+    for command, address in (routine, place), (wave["command"][0], wave["args"][0]):
+        assert command == "/opt/dosimeter/deploy/wave.sh"
+        assert store_address(address) == address
+        assert open_store(address).uri == address
+    workflow = read("github-wave.yml")["jobs"]["wave"]
+    assert 'deploy/wave.sh "$STUDY"' in workflow["steps"][-1]["run"]
 
 
 @pytest.mark.parametrize("name", ["head", "worker", "cron"])
@@ -129,7 +184,7 @@ def test_a_pod_takes_secrets_by_reference_and_keeps_the_key_in_memory(name: str)
                 assert variable["valueFrom"]["secretKeyRef"]["name"]
         mounts = {mount["name"] for mount in container["volumeMounts"]}
         used |= mounts
-        assert ("secret" in mounts) == (container["name"] == "study"), "the key's own secret"
+        assert ("secret" in mounts) == (container["name"] == "key"), "the key's own secret"
     assert used == set(volumes), "each volume is used, and none is missing"
     if name != "worker":
         assert volumes["key"] == {"name": "key", "emptyDir": {"medium": "Memory"}}
@@ -312,9 +367,15 @@ def test_a_client_a_job_and_the_routine_run_waves_on_a_cluster(head: Head, tmp_p
     client = f"ray://127.0.0.1:{head.client}"
     run_at(head, *sweep, str(study.folder), "--wave", "0", "--address", client)
     assert closed_waves(study) == [0]
-    routine = (str(DEPLOY / "wave.sh"), str(study.folder), "--allow-dirty", "--address", "auto")
+    # The job has the address of the store and a key; nothing else of the study is there.
+    key, cache = study.key_file.rename(tmp_path / "key.txt"), tmp_path / "cache"
+    there = ("env", f"DOSIMETER_KEY_FILE={key}", f"XDG_CACHE_HOME={cache}")
+    store = shutil.move(study.folder / "store", tmp_path / "elsewhere")
+    routine = (*there, str(DEPLOY / "wave.sh"), f"file:{store}", "--allow-dirty")
+    routine = (*routine, "--address", "auto")
     submit = (sys.executable, "-m", "ray.scripts.scripts", "job", "submit")
     address = f"--address=http://127.0.0.1:{head.dashboard}"
     assert "succeeded" in run_at(head, *submit, address, "--", *routine)
-    assert closed_waves(study) == [0, 1]
+    closed = Ledger(open_store(f"file:{store}")).find("wave-closed")
+    assert [entry.record.wave for entry in closed] == [0, 1]
     assert "every wave is closed" in run_at(head, *routine)

@@ -497,7 +497,7 @@ def test_a_release_s_checkpoint_names_a_ledger_that_was_rewritten(public: Public
     other = Signer(b"\x07" * 32).public
     public.change("announcement", lambda body: body.update(operator_signer=other))
     (line,) = problems(public)
-    assert "checkpoint.txt: of its 5 records some were dropped or rewritten" in line
+    assert "checkpoint.txt: of its 6 records some were dropped or rewritten" in line
     kept = public.release / "checkpoint.txt"
     kept.write_text(kept.read_text().replace("\n5\n", "\n500\n"))
     public.release_again()

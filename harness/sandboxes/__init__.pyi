@@ -3,6 +3,7 @@ from .image import ensure_image, locked_libraries
 from .local import LocalSandboxes, folder_of
 from .sandbox import SOCKET_FOLDER, ExecResult, Sandbox, SandboxProvider, SandboxRefused
 from .tool_server import RefusedError, read_file
+from .user_folder import make_user_folder
 
 __all__ = [
     "SOCKET_FOLDER",
@@ -16,5 +17,6 @@ __all__ = [
     "folder_of",
     "install_wheels",
     "locked_libraries",
+    "make_user_folder",
     "read_file",
 ]

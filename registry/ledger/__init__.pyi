@@ -35,6 +35,7 @@ from .receipts import (
     read_receipts,
 )
 from .records import (
+    FILES,
     CalibrationMade,
     Graded,
     JudgeChecked,
@@ -52,6 +53,7 @@ from .records import (
     ReportIssued,
     RunManifest,
     StandardRules,
+    StudyFiles,
     WaveClosed,
     Withdrawal,
     read_record,
@@ -62,6 +64,7 @@ from .records import (
 __all__ = [
     "CALIBRATIONS",
     "CHECKS",
+    "FILES",
     "LEDGER",
     "PARTS",
     "RECEIPTS",
@@ -96,6 +99,7 @@ __all__ = [
     "RunManifest",
     "SealedSet",
     "StandardRules",
+    "StudyFiles",
     "Underpowered",
     "WaveClosed",
     "Withdrawal",

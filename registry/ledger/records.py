@@ -109,6 +109,22 @@ class Preregistration:
     underpowered: Underpowered | None = field(default=None, metadata=_LATER)
 
 
+FILES = "files/"  # age files, each named by its digest
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFiles:
+    """study.yaml and the files that it names, as commands take them that have the address of the
+    store alone. The newest record is in force."""
+
+    content: str  # digest of the sealed object
+
+    @property
+    def key(self) -> str:
+        """The store key of the sealed object."""
+        return f"{FILES}{self.content.removeprefix('sha256:')}.age"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelPin:
     """An exact model: its provider, the version asked for, and how it is sampled."""
@@ -312,6 +328,7 @@ KINDS: dict[str, type[Any]] = {
     "announcement": Announcement,
     "sealed-set": SealedSet,
     "preregistration": Preregistration,
+    "study-files": StudyFiles,
     "run-manifest": RunManifest,
     "wave-closed": WaveClosed,
     "graded": Graded,

@@ -20,6 +20,7 @@ from registry.errors import BrokenPromise, MissingKey, RegistryError
 from registry.ledger import (
     CALIBRATIONS,
     CHECKS,
+    FILES,
     LEDGER,
     PARTS,
     RECEIPTS,
@@ -48,7 +49,7 @@ _PROMISING = {
     "calibrated": "calibrations",
     "probed": "models probed",
 }
-_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS)
+_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS, FILES)
 # Of these folders no record names the objects.
 _UNNAMED = {
     "pilots": "objects of pilots",
@@ -61,7 +62,8 @@ _OPEN = "open objects (no record names them yet)"
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 # Encrypted without a signature: a digest or a key in the ledger, or an HMAC, stands for it; or it
 # is a sweep's sign of life, which is no evidence.
-_UNSIGNED = re.compile(r"sealed/.*|tables/.*|epochs/.*|runs/[0-9a-f]{64}/key\.age")
+_UNSIGNED = re.compile(r"sealed/.*|files/.*|tables/.*|epochs/.*|runs/[0-9a-f]{64}/key\.age")
+_REMOVED = "missing: it was removed from the store"
 _FOREIGN = "foreign/"
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{2}/[0-9a-f]{64}-([0-9]{4})\.age")
 
@@ -86,12 +88,15 @@ def check_objects(findings: Findings, progress: Progress | None) -> None:
         digests = {digest for _, digest in group}
         episodes.add(key, digests)
         if "" not in digests:
-            findings.add(key, "missing: it was removed from the store")
+            findings.add(key, _REMOVED)
         elif not key.startswith(LEDGER) and key not in checked_elsewhere:
             _check_object(findings, key, digests - {""})
         if progress:
             progress(done, max(done, expected))
     episodes.end()
+    for _, record in findings.of("study-files"):
+        if not findings.store.exists(record.key):
+            findings.add(record.key, _REMOVED)
     whole = [promise for promise in promises if not promise.broken]
     for promise in whole:
         for problem in _broken_inventory(promise, whole):

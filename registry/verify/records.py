@@ -140,6 +140,8 @@ def _check_links(findings: Findings) -> None:
                 if manifest is not None and manifest.wave != record.wave:
                     problem = f"closes wave {record.wave} for a manifest of wave {manifest.wave}"
                     findings.add(entry.place, problem)
+            case "study-files" if not plans:
+                findings.add(entry.place, "study-files: no plan was registered before it")
             case "calibrated" | "probed":
                 known(entry, "plan", record.plan, plans)
                 if entry.kind == "calibrated":

@@ -16,10 +16,10 @@ from study.cli.output import (
     PATH,
     cluster_address,
     complete_models,
+    folder_option,
     json_option,
     print_json,
     print_records,
-    study_option,
 )
 from study.errors import StudyError
 
@@ -31,7 +31,7 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 
 
 @click.command()
-@study_option
+@folder_option
 @click.option(
     "--doses",
     default="0,.05,.1,.2,.5,1",

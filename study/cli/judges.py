@@ -15,6 +15,7 @@ from study.cli.output import (
     complete_judges,
     count_failures,
     exit_by,
+    folder_option,
     json_option,
     parallel_option,
     print_accounts,
@@ -120,7 +121,7 @@ def judge() -> None:
 
 @judge.command("check")
 @click.argument("name", shell_complete=complete_judges)
-@study_option
+@folder_option
 @click.option(
     "--criteria",
     type=click.IntRange(1, 100_000),

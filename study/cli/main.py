@@ -36,6 +36,7 @@ from study.cli.output import (
     PATH,
     Exit,
     complete_strata,
+    folder_option,
     json_option,
     print_log,
     print_preview,
@@ -240,7 +241,7 @@ main.add_command(draw)
 
 
 @main.command()
-@study_option
+@folder_option
 @underpowered_option
 @json_option
 def register(study: Study, underpowered: str, as_json: bool) -> None:
@@ -276,7 +277,7 @@ main.add_command(probe)
 
 
 @main.command()
-@study_option
+@folder_option
 @click.option("--upload/--no-upload", default=None, help="Default: if study.yaml names one.")
 @click.option(
     "--tranche",
@@ -329,7 +330,7 @@ def publish(
 
 
 @main.command()
-@study_option
+@folder_option
 @click.option(
     "--through",
     show_default="the newest that is closed",

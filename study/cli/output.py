@@ -23,6 +23,7 @@ from analysis import report as reports
 from registry import ledger
 from study import workspace
 from study.cli.encoding import plain_json, plain_text
+from study.errors import StudyError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,7 +111,7 @@ def _complete(
 
     before, comma, word = incomplete.rpartition(",")
     try:
-        known = names(read_protocol(Path(context.params.get("folder") or ".")))
+        known = names(read_protocol(Path(context.params.get("place") or ".")))
     except Exception:  # an error must not be written into the user's command line
         return []
     return [f"{before}{comma}{name}" for name in known if name.startswith(word)]
@@ -118,18 +119,35 @@ def _complete(
 
 def study_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --study to a command, which gets the opened study as its parameter ``study``."""
+    return _study_option(command, "The study's folder, or the address of its store.")
 
+
+def folder_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --study to a command that takes no address, since it writes files or begins a study."""
+    return _study_option(command, "The study's folder, which holds study.yaml.", writes=True)
+
+
+def _study_option(
+    command: Callable[..., None], text: str, writes: bool = False
+) -> Callable[..., None]:
     @click.option(
         "--study",
-        "folder",
+        "place",
         default=".",
         show_default=True,
-        type=PATH,
-        help="The study's folder, which holds study.yaml.",
+        type=click.Path(),
+        metavar="PATH" if writes else "PLACE",
+        help=text,
     )
     @functools.wraps(command)
-    def with_study(folder: Path, **options: Any) -> None:
-        command(study=workspace.open_study(folder), **options)
+    def with_study(place: str, **options: Any) -> None:
+        if writes and workspace.store_address(place) is not None:
+            name = click.get_current_context().command_path
+            raise StudyError(
+                f"`{name}` needs the study's folder, and {place} is the address of a store: "
+                "give the folder that holds study.yaml"
+            )
+        command(study=workspace.open_study(place), **options)
 
     return with_study
 
@@ -551,6 +569,8 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
             return f"{body['count']} seeds, entropy: {body['entropy']}"
         case "preregistration":
             return f"{body['plan']['name']}, commit {body['provenance']['commit'][:12]}"
+        case "study-files":
+            return "study.yaml and the files that it names"
         case "run-manifest":
             return f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
         case "wave-closed":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from registry.errors import BrokenPromise, RegistryError
 from registry.provenance import utc_now
 from study import protocol as protocols
 from study import sweeps, workspace
@@ -17,6 +18,7 @@ from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
     complete_models,
+    folder_option,
     json_option,
     print_line,
     print_note,
@@ -25,6 +27,7 @@ from study.cli.output import (
     progress_watch,
     study_option,
 )
+from study.errors import StudyError
 
 if TYPE_CHECKING:
     from study.workspace import Study
@@ -173,7 +176,7 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
 
 
 @wave.command("open")
-@study_option
+@folder_option
 @click.option(
     "--models",
     required=True,
@@ -203,6 +206,16 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
     chosen = _read_tranches(tranches, named)
     number, fresh = sweeps.open_wave(study, named, chosen)
     study = workspace.open_study(study.folder)
+    if workspace.find_registration(study.ledger) is not None:
+        try:
+            workspace.record_files(study, utc_now())
+        except BrokenPromise:
+            raise
+        except (StudyError, RegistryError) as error:  # the wave is planned all the same
+            print_note(
+                "a sweep by the store's address does not see this wave until `dosimeter register` "
+                f"records it: {error}"
+            )
     burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
     for name, numbers in burned.items():
         print_note(

@@ -97,6 +97,7 @@ class Protocol:
     entropy: str
     witnesses: WitnessesSection | None  # as the first record names them
     templates: tuple[tuple[str, str], ...]  # name and text of each template file
+    template_paths: tuple[str, ...]  # as study.yaml names them; also names of the library
     facts: tuple[ModelFacts, ...]
     judge_facts: tuple[ModelFacts, ...]
     families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
@@ -280,6 +281,7 @@ def _protocol_of(
     values = vars(parsed) | {
         "tasks": tuple(tasks.strata),
         "templates": tuple(tasks.templates.items()),
+        "template_paths": tuple(tasks.paths),
         "catalog": INSTALLED.with_templates(tasks.families),
         "reserve": reserve,
         "tranches": tranches,
@@ -336,6 +338,7 @@ class _Tasks:
     folder: Path
     strata: list[Task] = field(default_factory=list)
     templates: dict[str, str] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
 
     def add(self, index: int, section: TaskSection) -> None:
@@ -389,6 +392,7 @@ class _Tasks:
         except (GeneratorError, StudyError) as error:
             raise self.fault(index, error, "template") from error
         self.templates[name] = text
+        self.paths.append(str(section.template))
         self.families.append(family)
         mode = Mode(section.mode)
         return [Task(family.name, family.version, question, mode) for question in chosen]

@@ -16,7 +16,7 @@ from registry.sealing import read_identities, recipient_of
 from study.errors import StudyError
 from study.protocol import Faults, Protocol
 from study.sweeps import attempt_turns, check_single_turns, price_pins
-from study.workspace import Study
+from study.workspace import Study, check_files
 
 
 class _EveryKey(Mapping[str, str]):
@@ -75,6 +75,14 @@ def price_faults(study: Study) -> Faults:
             f"{pricing.prices.path} has no price of {names}, so that no limit holds: state "
             "provider, model, input, output, date and source of each there",
         )
+
+
+def file_faults(study: Study) -> Faults:
+    """Yield a file that cannot be recorded with study.yaml."""
+    try:
+        check_files(study)
+    except StudyError as error:
+        yield ("study",), str(error)
 
 
 def key_faults(study: Study) -> Faults:

@@ -36,6 +36,7 @@ from study.protocol import (
 from study.readiness.later_refusals import (
     EVERY_KEY,
     context_faults,
+    file_faults,
     guessable_questions,
     key_faults,
     price_faults,
@@ -96,6 +97,7 @@ def find_errors(study: Study) -> Faults:
         key_faults(study),
         context_faults(study),
         price_faults(study),
+        file_faults(study),
     )
 
 

@@ -1,3 +1,4 @@
+from .address import check_files, open_study, record_files, store_address
 from .checkpoints import (
     add_cosigned,
     make_checkpoint,
@@ -57,7 +58,7 @@ from .snapshot import (
     run_identity_of,
     take_snapshot,
 )
-from .study import CHECKOUT, Study, is_study, open_study
+from .study import CHECKOUT, Study, is_study
 from .study_draw import DrawRequest, draw_seeds, is_drawn
 from .tables import WaveTable
 
@@ -79,6 +80,7 @@ __all__ = [
     "WaveTable",
     "add_cosigned",
     "cells_of",
+    "check_files",
     "check_keys",
     "check_new",
     "check_plan",
@@ -109,12 +111,14 @@ __all__ = [
     "pinned_image",
     "prices_text",
     "read_file",
+    "record_files",
     "register_plan",
     "registration_of",
     "release_checkpoint",
     "run_identity_of",
     "split_key",
     "stand_in",
+    "store_address",
     "store_checkpoint",
     "stored_pilot",
     "study_name",

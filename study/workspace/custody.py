@@ -9,6 +9,7 @@ from pathlib import Path
 
 from registry.errors import BrokenPromise, RegistryError
 from registry.sealing import (
+    new_identity,
     open_seeds,
     parse_identities,
     read_private,
@@ -19,6 +20,7 @@ from registry.sealing import (
 from registry.shares import KeyShare, combine_shares, parse_share_file, split_identity
 from registry.signing import Signer
 from study.errors import StudyError
+from study.workspace.address import OWNER
 from study.workspace.study import Study
 
 _TOGETHER = "these shares together"
@@ -76,16 +78,17 @@ def make_study_key(study: Study) -> tuple[Path, str]:
 
 
 def make_operator_key(study: Study) -> tuple[Path, str, str]:
-    """Write a new operator's key for a study that is not drawn yet. Return its file, public age key
-    and public signing key. Raises StudyError, RegistryError."""
+    """Write a new operator's key for a study that is not drawn yet, with the public key of the
+    study, which must be here. Return its file, public age key and public signing key. Raises
+    StudyError, RegistryError."""
     if study.ledger.entries():
         raise StudyError(
             f"{study.folder}: the draw announces the operator's key, and is made already: an "
             "operator needs a new study"
         )
-    path = study.operator_key_file
-    recipient = write_identity(_place(path))
-    (identity,) = parse_identities(read_private(path), str(path))
+    path, owner = study.operator_key_file, study.signer().public
+    identity, recipient = new_identity()
+    write_key(_place(path), f"# public key: {recipient}\n{OWNER}{owner}\n{identity}\n")
     return path, recipient, Signer.of(identity).public
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,14 +23,15 @@ from registry.sealing import (
     recipient_of,
 )
 from registry.signing import Signer
-from registry.stores import Store, open_store
+from registry.stores import Store
 from study.errors import StudyError
-from study.protocol import FILE_NAME, OPERATOR_KEYS, Protocol, read_protocol
+from study.protocol import FILE_NAME, OPERATOR_KEYS, Protocol
 
 if TYPE_CHECKING:
     from harness.sweep import WaveInstance
 
-logger = logging.getLogger(__name__)
+KEY_VARIABLE = "DOSIMETER_KEY_FILE"
+OPERATOR_VARIABLE = "DOSIMETER_OPERATOR_KEY_FILE"
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -47,13 +47,13 @@ class Study:
     @property
     def key_file(self) -> Path:
         """The file of the study's key; the variable DOSIMETER_KEY_FILE overrides study.yaml."""
-        named = os.environ.get("DOSIMETER_KEY_FILE")
+        named = os.environ.get(KEY_VARIABLE)
         return Path(named) if named else self.folder / self.protocol.keys
 
     @property
     def operator_key_file(self) -> Path:
         """The file of the operator's key; DOSIMETER_OPERATOR_KEY_FILE overrides study.yaml."""
-        named = os.environ.get("DOSIMETER_OPERATOR_KEY_FILE")
+        named = os.environ.get(OPERATOR_VARIABLE)
         stated = self.protocol.operator
         return Path(named) if named else self.folder / (stated.keys if stated else OPERATOR_KEYS)
 
@@ -193,17 +193,6 @@ class Study:
 def drawn_key(root: str) -> str:
     """Return the store key of the instances of a draw, without their arms, by its Merkle root."""
     return f"drawn/{root}.age"
-
-
-def open_study(folder: Path) -> Study:
-    """Open a study's folder. Raises StudyError, RegistryError."""
-    protocol = read_protocol(folder)
-    uri = protocol.store
-    named = uri.startswith(("s3:", "file:"))  # else a folder, whatever is in its name
-    store = open_store(uri if named else f"file:{(folder / uri).absolute()}")
-    logger.info("study %s in %s, store %s", protocol.name, folder, store.uri)
-    study = Study(folder, protocol, store, Ledger(store, lambda: study.signer()))
-    return study
 
 
 def is_study(folder: Path) -> bool:

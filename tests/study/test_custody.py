@@ -155,14 +155,15 @@ def test_a_captured_operators_key_signs_no_plan_draw_release_or_report(custody: 
     pipeline.publish(study, None, lambda *step: None)
     entries = study.ledger.entries()
     records = [entry.record for entry in entries if entry.kind != "announcement"]
-    assert [entry.kind for entry in entries[1:]] == ["sealed-set", "preregistration", "release"]
+    kinds = [entry.kind for entry in entries[1:]]
+    assert kinds == ["sealed-set", "preregistration", "study-files", "release"]
     custody.key.unlink()
     for record in records:
         with pytest.raises(RegistryError, match="the operator's key does not sign records"):
             Ledger(store, lambda: signer).append(record, utc_now())
-    forged = replace(entries[-1], sequence=4, previous=entries[-1].digest, signer=signer.public)
+    forged = replace(entries[-1], sequence=5, previous=entries[-1].digest, signer=signer.public)
     _, data = _seal_entry(forged, signer)
-    store.put("ledger/00000004.json", data)  # by code of its own
+    store.put("ledger/00000005.json", data)  # by code of its own
     with pytest.raises(BrokenPromise, match="does not sign records of the kind 'release'"):
         study.ledger.entries()
 

@@ -137,7 +137,7 @@ def test_a_second_draw_needs_a_reason_and_is_recorded(study: Study) -> None:
     assert verify_study(study.store, study.identities()).holds
     with pytest.raises(StudyError, match="the plan is registered"):
         draw(study, again="I did not like it")
-    assert kinds(study) == [*["announcement", "sealed-set"] * 2, "preregistration"]
+    assert kinds(study) == [*["announcement", "sealed-set"] * 2, "preregistration", "study-files"]
 
 
 @pytest.mark.parametrize("reason", [" ", "two\nlines"])

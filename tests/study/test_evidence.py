@@ -25,7 +25,8 @@ from study.evidence.regrade import differences
 from study.reporting import write_internal
 from study.sweeps import look_words
 from study.transcripts import export_inspect, list_records, open_transcript
-from study.workspace.study import Study, open_study
+from study.workspace.address import open_study
+from study.workspace.study import Study
 
 
 @pytest.fixture

@@ -27,9 +27,10 @@ from registry.stores import Store
 from registry.verify import verify_study
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, close_wave, context_of, find_finished
+from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot
-from study.workspace.study import Study, open_study
+from study.workspace.study import Study
 from tests.study.conftest import make_study
 
 STRANGER = Signer(b"\x07" * 32)

@@ -75,6 +75,7 @@ def test_the_ledger_tells_the_story_in_order(finished: Study) -> None:
         "announcement",
         "sealed-set",
         "preregistration",
+        "study-files",
         "run-manifest",
         "wave-closed",
         "release",

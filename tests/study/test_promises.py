@@ -70,6 +70,7 @@ WHOLE = [
     "announcement",
     "sealed-set",
     "preregistration",
+    "study-files",
     "run-manifest",
     "wave-closed",
     "release",
@@ -157,7 +158,7 @@ def test_a_wave_is_swept_by_one_at_a_time(registered: Study) -> None:
     holder.wait()
     assert result.exit_code == 2
     assert "another sweep of wave 0" in result.stderr
-    assert kinds(registered) == WHOLE[:3]
+    assert kinds(registered) == WHOLE[:4]
     manifest = begin(registered)
     run_cells(registered, manifest)
     outcome = sweep_wave(
@@ -490,7 +491,7 @@ def test_what_is_recorded_needs_the_key_that_signs_and_what_is_read_none(tmp_pat
     )
     assert refused.exit_code == 2
     assert "keys/study.txt" in refused.stderr
-    assert kinds(study) == WHOLE[:3]
+    assert kinds(study) == WHOLE[:4]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOSIMETER_KEY_FILE", str(elsewhere))
         assert len(study.entries()) == 4

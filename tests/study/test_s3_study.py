@@ -1,7 +1,10 @@
-"""The line over S3: the ledger, the seals and every result in a bucket of a real server."""
+"""The line over S3: the ledger, the seals and every result in a bucket of a real server; and a
+machine that has the bucket's address and the operator's key alone."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from registry.verify import verify_study
 from study import pipeline
 from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study
-from tests.study.conftest import draw_tiny
+from tests.study.cli.program import refusal, run
+from tests.study.conftest import draw_tiny, make_study
 
 pytestmark = [pytest.mark.s3, pytest.mark.ray]
 
@@ -44,3 +48,34 @@ def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
     assert not (tmp_path / "store").exists()
+
+
+def test_a_wave_runs_by_the_address_of_a_bucket_and_the_operators_key(
+    tmp_path: Path, seaweedfs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder, address = tmp_path / "study", seaweedfs.uri("by-address")
+    init_study(tmp_path / "keys-of", STUDY)
+    made = run("keys", "new", "--operator", "--study", str(tmp_path / "keys-of"))
+    shutil.copytree(tmp_path / "keys-of" / "keys", folder / "keys")
+    make_study(folder, f"{STUDY}store: {address}\n{made.stdout}")
+    shutil.move(folder / "keys/operator.txt", tmp_path / "operator.txt")
+    shutil.rmtree(folder)
+    shutil.rmtree(tmp_path / "keys-of")
+    assert "DOSIMETER_OPERATOR_KEY_FILE" in refusal("status", "--study", address)
+    monkeypatch.setenv("DOSIMETER_OPERATOR_KEY_FILE", str(tmp_path / "operator.txt"))
+    there = ("--study", address)
+    prepare_ray(None)
+    swept = run("sweep", *there, "--wave", "0", "--allow-dirty", "--json")
+    assert swept.exit_code == 0, swept.output
+    assert json.loads(swept.stdout)["closed"]["finished"] == 6
+    closed = run("wave", "close", "0", *there)
+    assert closed.exit_code == 0, closed.output
+    (row,) = json.loads(run("wave", "list", *there, "--json").stdout)
+    assert (row["state"], row["scored"]) == ("closed", 6)
+    for command in ("status", "log", "verify"):
+        done = run(command, *there)
+        assert done.exit_code == 0, done.output
+    assert "there is no ledger" in refusal("status", "--study", seaweedfs.uri("nothing"))
+    elsewhere = address.replace(seaweedfs.bucket, "no-such-bucket")
+    assert "no such bucket" in refusal("status", "--study", elsewhere)

@@ -39,8 +39,8 @@ from registry.stores.s3 import S3Store
 from registry.verify import Verification
 from study import pipeline
 from study.evidence import VerifyRequest, verify
+from study.workspace.address import open_study as open_folder
 from study.workspace.study import CHECKOUT, Study
-from study.workspace.study import open_study as open_folder
 from tests.registry.checkpoints.watched import ANNA, BEN, publish, witness
 from tests.study.conftest import SMALL, make_study, run_wave
 

@@ -14,12 +14,12 @@ from study import pipeline
 from study.cli.output import (
     PATH,
     Exit,
+    folder_option,
     json_option,
     print_json,
     print_line,
     print_step,
     progress_watch,
-    study_option,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ underpowered_option = click.option(
 
 
 @click.command()
-@study_option
+@folder_option
 @click.option(
     "--beacon",
     metavar="drand:ROUND",
@@ -106,7 +106,7 @@ def show_readiness(study: Study) -> None:
 
 
 @click.command()
-@study_option
+@folder_option
 @click.option("--tranche", show_default="none", type=click.IntRange(0), help="0 is the panel.")
 @click.option("--all", "every", is_flag=True, help="The whole draw, when the study is over.")
 @click.option(

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from study import workspace
-from study.cli.output import PATH, Exit, json_option, print_json, print_records, study_option
+from study.cli.output import (
+    PATH,
+    Exit,
+    folder_option,
+    json_option,
+    print_json,
+    print_records,
+    study_option,
+)
 
 if TYPE_CHECKING:
     from registry.shares import KeyShare
@@ -34,7 +42,7 @@ def keys() -> None:
 
 
 @keys.command("new")
-@study_option
+@folder_option
 @click.option("--operator", is_flag=True, help="The key by which a machine runs waves.")
 def new(study: Study, operator: bool) -> None:
     """Write a new key for a study that is not drawn yet; `init` has written one.
@@ -56,7 +64,7 @@ def new(study: Study, operator: bool) -> None:
 
 
 @keys.command()
-@study_option
+@folder_option
 @click.option("--shares", type=click.IntRange(2, 16), default=3, help="Number of shares.")
 @click.option("--threshold", type=click.IntRange(2, 16), default=2, help="So many give the key.")
 @click.option(
@@ -85,7 +93,7 @@ def split(study: Study, shares: int, threshold: int, out: Path | None, printed: 
 
 
 @keys.command()
-@study_option
+@folder_option
 @click.argument("files", nargs=-1, metavar="[SHARE]...", type=PATH)
 def combine(study: Study, files: tuple[Path, ...]) -> None:
     """Write the study's key from shares: files, or words that are typed in and not shown.

@@ -27,8 +27,9 @@ from study import pipeline
 from study.calibration.from_agents import RunRequest, plan_run
 from study.calibration.from_scores import Companions, companions_of, make_clean_scores
 from study.cli.main import main
+from study.workspace.address import open_study
 from study.workspace.setup import check_plan, init_study, registration_of
-from study.workspace.study import Study, open_study
+from study.workspace.study import Study
 from tests.analysis.conftest import make_row
 from tests.study.conftest import SMALL, make_study
 

@@ -38,7 +38,7 @@ sandbox: {kind: local}
 """
 
 
-DRAWN = ["announcement", "sealed-set", "preregistration"]
+DRAWN = ["announcement", "sealed-set", "preregistration", "study-files"]
 
 
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     assert "ledger" not in run("draw", "--study", folder, "--underpowered", SMALLNESS).stderr
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
-    assert "INFO study.workspace.study: study cli in" in verbose.stderr
+    assert "INFO study.workspace.address: study cli in" in verbose.stderr
     declared = ("declare", "--study", folder, "--tranche", "0", "--reason", "a test")
     logs = run("-vv", "leak", *declared).stderr
     logs += run("-vv", "status", "--study", folder).stderr

@@ -13,8 +13,8 @@ from registry.checkpoints import read_key, read_witness
 from registry.ledger import Release
 from registry.stores.folder import FolderStore
 from study.workspace import Study, draw_seeds, release_checkpoint
+from study.workspace.address import open_study
 from study.workspace.setup import init_study
-from study.workspace.study import open_study
 from tests.registry.checkpoints.watched import rewritten
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import SMALL

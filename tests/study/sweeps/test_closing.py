@@ -21,9 +21,10 @@ from registry.provenance import utc_now
 from registry.stores.base import MemoryStore, Store
 from registry.verify import verify_study
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, find_finished
+from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot
-from study.workspace.study import Study, open_study
+from study.workspace.study import Study
 from tests.study.conftest import Lost, make_study
 
 LOST = 3

@@ -30,7 +30,7 @@ from study.cli.main import main
 from study.probing.kinds import instances_of_model
 from study.probing.results import _adjusted
 from study.sweeps.exposure_ledger import burned_tranches, provider_of
-from study.workspace.study import open_study
+from study.workspace.address import open_study
 from tests.ledgers import signed_ledger
 from tests.study.conftest import SMALL, make_study
 

@@ -22,9 +22,10 @@ from study.errors import StudyError
 from study.sweeps.history import begun_waves, early_models, history_of
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.sweeps.waves import list_waves
+from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import cells_of
-from study.workspace.study import Study, open_study
+from study.workspace.study import Study
 from tests.study.conftest import SMALL, make_study, run_wave
 
 TEXT = SMALL.replace(
