@@ -499,7 +499,7 @@ def test_a_release_s_checkpoint_names_a_ledger_that_was_rewritten(public: Public
     (line,) = problems(public)
     assert "checkpoint.txt: of its 6 records some were dropped or rewritten" in line
     kept = public.release / "checkpoint.txt"
-    kept.write_text(kept.read_text().replace("\n5\n", "\n500\n"))
+    kept.write_text(kept.read_text().replace("\n6\n", "\n600\n"))
     public.release_again()
     assert "not signed by this study" in str(problems(public))
 
@@ -509,8 +509,8 @@ CHECKPOINTS: dict[str, Callable[[bytes], bytes]] = {
     "no signature": lambda data: data[: data.index(b"\n\n") + 1],
     "a line less": lambda data: data.replace(b"\nhead ", b" "),
     "a line more": lambda data: data.replace(b"\n\n", b"\nmore\n\n"),
-    "a size that is no number": lambda data: data.replace(b"\n5\n", b"\nfive\n"),
-    "a size below 0": lambda data: data.replace(b"\n5\n", b"\n-1\n"),
+    "a size that is no number": lambda data: data.replace(b"\n6\n", b"\nsix\n"),
+    "a size below 0": lambda data: data.replace(b"\n6\n", b"\n-1\n"),
     "a root of another length": lambda data: data.replace(b"=\n", b"AAAA=\n", 1),
     "a line of another form": lambda data: data + b"signed by somebody\n",
     "a signature that is no base64": lambda data: data[:-4] + b"***\n",
