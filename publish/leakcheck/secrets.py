@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import io
 import json
 import re
 import string
@@ -23,14 +24,8 @@ from typing import Any
 from generators.task import Asset, TaskInstance, TruthTable
 from publish.errors import PublishError
 from publish.leakcheck.matcher import Matcher
-from publish.leakcheck.unpack import (
-    SEPARATOR,
-    Chunk,
-    Unreadable,
-    canonical_text,
-    pieces,
-    pixel_digest,
-)
+from publish.leakcheck.text import SEPARATOR, Unreadable, canonical_text
+from publish.leakcheck.unpack import Chunk, pieces, pixel_digest
 from registry.canonical import canonical_bytes
 from registry.errors import RegistryError
 from registry.sealing import recipient_of
@@ -193,7 +188,8 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
         if asset.media_type.startswith("image/"):
             yield asset.data
         else:
-            yield from (piece.data for piece in pieces(asset.data))
+            opened = pieces(io.BytesIO(asset.data))
+            yield from (piece.data for piece in opened if isinstance(piece, Chunk))
             yield _escaped(asset.data.decode("utf-8", "replace"))
     texts = [instance.id, instance.brief.prompt, instance.brief.answer_schema]
     texts += [part.text for part in instance.rubric.parts]
