@@ -13,6 +13,7 @@ SHORTEST_KNOWN = 11  # bytes of a pattern, so that each fourth window of a text 
 _WIDEST = 16  # bytes from one window of a text that is looked up to the next, at most
 _CANDIDATES = 9  # windows of a pattern, of which the rarest is looked for
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing (Knuth, TAOCP 3, 6.4)
+_BITS = (1, 2)  # of the filter, one for each hash
 _BLOCK = 1 << 15  # windows at a time: they stay in the processor's cache
 _PAIRS = 1 << 18  # of a window and a pattern that are compared at a time
 
@@ -23,7 +24,7 @@ class Matcher:
 
     As many windows of each pattern, one byte apart, are known by their hash as the shortest pattern
     allows, so that a text's windows need be looked up only that far apart, whatever the pattern's
-    place in it. The hashes are in a Bloom filter. What stands around a known window is compared
+    place in it. Two hashes of each are in a Bloom filter. What stands around a known window is compared
     byte by byte.
     """
 
@@ -63,9 +64,9 @@ class Matcher:
             np.frombuffer(b"".join(p[-WINDOW:] for p in wanted), "<u8"),
             np.array([len(p) - WINDOW for p in wanted], np.int64),
         )
-        self._filter = np.zeros(1 << min(24, max(16, len(keys).bit_length() + 5)), bool)
-        for places in self._hashes(self._keys):
-            self._filter[places] = True
+        self._filter = np.zeros(1 << min(24, max(16, len(keys).bit_length() + 5)), np.uint8)
+        for bit, places in zip(_BITS, self._hashes(self._keys), strict=True):
+            self._filter[places] |= bit
 
     def _hashes(self, windows: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         bits = len(self._filter).bit_length() - 1
@@ -83,8 +84,8 @@ class Matcher:
         for begin in range(0, count, _BLOCK):
             block = windows[begin : begin + _BLOCK]
             one, other = self._hashes(block)
-            hits = np.flatnonzero(self._filter[one])
-            hits = hits[self._filter[other[hits]]]
+            hits = np.flatnonzero(self._filter[one] & _BITS[0])
+            hits = hits[self._filter[other[hits]] & _BITS[1] != 0]
             if len(hits):
                 found |= self._compare(text, block[hits], (begin + hits) * self._stride)
         return found
@@ -93,9 +94,10 @@ class Matcher:
         self, text: bytes, windows: NDArray[np.uint64], places: NDArray[np.int64]
     ) -> set[bytes]:
         """The patterns with one of these windows that stand in the text at its place."""
-        low = np.searchsorted(self._keys, windows, "left")
+        low = np.searchsorted(self._keys, windows)
+        known = self._keys[np.minimum(low, len(self._keys) - 1)] == windows
+        low, windows, places = low[known], windows[known], places[known]
         count = np.searchsorted(self._keys, windows, "right") - low
-        low, count, places = (array[count > 0] for array in (low, count, places))
         found: set[bytes] = set()
         parts = np.flatnonzero(np.diff(np.cumsum(count) // _PAIRS)) + 1
         for part in np.split(np.arange(len(count)), parts):

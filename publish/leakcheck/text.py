@@ -32,7 +32,7 @@ _STEP = 1 << 20
 
 _WORD = np.uint64(0x0101010101010101)
 _ALNUM = (string.ascii_letters + string.digits).encode()
-_TEXT = bytes(each in b"\t\n\r" or 32 <= each < 127 for each in range(256))
+_TEXT = bytes(each in b"\0\t\n\r" or 32 <= each < 127 for each in range(256))
 _BASE64 = bytes(each in _ALNUM + b"+/-_" for each in range(256))
 _NOT_HEXADECIMAL = bytes(each not in string.hexdigits.encode() for each in range(256))
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -49,7 +49,6 @@ _PERCENT = re.compile(rb"%[0-9a-fA-F]{2}(?:[^%\s]{0,3}%[0-9a-fA-F]{2}){3}")
 _QUOTED = re.compile(rb"=(?:3D|\r?\n)")
 _TAG = re.compile(rb"<[^<>\x1f]{0,400}>")
 _DOCUMENT = re.compile(rb'\s*[{\["]')
-_INNER_DOCUMENT = re.compile(r'"(?:\\[nrt]|\s)*(?:[{\[]|\\")')
 _NOT_JSON = (json.JSONDecodeError, UnicodeDecodeError)
 
 
@@ -65,8 +64,8 @@ def readable(data: bytes) -> bytes:
         return data.decode("utf-16", "replace").encode()
     if b"\0" not in data and _is_utf8(data):
         return data
-    plain = data.translate(None, b"\0")  # of UTF-16 and UTF-32 without their mark
-    return SEPARATOR.encode().join(_cut(plain, *_runs(plain, _TEXT)))
+    printable = SEPARATOR.encode().join(_cut(data, *_runs(data, _TEXT)))
+    return printable.translate(None, b"\0")  # of UTF-16 and UTF-32 without their mark
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -118,7 +117,7 @@ def canonical_json(text: bytes, depth: int = 0) -> Iterator[bytes | Unreadable]:
             for value in _json_values(part):
                 canonical = canonical_text(value)
                 yield canonical.encode("utf-8", "surrogatepass")
-                if _INNER_DOCUMENT.search(canonical):
+                if "\\" in canonical:  # as each object in a string has
                     if depth == _DEEPEST:
                         raise Unreadable(f"JSON wrapped more than {_DEEPEST} deep")
                     inner = SEPARATOR.join(_strings(value))
@@ -145,17 +144,14 @@ def _json_lines(text: bytes) -> Iterator[Any]:
     at = 0
     while at < len(text):
         end = text.find(b"\n", at + _LINES) + 1 or len(text)
-        lines = [
-            line
-            for line in text[at:end].split(b"\n")
-            if line.startswith((b"{", b"[")) and line.endswith((b"}", b"]", b"}\r", b"]\r"))
-        ]
+        lines = text[at:end].rstrip()
         try:
-            yield json.loads(b"[%b]" % b",".join(lines))
+            yield json.loads(b"[%b]" % lines.replace(b"\n", b","))
         except _NOT_JSON:
-            for line in lines:
-                with contextlib.suppress(*_NOT_JSON):
-                    yield json.loads(line)
+            for line in lines.split(b"\n"):
+                if line.startswith((b"{", b"[")):
+                    with contextlib.suppress(*_NOT_JSON):
+                        yield json.loads(line)
         at = end
 
 
@@ -249,7 +245,7 @@ def coded_bytes(text: bytes, announces: Callable[[bytes], Any]) -> Iterator[byte
         ([each for run in long for each in _HEXADECIMAL.findall(run)], _hexadecimal, 2),
     ):
         for phase in range(unit if found else 0):
-            yield SEPARATOR.encode().join(decode(each[phase:]) for each in found)
+            yield b"".join(SEPARATOR.encode() + decode(each[phase:]) for each in found)
 
 
 def _coded_runs(text: bytes) -> tuple[list[bytes], list[bytes]]:
@@ -270,11 +266,11 @@ def _coded_runs(text: bytes) -> tuple[list[bytes], list[bytes]]:
 
 
 def _base64(run: bytes) -> bytes:
-    return binascii.a2b_base64(run + b"A" * (-len(run) % 4))
+    return binascii.a2b_base64(run + b"A" * (-len(run) % 4))[: len(run) * 6 // 8]
 
 
 def _base32(run: bytes) -> bytes:
-    return base64.b32decode(run.upper() + b"A" * (-len(run) % 8))
+    return base64.b32decode(run.upper() + b"A" * (-len(run) % 8))[: len(run) * 5 // 8]
 
 
 def _hexadecimal(run: bytes) -> bytes:

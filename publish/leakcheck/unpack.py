@@ -207,7 +207,7 @@ def _inflate(file: IO[bytes], stream: Any) -> Iterator[bytes]:
     with contextlib.suppress(zlib.error):
         while rest and not stream.eof:
             yield stream.decompress(rest, _STEP)
-            rest = stream.unconsumed_tail or file.read(_STEP)
+            rest = stream.unconsumed_tail or (b"" if stream.eof else file.read(_STEP))
         yield stream.flush()
 
 
