@@ -13,7 +13,6 @@ SHORTEST_KNOWN = 11  # bytes of a pattern, so that each fourth window of a text 
 _WIDEST = 16  # bytes from one window of a text that is looked up to the next, at most
 _CANDIDATES = 9  # windows of a pattern, of which the rarest is looked for
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing (Knuth, TAOCP 3, 6.4)
-_BITS = (1, 2)  # of the filter, one for each hash
 _BLOCK = 1 << 15  # windows at a time: they stay in the processor's cache
 _PAIRS = 1 << 18  # of a window and a pattern that are compared at a time
 
@@ -65,16 +64,17 @@ class Matcher:
             np.array([len(p) - WINDOW for p in wanted], np.int64),
         )
         self._filter = np.zeros(1 << min(24, max(16, len(keys).bit_length() + 5)), np.uint8)
-        for bit, places in zip(_BITS, self._hashes(self._keys), strict=True):
-            self._filter[places] |= bit
+        product = self._keys * _FACTOR
+        self._filter[self._place(product)] |= 1
+        self._filter[self._other_place(product)] |= 2
 
-    def _hashes(self, windows: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _place(self, product: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """In the filter, from a window times the factor."""
+        return (product >> np.uint64(65 - len(self._filter).bit_length())).view(np.int64)
+
+    def _other_place(self, product: NDArray[np.uint64]) -> NDArray[np.int64]:
         bits = len(self._filter).bit_length() - 1
-        product = windows * _FACTOR
-        return (
-            (product >> np.uint64(64 - bits)).view(np.int64),
-            (product >> np.uint64(64 - 2 * bits)).view(np.int64) & (len(self._filter) - 1),
-        )
+        return (product >> np.uint64(64 - 2 * bits)).view(np.int64) & (len(self._filter) - 1)
 
     def find(self, text: bytes) -> set[bytes]:
         """The patterns that occur anywhere in the text."""
@@ -83,9 +83,9 @@ class Matcher:
         windows = np.ndarray((count,), "<u8", text, strides=(self._stride,))
         for begin in range(0, count, _BLOCK):
             block = windows[begin : begin + _BLOCK]
-            one, other = self._hashes(block)
-            hits = np.flatnonzero(self._filter[one] & _BITS[0])
-            hits = hits[self._filter[other[hits]] & _BITS[1] != 0]
+            product = block * _FACTOR
+            hits = np.flatnonzero(self._filter.take(self._place(product), mode="wrap") & 1)
+            hits = hits[self._filter[self._other_place(product[hits])] & 2 != 0]
             if len(hits):
                 found |= self._compare(text, block[hits], (begin + hits) * self._stride)
         return found

@@ -110,18 +110,18 @@ class Needles:
 
     def find(self, piece: Chunk) -> set[Trace]:
         """Return the traces of private instances that a piece contains, and of any age key."""
-        patterns = self.patterns_in(piece.data)
+        patterns = self.patterns_in(piece.data, ("folded",) if piece.again else VIEWS)
         traces = {self._owners[pattern] for pattern in patterns - {_AGE_PREFIX}}
         if piece.pixels in self._pixels:
             traces.add(self._pixels[piece.pixels])
         return traces | _age_keys(piece.data) if _AGE_PREFIX in patterns else traces
 
-    def patterns_in(self, data: bytes) -> set[Pattern]:
-        """The patterns that occur in bytes, in any view."""
+    def patterns_in(self, data: bytes, views: Iterable[str] = VIEWS) -> set[Pattern]:
+        """The patterns that occur in bytes, in any of the views."""
         return {
             Pattern(view, hit)
-            for view, viewed in VIEWS.items()
-            for hit in self._matchers[view].find(viewed(data))
+            for view in views
+            for hit in self._matchers[view].find(VIEWS[view](data))
         }
 
 

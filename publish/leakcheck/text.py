@@ -106,7 +106,7 @@ def _cut(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> lis
 
 def canonical_text(value: Any) -> str:
     """JSON with sorted keys and no spaces: one spelling whatever order it was written in."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def canonical_json(text: bytes, depth: int = 0) -> Iterator[bytes | Unreadable]:
@@ -115,11 +115,11 @@ def canonical_json(text: bytes, depth: int = 0) -> Iterator[bytes | Unreadable]:
     for part in text.split(SEPARATOR.encode()):
         try:
             for value in _json_values(part):
-                canonical = canonical_text(value)
-                yield canonical.encode("utf-8", "surrogatepass")
-                if "\\" in canonical:  # as each object in a string has
-                    if depth == _DEEPEST:
-                        raise Unreadable(f"JSON wrapped more than {_DEEPEST} deep")
+                if depth > _DEEPEST:
+                    raise Unreadable(f"JSON wrapped more than {_DEEPEST} deep")
+                canonical = canonical_text(value).encode()
+                yield canonical
+                if b"\\" in canonical:  # as each object in a string has
                     inner = SEPARATOR.join(_strings(value))
                     yield from canonical_json(inner.encode("utf-8", "surrogatepass"), depth + 1)
         except (RecursionError, ValueError):
@@ -149,7 +149,7 @@ def _json_lines(text: bytes) -> Iterator[Any]:
             yield json.loads(b"[%b]" % lines.replace(b"\n", b","))
         except _NOT_JSON:
             for line in lines.split(b"\n"):
-                if line.startswith((b"{", b"[")):
+                if line.startswith((b"{", b"[")) and line.rstrip().endswith((b"}", b"]")):
                     with contextlib.suppress(*_NOT_JSON):
                         yield json.loads(line)
         at = end

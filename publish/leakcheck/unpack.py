@@ -65,6 +65,7 @@ class Chunk:
 
     data: bytes
     pixels: str = ""
+    again: bool = False  # what another piece holds in another order: no identifier is new in it
 
 
 Piece = Chunk | Unreadable
@@ -392,7 +393,7 @@ def _in_text(data: bytes, bounds: _Bounds) -> Iterator[Piece]:
     """JSON documents (one, or one a line), other encodings, spellings and what is coded in them."""
     text = readable(data)
     for canonical in canonical_json(text):
-        yield canonical if isinstance(canonical, Unreadable) else Chunk(canonical)
+        yield canonical if isinstance(canonical, Unreadable) else Chunk(canonical, again=True)
     for spelled in spellings(text):
         if spelled is not data:
             yield Chunk(spelled)
