@@ -23,8 +23,8 @@ class Matcher:
 
     As many windows of each pattern, one byte apart, are known by their hash as the shortest pattern
     allows, so that a text's windows need be looked up only that far apart, whatever the pattern's
-    place in it. Two hashes of each are in a Bloom filter. What stands around a known window is compared
-    byte by byte.
+    place in it. Two hashes of each are in a Bloom filter. What stands around a known window is
+    compared byte by byte.
     """
 
     __slots__ = ("_at", "_filter", "_keys", "_owner", "_patterns", "_sides", "_stride")
