@@ -24,6 +24,7 @@ SEPARATOR = "\x1f"
 SHORTEST_RUN = 16  # bytes that are worth decoding
 _LINE = 60  # characters of base64 in a line, at least
 _LONG = 40  # the same of base32
+_LONE = 1 << 9  # the same of what may be an archive
 _HEAD = 24  # characters of base64 that hold the first bytes of a format
 _LINES = 1 << 18  # bytes of JSON lines that are read at a time
 _LONGEST_TOKEN = 64  # of JSON, other than a string
@@ -229,14 +230,15 @@ _SPELLINGS: tuple[tuple[Callable[[bytes], Any], Callable[[bytes], bytes]], ...] 
 
 def coded_bytes(text: bytes, announces: Callable[[bytes], Any]) -> Iterator[bytes]:
     """Decode lists of numbers, base64, base32 and long hexadecimal, wherever in a run it begins.
-    Runs are joined; those that announce a format by their first bytes come on their own too."""
+    Runs are joined; long ones, and those that announce a format by their first bytes, come on their
+    own too."""
     for listed in _LIST_OF_BYTES.findall(text):
         numbers = [int(number) for number in listed.split(b",")]
         if max(numbers) < 256:
             yield bytes(numbers)
     runs, figures = _coded_runs(text)
     for run in runs:
-        if announces(_base64(run[:_HEAD])):
+        if len(run) >= _LONE or announces(_base64(run[:_HEAD])):
             yield _base64(run)
     long = [run for run in runs if len(run) >= _LONG] + figures
     for found, decode, unit in (

@@ -49,14 +49,7 @@ _ROWS = 256  # of a table at a time
 
 _GZIP = b"\x1f\x8b\x08"  # RFC 1952
 _STREAMS = (re.compile(rb"x[\x01\x5e\x9c\xda]"), re.compile(_GZIP))  # of RFC 1950 the first
-_IMAGE = re.compile(
-    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8|BM.{4}\0{4}|II\*\0|MM\0\*|RIFF.{4}WEBP", re.DOTALL
-)
-_ANNOUNCED = re.compile(  # formats that are known by their first bytes
-    rb"PAR1|ARROW1|PK\x03\x04|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|\x1f\x8b\x08|x[\x01\x5e\x9c\xda]|"
-    + _IMAGE.pattern,
-    re.DOTALL,
-)
+_ZIP_DAMAGED = "a zip archive that is damaged or encrypted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,6 @@ class _Bounds:
             raise Unreadable("expands too far: not all of it was read")
 
 
-Recognised = Callable[[bytes, IO[bytes]], bool]  # by the first bytes of a file, or the file
 Opened = Callable[[IO[bytes], _Bounds], Iterator[Piece]]
 
 
@@ -113,6 +105,8 @@ def _pieces(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
     head = b""
     for at, block, more in _blocks(file):
         head = head or block[:_HEAD]
+        if block.startswith(b"\0") and not block.strip(b"\0"):  # a hole, say
+            block = block[:_OVERLAP]
         yield Chunk(block)
         yield from _in_text(block, bounds)
         if more and _goes_on(block, at == 0):
@@ -120,10 +114,9 @@ def _pieces(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
         for start in _streams(block):
             if at + start >= read_to:
                 read_to = yield from _inflated(file, at + start, bounds)
-    for recognises, opened, damaged in _FORMATS:
-        if recognises(head, file):
-            file.seek(0)
-            yield from _guarded(opened(file, bounds), damaged)
+    for opened, damaged in _openers(head, file):
+        file.seek(0)
+        yield from _guarded(opened(file, bounds), damaged)
 
 
 def _blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
@@ -139,6 +132,18 @@ def _blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
         yield at, block, more
         end = at + len(block)
         at = max(0, end - _OVERLAP)
+
+
+def _openers(head: bytes, file: IO[bytes]) -> Iterator[tuple[Opened, str]]:
+    """What opens the formats that content claims, and what is said if it cannot."""
+    for pattern, opened, damaged in _FORMATS:
+        if re.match(pattern, head, re.DOTALL):
+            yield opened, damaged
+    if not head.startswith(b"PK\3\4") and zipfile.is_zipfile(file):
+        yield _zip, _ZIP_DAMAGED
+    with contextlib.suppress(tarfile.HeaderError):
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+        yield _tar, "a damaged tar archive"
 
 
 def _guarded(items: Iterator[Piece], damaged: str) -> Iterator[Piece]:
@@ -213,7 +218,6 @@ def _inflate(file: IO[bytes], stream: Any) -> Iterator[bytes]:
 
 
 def _zip(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
-    damaged = "a zip archive that is damaged or encrypted"
     with zipfile.ZipFile(file) as archive:
         yield Chunk(archive.comment)
         members = archive.infolist()
@@ -222,7 +226,7 @@ def _zip(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
             yield Unreadable("a zip archive with members that it does not list")
         for member in members:
             yield Chunk(member.filename.encode("utf-8", "replace") + b"\n" + member.comment)
-            yield from _guarded(_zip_member(archive, member, bounds), damaged)
+            yield from _guarded(_zip_member(archive, member, bounds), _ZIP_DAMAGED)
 
 
 def _zip_member(
@@ -242,14 +246,6 @@ def _tar(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
             stream = None if linked else archive.extractfile(member)
             if stream is not None:
                 yield from _guarded(_expanded(_read_on(stream), bounds), "a damaged tar archive")
-
-
-def _is_tar(head: bytes, file: IO[bytes]) -> bool:
-    try:
-        tarfile.TarInfo.frombuf(head[:512], "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True
 
 
 def _compressed(opened: Callable[[IO[bytes]], Any]) -> Opened:
@@ -294,21 +290,11 @@ def _arrow_file(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
 def _arrow_stream(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
     import pyarrow as pa
 
-    reader = pa.ipc.open_stream(file)
-    yield from _table(reader.schema, reader, bounds)
-
-
-def _is_arrow_stream(head: bytes, file: IO[bytes]) -> bool:
-    if not head.startswith(b"\xff\xff\xff\xff"):
-        return False
-    import pyarrow as pa
-
-    file.seek(0)
     try:
-        pa.ipc.open_stream(file)
+        reader = pa.ipc.open_stream(file)
     except (pa.ArrowException, OSError):
-        return False
-    return True
+        return  # other content that begins so
+    yield from _table(reader.schema, reader, bounds)
 
 
 def _table(schema: Any, batches: Iterable[Any], bounds: _Bounds) -> Iterator[Piece]:
@@ -385,10 +371,6 @@ def _frames(file: IO[bytes], texts: list[Any], bounds: _Bounds) -> Iterator[str]
         texts += [text for text in image.info.values() if isinstance(text, str | bytes)]
 
 
-def _is_image(head: bytes, file: IO[bytes]) -> bool:
-    return _IMAGE.match(head) is not None
-
-
 def _in_text(data: bytes, bounds: _Bounds) -> Iterator[Piece]:
     """JSON documents (one, or one a line), other encodings, spellings and what is coded in them."""
     text = readable(data)
@@ -408,25 +390,22 @@ def _goes_on(block: bytes, first: bool) -> bool:
     return (first and is_cut_document(block.partition(b"\n")[0])) or is_cut_document(last)
 
 
-def _starts(*magics: bytes) -> Recognised:
-    return lambda head, file: head.startswith(magics)
-
-
-_ZSTD, _LZ4 = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18"
-_FORMATS: tuple[tuple[Recognised, Opened, str], ...] = (
-    (_starts(b"PAR1"), _parquet, "a damaged Parquet file"),
-    (_starts(b"ARROW1"), _arrow_file, "a damaged Arrow file"),
-    (_is_arrow_stream, _arrow_stream, "a damaged Arrow file"),
-    (
-        lambda head, file: head.startswith(b"PK\3\4") or zipfile.is_zipfile(file),
-        _zip,
-        "a zip archive that is damaged or encrypted",
-    ),
-    (_is_tar, _tar, "a damaged tar archive"),
-    (_starts(b"BZh"), _compressed(bz2.open), "a damaged compressed stream"),
-    (_starts(b"\xfd7zXZ\0"), _compressed(lzma.open), "a damaged compressed stream"),
-    (_starts(_ZSTD), _by_arrow("zstd"), "a damaged compressed stream"),
-    (_starts(_LZ4), _by_arrow("lz4"), "a damaged compressed stream"),
-    (_is_image, _image, "a damaged image"),
-    (_starts(b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"PARE", b"FEA1", b"ORC"), _sealed, ""),
+_STREAM_DAMAGED = "a damaged compressed stream"
+# What is known by its first bytes.
+_FORMATS: tuple[tuple[bytes, Opened, str], ...] = (
+    (rb"PAR1", _parquet, "a damaged Parquet file"),
+    (rb"ARROW1", _arrow_file, "a damaged Arrow file"),
+    (rb"\xff{4}", _arrow_stream, "a damaged Arrow file"),
+    (rb"PK\x03\x04", _zip, _ZIP_DAMAGED),
+    (rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _compressed(bz2.open), _STREAM_DAMAGED),
+    (rb"\xfd7zXZ\0", _compressed(lzma.open), _STREAM_DAMAGED),
+    (rb"\x28\xb5\x2f\xfd", _by_arrow("zstd"), _STREAM_DAMAGED),
+    (rb"\x04\x22\x4d\x18", _by_arrow("lz4"), _STREAM_DAMAGED),
+    (rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", _image, "a damaged image"),
+    (rb"II\*\0|MM\0\*|RIFF.{4}WEBP", _image, "a damaged image"),
+    (rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|(?:PARE|FEA1|ORC)[^ -~]", _sealed, ""),
+)
+_ANNOUNCED = re.compile(
+    b"|".join([pattern for pattern, _, _ in _FORMATS] + [each.pattern for each in _STREAMS]),
+    re.DOTALL,
 )
