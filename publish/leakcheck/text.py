@@ -29,6 +29,7 @@ _HEAD = 24  # characters of base64 that hold the first bytes of a format
 _LINES = 1 << 18  # bytes of JSON lines that are read at a time
 _LONGEST_TOKEN = 64  # of JSON, other than a string
 _DEEPEST = 8  # JSON in strings of JSON
+_ROUNDS = 3  # of spellings, one inside the other
 _STEP = 1 << 20
 
 _WORD = np.uint64(0x0101010101010101)
@@ -46,7 +47,7 @@ _LIST_OF_BYTES = re.compile(rb"\[\s*((?:\d{1,3}\s*,\s*){15,}\d{1,3})\s*\]")
 _CODE_POINTS = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+")
 _BYTE = re.compile(rb"\\(?:u00|x)([0-9a-fA-F]{2})")
 _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});?")
-_PERCENT = re.compile(rb"%[0-9a-fA-F]{2}(?:[^%\s]{0,3}%[0-9a-fA-F]{2}){3}")
+_PERCENT = re.compile(rb"%[0-9a-fA-F]{2}")
 _QUOTED = re.compile(rb"=(?:3D|\r?\n)")
 _TAG = re.compile(rb"<[^<>\x1f]{0,400}>")
 _DOCUMENT = re.compile(rb'\s*[{\["]')
@@ -186,14 +187,16 @@ def is_cut_document(line: bytes) -> bool:
 
 def spellings(text: bytes) -> Iterator[bytes]:
     """Yield the text; then without its escapes, entities, percent signs, quoted-printable and tags,
-    one after the other, as far as it has any."""
+    one after the other, as far as it has any, until nothing changes."""
     yield text
-    for recognises, plain in _SPELLINGS:
-        if recognises(text):
-            undone = plain(text)
-            if undone != text:
+    for _ in range(_ROUNDS):
+        before = text
+        for recognises, plain in _SPELLINGS:
+            if recognises(text) and (undone := plain(text)) != text:
                 text = undone
                 yield text
+        if text is before:
+            return
 
 
 def _unescaped(text: bytes) -> bytes:

@@ -114,7 +114,7 @@ def _pieces(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
         for start in _streams(block):
             if at + start >= read_to:
                 read_to = yield from _inflated(file, at + start, bounds)
-    for opened, damaged in _openers(head, file):
+    for opened, damaged in list(_openers(head, file)):  # before one of them closes the file
         file.seek(0)
         yield from _guarded(opened(file, bounds), damaged)
 
