@@ -28,21 +28,7 @@ VIEWS: dict[str, Callable[[bytes], bytes]] = {
         re.sub(rb"[^0-9a-z]", b"", data.lower()).replace(b"0x", b"").replace(b"x", b"")
     ),
 }
-WORDS = [
-    "the",
-    "model",
-    "reads",
-    "a",
-    "table",
-    "<b>of</b>",
-    "12",
-    "numbers,",
-    "0x7f",
-    "&",
-    "writes",
-    "its",
-    "sum\n",
-]
+WORDS = ["the", "model", "reads", "<b>of</b>", "12", "numbers,", "0x7f", "&", "writes", "sum\n"]
 Rng = random.Random
 
 # Text to text, and bytes to bytes.
