@@ -172,13 +172,14 @@ def _strings(value: Any) -> Iterator[str]:
 
 def is_cut_document(line: bytes) -> bool:
     """Report if a line is the beginning of a JSON document that goes on behind it."""
-    try:
-        json.loads(line)
-    except json.JSONDecodeError as error:
-        at_end = error.pos > len(error.doc) - _LONGEST_TOKEN and error.msg != "Extra data"
-        return bool(_DOCUMENT.match(line)) and (at_end or error.msg.startswith("Unterminated"))
-    except (ValueError, RecursionError):
-        pass
+    if _DOCUMENT.match(line):
+        try:
+            json.loads(line)
+        except json.JSONDecodeError as error:
+            at_end = error.pos > len(error.doc) - _LONGEST_TOKEN and error.msg != "Extra data"
+            return at_end or error.msg.startswith("Unterminated")
+        except (ValueError, RecursionError):
+            return False
     return False
 
 

@@ -187,10 +187,9 @@ def _streams(block: bytes) -> Iterator[int]:
     """Where zlib and gzip streams may begin: something, at least, can be read there."""
     for found in heapq.merge(*(each.finditer(block) for each in _STREAMS), key=re.Match.start):
         with contextlib.suppress(zlib.error):
-            zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(
-                block[found.start() : found.start() + _PROBE]
-            )
-            yield found.start()
+            start = found.start()
+            zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(block[start : start + _PROBE])
+            yield start
 
 
 def _inflated(file: IO[bytes], start: int, bounds: _Bounds) -> Generator[Piece, None, int]:
@@ -226,14 +225,7 @@ def _zip(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
             yield Unreadable("a zip archive with members that it does not list")
         for member in members:
             yield Chunk(member.filename.encode("utf-8", "replace") + b"\n" + member.comment)
-            yield from _guarded(_zip_member(archive, member, bounds), _ZIP_DAMAGED)
-
-
-def _zip_member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, bounds: _Bounds
-) -> Iterator[Piece]:
-    with archive.open(member) as stream:
-        yield from _expanded(_read_on(stream), bounds)
+            yield from _guarded(_compressed(archive.open)(member, bounds), _ZIP_DAMAGED)
 
 
 def _tar(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
@@ -248,8 +240,8 @@ def _tar(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
                 yield from _guarded(_expanded(_read_on(stream), bounds), "a damaged tar archive")
 
 
-def _compressed(opened: Callable[[IO[bytes]], Any]) -> Opened:
-    def inner(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
+def _compressed(opened: Callable[[Any], Any]) -> Callable[[Any, _Bounds], Iterator[Piece]]:
+    def inner(file: Any, bounds: _Bounds) -> Iterator[Piece]:
         with opened(file) as stream:
             yield from _expanded(_read_on(stream), bounds)
 
