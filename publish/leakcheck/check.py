@@ -6,29 +6,30 @@ name file, kind and the commitment's place in the draw, never the thing itself.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from publish.errors import PublishError
 from publish.leakcheck.secrets import Needles, Secret, needles_of
-from publish.leakcheck.unpack import SEPARATOR, Chunk, Unreadable, pieces
+from publish.leakcheck.text import SEPARATOR, Unreadable
+from publish.leakcheck.unpack import Chunk, Piece, pieces
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
 
 CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
 _SHOWN = 20
-_BLOCK, _OVERLAP = 1 << 28, 1 << 16  # bytes of a file in memory at a time
-
 _SMALL, _SEPARATOR = 1 << 16, SEPARATOR.encode() * 2
 
 T = TypeVar("T")
@@ -78,7 +79,8 @@ def scan_paths(
     progress: Callable[[int, int], None] = lambda files, size: None,
 ) -> Iterator[LeakFound]:
     """Yield the leaks in files and folders, and what could not be read there: links and special
-    files too, which are not followed. ``progress`` gets the files done and their bytes."""
+    files too, which are not followed. ``progress`` gets the files done and their bytes. Raises
+    PublishError for a path that does not exist."""
     size = 0
     every = ((root, path, mode) for root in paths for path, mode in _below(root))
     for number, (root, path, mode) in enumerate(every, 1):
@@ -87,57 +89,74 @@ def scan_paths(
         if named := needles.find(Chunk(os.fsencode(shown))):
             shown = f"file {number} of {root.name or root}"
             yield from (LeakFound(f"{shown}, in its name", t.kind, t.leaf) for t in named)
-        if stat.S_ISLNK(mode):
-            target = needles.find(Chunk(os.fsencode(os.readlink(path))))
-            yield from (LeakFound(f"{shown}, in its target", t.kind, t.leaf) for t in target)
-            yield LeakFound(shown, "unreadable: a symbolic link is not followed", None)
-        elif stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            yield from leaks_in(f"{shown}, in its attributes", _attributes(path), needles)
-            if stat.S_ISREG(mode):
-                try:
-                    for block in _blocks(path):
-                        size += len(block)
-                        yield from leaks_in(shown, block, needles)
-                except OSError as error:
-                    yield LeakFound(shown, f"unreadable: {error.strerror}", None)
-        else:
-            yield LeakFound(shown, "unreadable: a special file", None)
+        try:
+            if isinstance(mode, OSError):
+                raise mode
+            yield from _leaks_at(shown, path, mode, needles)
+            size += path.lstat().st_size if stat.S_ISREG(mode) else 0
+        except OSError as error:
+            yield LeakFound(shown, f"unreadable: {error.strerror}", None)
         progress(number, size)
 
 
-def _below(root: Path) -> Iterator[tuple[Path, int]]:
-    """A path and all below it, in order, with their modes. Raises PublishError."""
-    try:
-        mode = root.lstat().st_mode
-    except OSError as error:
-        raise PublishError(f"{root}: {error.strerror}") from None
+def _leaks_at(shown: str, path: Path, mode: int, needles: Needles) -> Iterator[LeakFound]:
+    """Raises OSError."""
+    if stat.S_ISLNK(mode):
+        yield from leaks_in(f"{shown}, in its target", os.fsencode(os.readlink(path)), needles)
+        yield LeakFound(shown, "unreadable: a symbolic link is not followed", None)
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        yield LeakFound(shown, "unreadable: a special file", None)
+        return
+    yield from leaks_in(f"{shown}, in its attributes", _attributes(path), needles)
+    if stat.S_ISREG(mode):
+        with open(path, "rb", opener=_opened) as file:
+            yield from sorted(_leaks_of(shown, file, needles), key=str)
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file that may have become another since it was listed. Raises OSError."""
+    number = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "not a regular file any more")
+    return number
+
+
+def _below(root: Path) -> Iterator[tuple[Path, int | OSError]]:
+    """A path and all below it, in order, with their modes, or why they cannot be had. Raises
+    PublishError if the path itself does not exist."""
+    mode = _mode(root)
+    if isinstance(mode, OSError):
+        raise PublishError(f"{root}: {mode.strerror}")
     yield root, mode
+    unlisted: list[OSError] = []
     if stat.S_ISDIR(mode):
-        for place, folders, files in os.walk(root, onerror=_unlisted):
+        for place, folders, files in os.walk(root, onerror=unlisted.append):
             folders.sort()
-            for name in sorted(folders + files):
-                yield Path(place, name), Path(place, name).lstat().st_mode
+            for path in (Path(place, name) for name in sorted(folders + files)):
+                yield path, _mode(path)
+    yield from ((Path(error.filename), error) for error in unlisted)
+
+
+def _mode(path: Path) -> int | OSError:
+    try:
+        return path.lstat().st_mode
+    except OSError as error:
+        return error
 
 
 def _attributes(path: Path) -> bytes:
-    """The extended attributes of a file or folder: names and values."""
+    """The extended attributes of a file or folder: names and values. Raises OSError."""
     if not hasattr(os, "listxattr"):
         return b""
     try:
         names = os.listxattr(path, follow_symlinks=False)
-        return b"\n".join(os.fsencode(n) + b"\n" + os.getxattr(path, n) for n in names)
-    except OSError:
-        return b""  # a file system that has none
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    """A file's content; a large one in blocks that overlap. Raises OSError."""
-    with path.open("rb") as file:
-        block = file.read(_BLOCK)
-        yield block
-        while more := file.read(_BLOCK):
-            yield block[-_OVERLAP:] + more
-            block = more
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return b""  # a file system that has none
+        raise
+    return b"\n".join(os.fsencode(n) + b"\n" + os.getxattr(path, n) for n in names)
 
 
 def release_needles(
@@ -209,6 +228,8 @@ def release_files(folder: Path) -> tuple[str, ...]:
         raise PublishError(f"{folder}: not a folder")
     names: list[str] = []
     for path, mode in _below(folder):
+        if isinstance(mode, OSError):
+            raise PublishError(f"a file or folder cannot be read: {mode.strerror}")
         if stat.S_ISREG(mode):
             names.append(path.relative_to(folder).as_posix())
         elif not stat.S_ISDIR(mode):
@@ -219,39 +240,33 @@ def release_files(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _unlisted(error: OSError) -> None:
-    raise PublishError(f"a folder cannot be read: {error.strerror}")
-
-
 def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[LeakFound, ...]:
     """All leaks in what will be a file, by the name that it is shown by, sorted."""
+    return tuple(sorted(_leaks_of(shown, io.BytesIO(data), needles), key=str))
+
+
+def _leaks_of(shown: str, file: IO[bytes], needles: Needles) -> set[LeakFound]:
+    """All leaks in a file, and what could not be read in it. Raises OSError."""
     leaks: set[LeakFound] = set()
-    try:
-        for chunk in _joined(pieces(data)):
-            leaks |= {LeakFound(shown, trace.kind, trace.leaf) for trace in needles.find(chunk)}
-    except Unreadable as reason:
-        leaks.add(LeakFound(shown, f"unreadable: {reason}", None))
-    return tuple(sorted(leaks, key=str))
+    for piece in _joined(pieces(file)):
+        if isinstance(piece, Unreadable):
+            leaks.add(LeakFound(shown, f"unreadable: {piece}", None))
+        else:
+            leaks |= {LeakFound(shown, trace.kind, trace.leaf) for trace in needles.find(piece)}
+    return leaks
 
 
-def _joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Join small pieces: a search has a fixed cost. Raises Unreadable, after those before it."""
+def _joined(items: Iterable[Piece]) -> Iterator[Piece]:
+    """Join small pieces: a search has a fixed cost."""
     small: list[bytes] = []
     size = 0
-    failed: Unreadable | None = None
-    try:
-        for chunk in chunks:
-            if chunk.pixels or len(chunk.data) >= _SMALL:
-                yield chunk
-                continue
-            small.append(chunk.data)
-            size += len(chunk.data)
-            if size >= _SMALL:
-                yield Chunk(_SEPARATOR.join(small))
-                small, size = [], 0
-    except Unreadable as reason:
-        failed = reason
-    if small:
-        yield Chunk(_SEPARATOR.join(small))
-    if failed is not None:
-        raise failed
+    for item in items:
+        if isinstance(item, Unreadable) or item.pixels or len(item.data) >= _SMALL:
+            yield item
+            continue
+        small.append(item.data)
+        size += len(item.data)
+        if size >= _SMALL:
+            yield Chunk(_SEPARATOR.join(small))
+            small, size = [], 0
+    yield Chunk(_SEPARATOR.join(small))

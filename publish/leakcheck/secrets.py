@@ -11,29 +11,21 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import io
 import json
 import re
 import string
 import struct
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from generators.task import Asset, TaskInstance, TruthTable
 from publish.errors import PublishError
-from publish.leakcheck.unpack import (
-    SEPARATOR,
-    Chunk,
-    Unreadable,
-    canonical_text,
-    pieces,
-    pixel_digest,
-)
+from publish.leakcheck.matcher import Matcher
+from publish.leakcheck.text import SEPARATOR, Unreadable, canonical_text
+from publish.leakcheck.unpack import Chunk, pieces, pixel_digest
 from registry.canonical import canonical_bytes
 from registry.errors import RegistryError
 from registry.sealing import recipient_of
@@ -44,19 +36,13 @@ TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a text's content that betray it
 PART = 24  # the same of other files, which are as good as random
 PIECE = 16  # bytes of an identifier that betray it, so that one that is broken in two is found
-WINDOW = 8  # bytes of a pattern that are looked up
-STRIDE = 4  # bytes from one window of a text that is looked up to the next
-SHORTEST_KNOWN = WINDOW + STRIDE - 1
-_CANDIDATES = 9  # windows of a pattern, of which the rarest is looked for
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing (Knuth, TAOCP 3, 6.4)
-_BLOCK = 1 << 15  # windows at a time: they stay in the processor's cache
-_MANY = 1 << 14
 _LINES = 64  # of a text file, each of which betrays it if it has digits enough
 UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
 
 _DROPPED = b" \t\r\n\v\f\0\\"  # spacing, escapes, and the zeros of UTF-16
-_ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyz"
-_PUNCTUATION = bytes(set(range(256)) - set(_ALNUM))
+_LOWER = bytes(range(256)).lower()
+_ALNUM = string.digits + string.ascii_lowercase
+_PUNCTUATION = bytes(set(range(256)) - set((string.digits + string.ascii_letters).encode()))
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _Z85 = bytes.maketrans(
@@ -88,93 +74,24 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One spelling. ``raw`` is looked for in bytes as they are, ``packed`` in bytes without
-    spacing and escapes, ``folded`` in those in lower case, and ``bare`` in letters and digits
-    alone, in lower case and without ``0x``."""
+    """One spelling. ``raw`` is looked for in bytes as they are, ``folded`` in lower case without
+    spacing and escapes, and ``bare`` in letters and digits alone, in lower case and without ``0x``
+    and ``x``."""
 
     view: str
     data: bytes
 
 
-class Matcher:
-    """Finds which of very many patterns occur in a text. Each has at least SHORTEST_KNOWN bytes;
-    raises ValueError for a shorter one.
-
-    Four windows of each pattern, one byte apart, are known by their hash, so that only each fourth
-    window of a text need be looked up, whatever the pattern's place in it. What stands around a
-    known window is compared byte by byte.
-    """
-
-    __slots__ = ("_at", "_keys", "_known", "_owner", "_patterns", "_shift")
-
-    def __init__(self, patterns: Iterable[bytes]) -> None:
-        wanted = self._patterns = sorted(set(patterns))
-        if wanted and min(map(len, wanted)) < SHORTEST_KNOWN:
-            raise ValueError(f"a pattern has fewer than {SHORTEST_KNOWN} bytes")
-        # The rarest window of each: a common beginning must not send every occurrence of it to
-        # the slow comparison.
-        usage = Counter(pattern[at : at + WINDOW] for pattern in wanted for at in _offsets(pattern))
-        starts = [
-            min(_offsets(pattern), key=lambda at: (usage[pattern[at : at + WINDOW]], at))
-            for pattern in wanted
-        ]
-        windows = b"".join(
-            pattern[start + step : start + step + WINDOW]
-            for pattern, start in zip(wanted, starts, strict=True)
-            for step in range(STRIDE)
-        )
-        keys = np.frombuffer(windows, "<u8")
-        order = np.argsort(keys, kind="stable")
-        self._keys = keys[order]
-        self._owner = order // STRIDE
-        self._at = np.array(starts, np.int64)[self._owner] + order % STRIDE
-        bits = min(26, max(16, len(keys).bit_length() + 5))
-        self._shift = np.uint64(64 - bits)
-        self._known = np.zeros(1 << bits, bool)
-        self._known[self._hash(self._keys)] = True
-
-    def _hash(self, windows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        return (windows * _FACTOR) >> self._shift
-
-    def find(self, text: bytes) -> set[bytes]:
-        """The patterns that occur anywhere in the text."""
-        found: set[bytes] = set()
-        if not self._patterns:
-            return found
-        for first in range(0, WINDOW, STRIDE):
-            count = max(0, len(text) - first) // WINDOW
-            windows = np.frombuffer(text, "<u8", count, first) if count else np.empty(0, "<u8")
-            for begin in range(0, count, _BLOCK):
-                block = windows[begin : begin + _BLOCK]
-                hits = np.flatnonzero(self._known[self._hash(block)])
-                if len(hits):
-                    found |= self._compare(text, block[hits], first + WINDOW * (begin + hits))
-        return found
-
-    def _compare(
-        self, text: bytes, windows: NDArray[np.uint64], places: NDArray[np.int64]
-    ) -> set[bytes]:
-        """The patterns with one of these windows that stand in the text at its place."""
-        low = np.searchsorted(self._keys, windows, "left")
-        count = np.searchsorted(self._keys, windows, "right") - low
-        if int(count.sum()) > _MANY:  # a text full of one window: each pattern is sought once
-            every = {
-                int(n) for at, m in set(zip(low, count, strict=True)) for n in range(at, at + m)
-            }
-            return {p for p in {self._patterns[self._owner[n]] for n in every} if p in text}
-        found: set[bytes] = set()
-        for hit in np.flatnonzero(count):
-            for number in range(low[hit], low[hit] + count[hit]):
-                pattern = self._patterns[self._owner[number]]
-                start = int(places[hit]) - int(self._at[number])
-                if start >= 0 and text.startswith(pattern, start):
-                    found.add(pattern)
-        return found
+VIEWS: Mapping[str, Callable[[bytes], bytes]] = {
+    "raw": lambda data: data,
+    "folded": lambda data: data.translate(_LOWER, _DROPPED),
+    "bare": lambda data: (
+        data.translate(_LOWER, _PUNCTUATION).replace(b"0x", b"").replace(b"x", b"")
+    ),
+}
 
 
-def _offsets(pattern: bytes) -> set[int]:
-    last = len(pattern) - SHORTEST_KNOWN
-    return {last * step // (_CANDIDATES - 1) for step in range(_CANDIDATES)}
+_AGE_PREFIX = Pattern("folded", b"age-secret-key-1")
 
 
 class Needles:
@@ -184,8 +101,8 @@ class Needles:
         self._owners = owners
         self._pixels = pixels
         self._matchers = {
-            view: Matcher(pattern.data for pattern in owners if pattern.view == view)
-            for view in ("raw", "packed", "folded", "bare")
+            view: Matcher(each.data for each in {*owners, _AGE_PREFIX} if each.view == view)
+            for view in VIEWS
         }
 
     def __len__(self) -> int:
@@ -193,39 +110,24 @@ class Needles:
 
     def find(self, piece: Chunk) -> set[Trace]:
         """Return the traces of private instances that a piece contains, and of any age key."""
-        views = _views(piece.data)
-        traces = {self._owners[pattern] for pattern in self._patterns_in(views)}
+        patterns = self.patterns_in(piece.data, ("folded",) if piece.again else VIEWS)
+        traces = {self._owners[pattern] for pattern in patterns - {_AGE_PREFIX}}
         if piece.pixels in self._pixels:
             traces.add(self._pixels[piece.pixels])
-        if b"age-secret-key-1" in views["folded"]:
-            traces |= _age_keys(views["folded"])
-        return traces
+        return traces | _age_keys(piece.data) if _AGE_PREFIX in patterns else traces
 
-    def patterns_in(self, data: bytes) -> set[Pattern]:
-        """The patterns that occur in bytes, in any view."""
-        return self._patterns_in(_views(data))
-
-    def _patterns_in(self, views: Mapping[str, bytes]) -> set[Pattern]:
+    def patterns_in(self, data: bytes, views: Iterable[str] = VIEWS) -> set[Pattern]:
+        """The patterns that occur in bytes, in any of the views."""
         return {
             Pattern(view, hit)
-            for view, text in views.items()
-            for hit in self._matchers[view].find(text)
+            for view in views
+            for hit in self._matchers[view].find(VIEWS[view](data))
         }
 
 
-def _views(data: bytes) -> dict[str, bytes]:
-    packed = data.translate(None, _DROPPED)
-    return {"raw": data, "packed": packed, "folded": packed.lower(), "bare": _bare(data)}
-
-
-def _bare(data: bytes) -> bytes:
-    lower = data.lower().replace(b"0x", b"").replace(b"\\x", b"")
-    return lower.translate(None, _PUNCTUATION)
-
-
-def _age_keys(folded: bytes) -> set[Trace]:
+def _age_keys(data: bytes) -> set[Trace]:
     """Any age secret key, checked by its checksum, which an example of the form lacks."""
-    for found in _AGE_KEY.findall(folded):
+    for found in _AGE_KEY.findall(_folded(data)):
         with contextlib.suppress(RegistryError):
             recipient_of(found.decode().upper())
             return {Trace("age secret key", None)}
@@ -286,7 +188,8 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
         if asset.media_type.startswith("image/"):
             yield asset.data
         else:
-            yield from (piece.data for piece in pieces(asset.data))
+            opened = pieces(io.BytesIO(asset.data))
+            yield from (piece.data for piece in opened if isinstance(piece, Chunk))
             yield _escaped(asset.data.decode("utf-8", "replace"))
     texts = [instance.id, instance.brief.prompt, instance.brief.answer_schema]
     texts += [part.text for part in instance.rubric.parts]
@@ -319,7 +222,7 @@ def _groups(secret: Secret) -> Iterator[tuple[str, tuple[Pattern, ...]]]:
 def _key_patterns(identity: str) -> Iterator[Pattern]:
     """An age identity, its 32 bytes, and those of the signing key that follows from it."""
     coded = identity.lower().rpartition("1")[2]
-    yield from (Pattern("bare", coded[at : at + 24].encode()) for at in range(0, 58 - 23, 8))
+    yield from (_in_bare(coded[at : at + 24].encode()) for at in range(0, 58 - 23, 8))
     number = 0
     for letter in coded[:-6]:  # less the checksum: 260 bits, the last four of padding
         number = number << 5 | _BECH32.index(letter)
@@ -366,25 +269,25 @@ def _identifier_spellings(value: bytes) -> Iterator[Pattern]:
         yield from _spellings(value[at : at + PIECE])
     for shift in range(5):
         coded = base64.b32encode(b"\0" * shift + value)
-        yield Pattern("bare", coded[-(-shift * 8 // 5) : (shift + 32) * 8 // 5].lower())
-    yield Pattern("bare", base64.b32hexencode(value)[: 32 * 8 // 5].lower())
+        yield _in_bare(coded[-(-shift * 8 // 5) : (shift + 32) * 8 // 5])
+    yield _in_bare(base64.b32hexencode(value)[: 32 * 8 // 5])
     for shift in range(4):
         for encode in (base64.b85encode, base64.a85encode):
             # Only groups of four bytes that lie inside of the value are known.
             inner = encode(value[-shift % 4 :][: 32 - 4 * bool(shift)])
-            yield Pattern("packed", inner.translate(None, _DROPPED))
-    yield Pattern("packed", base64.b85encode(value).translate(_Z85))
-    yield Pattern("packed", binascii.b2a_uu(value)[1:].translate(None, _DROPPED))
+            yield _in_folded(inner)
+    yield _in_folded(base64.b85encode(value).translate(_Z85))
+    yield _in_folded(binascii.b2a_uu(value)[1:])
     for order in ("big", "little"):
         number = int.from_bytes(value, "big" if order == "big" else "little")
-        yield from (Pattern("bare", f"{number:{base}}".encode()) for base in "dbo")
-        yield Pattern("packed", _in_base(number, _BASE58))
-        yield Pattern("packed", _in_base(number, _BASE62))
-        yield Pattern("bare", _in_base(number, _ALNUM.decode()))
-    yield Pattern("bare", value[::-1].hex().encode())
-    yield Pattern("bare", "".join(map(str, value)).encode())
-    yield Pattern("bare", _bare(repr(value)[2:-1].encode()))
-    yield Pattern("packed", repr(value)[2:-1].encode().translate(None, _DROPPED))
+        yield from (_in_bare(f"{number:{base}}".encode()) for base in "dbo")
+        yield _in_folded(_in_base(number, _BASE58))
+        yield _in_folded(_in_base(number, _BASE62))
+        yield _in_bare(_in_base(number, _ALNUM))
+    yield _in_bare(value[::-1].hex().encode())
+    yield _in_bare("".join(map(str, value)).encode())
+    yield _in_bare(repr(value)[2:-1].encode())
+    yield _in_folded(repr(value)[2:-1].encode())
 
 
 def _in_base(number: int, digits: str) -> bytes:
@@ -401,8 +304,8 @@ def _spellings(value: bytes) -> Iterator[Pattern]:
         return
     yield Pattern("raw", value)
     for shift in range(3):
-        yield from (Pattern("packed", data) for data in _base64_within(value, shift))
-    yield Pattern("bare", value.hex().encode())
+        yield from (_in_folded(data) for data in _base64_within(value, shift))
+    yield _in_bare(value.hex().encode())
 
 
 def _base64_within(value: bytes, shift: int) -> tuple[bytes, bytes]:
@@ -500,7 +403,16 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _folded(text: bytes) -> bytes:
-    return text.translate(None, _DROPPED).lower()
+    return VIEWS["folded"](text)
+
+
+def _in_folded(text: bytes) -> Pattern:
+    return Pattern("folded", _folded(text))
+
+
+def _in_bare(text: bytes) -> Pattern:
+    """Without a zero at the end, which an x after it would take away in a text."""
+    return Pattern("bare", VIEWS["bare"](text).removesuffix(b"0"))
 
 
 def _escaped(text: str) -> bytes:

@@ -1,53 +1,55 @@
 """Content of a file, however it is wrapped: the pieces that a leak check must read.
 
-Parquet and Arrow cells, archive members, compressed streams, JSON documents, base64 and
-images are opened, one inside the other, to a bounded depth and size. Content that announces
-itself as one of these and cannot be opened is not passed over: it raises Unreadable.
+Parquet and Arrow cells, archive members, compressed streams, JSON documents, base64 and images are
+opened, one inside the other, to a bounded depth and size. Content is read in blocks. What is
+unpacked and larger than a block lies in a temporary file without a name. Content that announces
+itself as one of these and cannot be opened is not passed over: it is yielded as Unreadable.
 """
 
 from __future__ import annotations
 
-import base64
 import bz2
-import gzip
+import contextlib
+import functools
 import hashlib
-import html
+import heapq
 import io
 import json
 import lzma
-import quopri
 import re
 import tarfile
-import urllib.parse
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import IO, Any
 
+from publish.leakcheck.matcher import SHORTEST_KNOWN
+from publish.leakcheck.text import (
+    SEPARATOR,
+    SHORTEST_RUN,
+    Unreadable,
+    canonical_json,
+    coded_bytes,
+    is_cut_document,
+    readable,
+    spellings,
+)
+
 MAX_DEPTH = 8
 MAX_MEMBER_BYTES = 1 << 30
-WORTH_OPENING = 16  # a shorter string holds nothing that could be found in it
-# Between cells that are read as one text; no pattern that is looked for contains it.
-SEPARATOR = "\x1f"
+MAX_EXPANDED_BYTES = 1 << 32  # of one file, in all, whatever its size
+MAX_EXPANSION = 100  # times its size, beyond that
+MAX_PIXELS = 1 << 26  # of one image
+_BLOCK, _OVERLAP = 1 << 25, 1 << 16  # bytes of content in memory at a time
+_HEAD, _PROBE, _STEP = 512, 64, 1 << 16
+_ROWS = 256  # of a table at a time
 
-_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
-_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]+")
-_STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
-_LINE_BREAK_IN_BASE64 = re.compile(rb"\n(?<=[A-Za-z0-9+/_-]{60}\n)(?=[A-Za-z0-9+/_-])")
-_LONG_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{130,}")  # longer than SHA-512 in figures
-_BASE32_RUN = re.compile(rb"[A-Z2-7]{40,}|[a-z2-7]{40,}")
-_PERCENT = re.compile(rb"(?:%[0-9a-fA-F]{2}[^%\s]{0,3}){4}")
-_ESCAPE = re.compile(rb"\\(?:u00|x)([0-9a-fA-F]{2})")
-_TAG = re.compile(rb"<[^<>]{0,400}>")
-_STREAM = re.compile(rb"x[\x01\x5e\x9c\xda]|\x1f\x8b\x08")  # RFC 1950, RFC 1952
-_STEP = 1 << 16
-_IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
-
-
-class Unreadable(Exception):  # noqa: N818 - says what the content is
-    """Content that claims a format it cannot be opened as. The message quotes none of it."""
+_GZIP = b"\x1f\x8b\x08"  # RFC 1952
+_STREAMS = (re.compile(rb"x[\x01\x5e\x9c\xda]"), re.compile(_GZIP))  # of RFC 1950 the first
+_ZIP_DAMAGED = "a zip archive that is damaged or encrypted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,163 +58,257 @@ class Chunk:
 
     data: bytes
     pixels: str = ""
+    again: bool = False  # what another piece holds in another order: no identifier is new in it
 
 
-def pieces(data: bytes, depth: int = 0) -> Iterator[Chunk]:
-    """The bytes themselves, then all that is found inside them. Raises Unreadable."""
-    yield Chunk(data)
-    for recognises, opened in _OPENERS:
-        if recognises(data):
-            yield from opened(data, _deeper(depth))
-    yield from _embedded(data, depth)
-    yield from _in_text(data, depth)
+Piece = Chunk | Unreadable
 
 
-def _deeper(depth: int) -> int:
-    if depth >= MAX_DEPTH:
-        raise Unreadable(f"wrapped more than {MAX_DEPTH} deep")
-    return depth + 1
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What may be unpacked yet: ``left`` is a single number that all inside a file share."""
+
+    left: list[int]
+    depth: int = 0
+
+    def deeper(self) -> _Bounds:
+        if self.depth >= MAX_DEPTH:
+            raise Unreadable(f"wrapped more than {MAX_DEPTH} deep")
+        return replace(self, depth=self.depth + 1)
+
+    def spend(self, size: int) -> None:
+        self.left[0] -= size
+        if self.left[0] < 0:
+            raise Unreadable("expands too far: not all of it was read")
+
+
+Opened = Callable[[IO[bytes], _Bounds], Iterator[Piece]]
+
+
+def pieces(file: IO[bytes]) -> Iterator[Piece]:
+    """The bytes of a file, in blocks that overlap, then all that is found inside them."""
+    size = file.seek(0, io.SEEK_END)
+    return _pieces(file, _Bounds([MAX_EXPANDED_BYTES + MAX_EXPANSION * size]))
 
 
 def pixel_digest(data: bytes) -> str:
     """SHA-256 of an image's size and pixels as RGBA: the same however it is encoded.
     Raises Unreadable."""
-    return next(_frames(data, []))
+    try:
+        return next(_frames(io.BytesIO(data), [], _Bounds([MAX_EXPANDED_BYTES])))
+    except Exception as error:  # as in _guarded
+        raise Unreadable("a damaged image") from error
+
+
+def _pieces(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
+    read_to = 0  # where the last compressed stream ends
+    head = b""
+    for at, block, more in _blocks(file):
+        head = head or block[:_HEAD]
+        if block.startswith(b"\0") and not block.strip(b"\0"):  # a hole, say
+            block = block[:_OVERLAP]
+        yield Chunk(block)
+        yield from _in_text(block, bounds)
+        if more and _goes_on(block, at == 0):
+            yield Unreadable(f"JSON of more than {_BLOCK} bytes is read as plain text only")
+        for start in _streams(block):
+            if at + start >= read_to:
+                read_to = yield from _inflated(file, at + start, bounds)
+    for opened, damaged in list(_openers(head, file)):  # before one of them closes the file
+        file.seek(0)
+        yield from _guarded(opened(file, bounds), damaged)
+
+
+def _blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield a file's content in blocks that overlap, cut behind a line if there is one: where each
+    begins, and if more follows. Raises OSError."""
+    at, end, more = 0, 0, True
+    while more:
+        file.seek(at)
+        block = file.read(end - at + _BLOCK)
+        more = file.read(1) != b""
+        if more and (line_end := block.rfind(b"\n") + 1) > end - at:
+            block = block[:line_end]
+        yield at, block, more
+        end = at + len(block)
+        at = max(0, end - _OVERLAP)
+
+
+def _openers(head: bytes, file: IO[bytes]) -> Iterator[tuple[Opened, str]]:
+    """What opens the formats that content claims, and what is said if it cannot."""
+    for pattern, opened, damaged in _FORMATS:
+        if re.match(pattern, head, re.DOTALL):
+            yield opened, damaged
+    if not head.startswith(b"PK\3\4") and zipfile.is_zipfile(file):
+        yield _zip, _ZIP_DAMAGED
+    with contextlib.suppress(tarfile.HeaderError):
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+        yield _tar, "a damaged tar archive"
+
+
+def _guarded(items: Iterator[Piece], damaged: str) -> Iterator[Piece]:
+    """The items; and Unreadable if they cannot be had, whatever a library raises for content that
+    is damaged."""
+    try:
+        yield from items
+    except Unreadable as reason:
+        yield reason
+    except Exception:
+        yield Unreadable(damaged)
+
+
+def _expanded(blocks: Iterable[bytes], bounds: _Bounds) -> Iterator[Piece]:
+    """The pieces of content that is unpacked in blocks. If that fails, those of what could be
+    unpacked; then the error is raised."""
+    failed: Exception | None = None
+    with tempfile.SpooledTemporaryFile(max_size=_BLOCK) as content:
+        try:
+            for block in blocks:
+                bounds.spend(len(block))
+                content.write(block)
+                if content.tell() > MAX_MEMBER_BYTES:
+                    raise Unreadable(f"expands to more than {MAX_MEMBER_BYTES} bytes")
+        except Exception as error:
+            failed = error
+        if content.tell() >= SHORTEST_KNOWN:
+            yield from _pieces(content, bounds.deeper())
+    if failed is not None:
+        raise failed
+
+
+def _read_on(stream: IO[bytes]) -> Iterator[bytes]:
+    return iter(functools.partial(stream.read, _STEP), b"")
 
 
 # -- containers ----------------------------------------------------------------------------
 
 
-def _zip(data: bytes, depth: int) -> Iterator[Chunk]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            yield Chunk(archive.comment)
-            for member in archive.infolist():
-                yield Chunk(member.filename.encode() + b"\n" + member.comment)
-                if not member.is_dir():
-                    with archive.open(member) as stream:
-                        yield from pieces(_bounded(stream), depth)
-    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, zlib.error) as error:
-        raise Unreadable("a zip archive that is damaged or encrypted") from error
+def _streams(block: bytes) -> Iterator[int]:
+    """Where zlib and gzip streams may begin: something, at least, can be read there."""
+    for found in heapq.merge(*(each.finditer(block) for each in _STREAMS), key=re.Match.start):
+        with contextlib.suppress(zlib.error):
+            start = found.start()
+            zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(block[start : start + _PROBE])
+            yield start
 
 
-def _tar(data: bytes, depth: int) -> Iterator[Chunk]:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            for member in archive:
-                yield Chunk(f"{member.name}\n{member.linkname}\n{member.pax_headers}".encode())
-                stream = archive.extractfile(member) if member.isfile() else None
-                if stream is not None:
-                    yield from pieces(_bounded(stream), depth)
-    except (tarfile.TarError, EOFError) as error:
-        raise Unreadable("a damaged tar archive") from error
+def _inflated(file: IO[bytes], start: int, bounds: _Bounds) -> Generator[Piece, None, int]:
+    """The zlib or gzip stream that begins there, and as return value where it ends: objects and
+    packs of Git, PDF, HDF5. What only looks like the beginning of one is passed over, but for gzip
+    at the beginning of a file; what can be read of a cut one is searched."""
+    file.seek(start)
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    yield from _guarded(_expanded(_inflate(file, stream), bounds), "a damaged compressed stream")
+    if stream.eof:
+        return file.tell() - len(stream.unused_data)
+    file.seek(start)
+    if start == 0 and file.read(len(_GZIP)) == _GZIP:
+        yield Unreadable("a damaged compressed stream")
+    return start + 1
 
 
-def _compressed(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], Iterator[Chunk]]:
-    def inner(data: bytes, depth: int) -> Iterator[Chunk]:
-        try:
-            with opened(io.BytesIO(data)) as stream:
-                content = _bounded(stream)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise Unreadable("a damaged compressed stream") from error
-        yield from pieces(content, depth)
+def _inflate(file: IO[bytes], stream: Any) -> Iterator[bytes]:
+    rest = file.read(_HEAD)
+    with contextlib.suppress(zlib.error):
+        while rest and not stream.eof:
+            yield stream.decompress(rest, _STEP)
+            rest = stream.unconsumed_tail or (b"" if stream.eof else file.read(_STEP))
+        yield stream.flush()
+
+
+def _zip(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
+    with zipfile.ZipFile(file) as archive:
+        yield Chunk(archive.comment)
+        members = archive.infolist()
+        file.seek(0)
+        if file.read(4) == b"PK\3\4" and min(m.header_offset for m in members) > 0:
+            yield Unreadable("a zip archive with members that it does not list")
+        for member in members:
+            yield Chunk(member.filename.encode("utf-8", "replace") + b"\n" + member.comment)
+            yield from _guarded(_compressed(archive.open)(member, bounds), _ZIP_DAMAGED)
+
+
+def _tar(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
+    with tarfile.open(fileobj=file, mode="r:", ignore_zeros=True) as archive:
+        for member in archive:
+            archive.members = []  # type: ignore[attr-defined]  # which it would keep
+            text = f"{member.name}\n{member.linkname}\n{member.pax_headers}"
+            yield Chunk(text.encode("utf-8", "surrogateescape"))
+            linked = member.issym() or member.islnk()
+            stream = None if linked else archive.extractfile(member)
+            if stream is not None:
+                yield from _guarded(_expanded(_read_on(stream), bounds), "a damaged tar archive")
+
+
+def _compressed(opened: Callable[[Any], Any]) -> Callable[[Any, _Bounds], Iterator[Piece]]:
+    def inner(file: Any, bounds: _Bounds) -> Iterator[Piece]:
+        with opened(file) as stream:
+            yield from _expanded(_read_on(stream), bounds)
 
     return inner
 
 
-def _by_arrow(codec: str) -> Callable[[bytes, int], Iterator[Chunk]]:
-    def inner(data: bytes, depth: int) -> Iterator[Chunk]:
+def _by_arrow(codec: str) -> Opened:
+    def opened(file: IO[bytes]) -> Any:
         import pyarrow as pa
 
-        try:
-            with pa.input_stream(pa.py_buffer(data), compression=codec) as stream:
-                content = _bounded(stream)
-        except (pa.ArrowException, OSError) as error:
-            raise Unreadable("a damaged compressed stream") from error
-        yield from pieces(content, depth)
+        return pa.CompressedInputStream(pa.PythonFile(file), codec)
 
-    return inner
+    return _compressed(opened)
 
 
-def _sealed_archive(data: bytes, depth: int) -> Iterator[Chunk]:
-    raise Unreadable("an archive that this check cannot open (7z or RAR)")
+def _sealed(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
+    raise Unreadable("an archive or table that this check cannot open")
     yield  # pragma: no cover
 
 
-def _embedded(data: bytes, depth: int) -> Iterator[Chunk]:
-    """The zlib and gzip streams anywhere in bytes: objects and packs of Git, PDF, HDF5. What only
-    looks like the beginning of one is passed over; what can be read of a cut one is searched."""
-    if data.startswith(b"\x1f\x8b\x08"):
-        return  # opened whole
-    at = max(0, data.rfind(b"IEND")) if data.startswith(_IMAGES[0]) else 0  # its pixels are read
-    while (found := _STREAM.search(data, at)) is not None:
-        at = found.start() + 1
-        stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        plain, rest = bytearray(), memoryview(data)[found.start() :]
-        try:
-            while rest and not stream.eof:
-                plain += stream.decompress(bytes(rest[:_STEP]))
-                rest = rest[_STEP:]
-                if len(plain) > MAX_MEMBER_BYTES:
-                    raise Unreadable(f"expands to more than {MAX_MEMBER_BYTES} bytes")
-        except zlib.error:
-            if len(plain) < WORTH_OPENING:
-                continue
-        if stream.eof:
-            at = len(data) - len(rest) - len(stream.unused_data)
-        if len(plain) >= WORTH_OPENING:
-            yield from pieces(bytes(plain), _deeper(depth))
-
-
-def _bounded(stream: IO[bytes]) -> bytes:
-    content = stream.read(MAX_MEMBER_BYTES + 1)
-    if len(content) > MAX_MEMBER_BYTES:
-        raise Unreadable(f"expands to more than {MAX_MEMBER_BYTES} bytes")
-    return content
-
-
-def _parquet(data: bytes, depth: int) -> Iterator[Chunk]:
-    import pyarrow as pa
+def _parquet(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
     import pyarrow.parquet as pq
 
-    try:
-        file = pq.ParquetFile(io.BytesIO(data))
-        yield from _table(file.schema_arrow, file.iter_batches(batch_size=256), depth)
-    except pa.ArrowException as error:
-        raise Unreadable("a damaged Parquet file") from error
+    table = pq.ParquetFile(file)
+    for group in range(table.metadata.num_row_groups):
+        bounds.spend(table.metadata.row_group(group).total_byte_size)
+    yield from _table(table.schema_arrow, table.iter_batches(batch_size=_ROWS), bounds)
 
 
-def _arrow(data: bytes, depth: int) -> Iterator[Chunk]:
+def _arrow_file(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
+    import pyarrow as pa
+
+    reader = pa.ipc.open_file(file)
+    batches = map(reader.get_batch, range(reader.num_record_batches))
+    yield from _table(reader.schema, batches, bounds)
+
+
+def _arrow_stream(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
     import pyarrow as pa
 
     try:
-        reader = pa.ipc.open_file(io.BytesIO(data))
-        batches = map(reader.get_batch, range(reader.num_record_batches))
-        yield from _table(reader.schema, batches, depth)
-    except pa.ArrowException as error:
-        raise Unreadable("a damaged Arrow file") from error
+        reader = pa.ipc.open_stream(file)
+    except (pa.ArrowException, OSError):
+        return  # other content that begins so
+    yield from _table(reader.schema, reader, bounds)
 
 
-def _table(schema: Any, batches: Iterable[Any], depth: int) -> Iterator[Chunk]:
+def _table(schema: Any, batches: Iterable[Any], bounds: _Bounds) -> Iterator[Piece]:
     yield Chunk("\n".join(schema.names).encode())
     for key, value in (schema.metadata or {}).items():
         yield Chunk(key + b"\n" + value)
     for column in chain.from_iterable(batch.columns for batch in batches):
-        yield from _values(column.to_pylist(), depth)
+        rows = max(1, len(column) * _BLOCK // (column.nbytes + 1))
+        for at in range(0, len(column), rows):
+            yield from _values(column.slice(at, rows).to_pylist(), bounds.deeper())
 
 
-def _values(values: Any, depth: int) -> Iterator[Chunk]:
-    """The leaves of nested values: strings and numbers as one text, and each leaf that may
-    hold something more on its own."""
+def _values(values: Any, bounds: _Bounds) -> Iterator[Piece]:
+    """The leaves of nested values: strings and numbers as one text, and bytes on their own."""
     plain: list[str] = []
     for leaf in _leaves(values):
         if isinstance(leaf, bytes):
-            yield from pieces(leaf, depth)
-        elif isinstance(leaf, str):
+            yield from _pieces(io.BytesIO(leaf), bounds)
+        else:
             plain.append(leaf)
-            if len(leaf) >= WORTH_OPENING:
-                yield from _in_text(leaf.encode(), depth)
-    yield Chunk(SEPARATOR.join(plain).encode("utf-8", "surrogatepass"))
+    text = SEPARATOR.join(plain).encode("utf-8", "surrogatepass")
+    yield from _pieces(io.BytesIO(text), bounds)
 
 
 def _leaves(value: Any) -> Iterator[bytes | str]:
@@ -226,7 +322,7 @@ def _leaves(value: Any) -> Iterator[bytes | str]:
     elif isinstance(value, list | tuple):
         numbers = [item for item in value if isinstance(item, int | float)]
         if numbers:
-            yield ",".join(map(json.dumps, numbers))
+            yield json.dumps(numbers)[1:-1]
         if (as_bytes := _as_bytes(numbers)) is not None:
             yield as_bytes
         for item in value:
@@ -238,123 +334,70 @@ def _leaves(value: Any) -> Iterator[bytes | str]:
 
 def _as_bytes(numbers: list[int | float]) -> bytes | None:
     small = [number for number in numbers if type(number) is int and 0 <= number < 256]
-    return bytes(small) if len(small) == len(numbers) >= WORTH_OPENING else None
+    return bytes(small) if len(small) == len(numbers) >= SHORTEST_RUN else None
 
 
-# -- images --------------------------------------------------------------------------------
+# -- images and text -----------------------------------------------------------------------
 
 
-def _image(data: bytes, depth: int) -> Iterator[Chunk]:
+def _image(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
     texts: list[Any] = []
-    for digest in _frames(data, texts):
+    for digest in _frames(file, texts, bounds):
         yield Chunk(b"", pixels=digest)
-    yield from _values(texts, depth)
+    yield from _values(texts, bounds.deeper())
 
 
-def _frames(data: bytes, texts: list[Any]) -> Iterator[str]:
+def _frames(file: IO[bytes], texts: list[Any], bounds: _Bounds) -> Iterator[str]:
     """The digest of each frame; the texts that the file holds beside are added to the list."""
     from PIL import Image, ImageSequence
 
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            for frame in ImageSequence.Iterator(image):
-                deep = frame.mode in ("F", "I") or frame.mode.startswith("I;")
-                plain = frame if deep else frame.convert("RGBA")
-                head = f"{plain.mode} {plain.width}x{plain.height}\n".encode()
-                yield hashlib.sha256(head + plain.tobytes()).hexdigest()
-            texts += [text for text in image.info.values() if isinstance(text, str | bytes)]
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise Unreadable("a damaged image") from error
+    with Image.open(file) as image:
+        for frame in ImageSequence.Iterator(image):
+            if frame.width * frame.height > MAX_PIXELS:
+                raise Unreadable(f"an image of more than {MAX_PIXELS} pixels")
+            bounds.spend(4 * frame.width * frame.height)
+            deep = frame.mode in ("F", "I") or frame.mode.startswith("I;")
+            plain = frame if deep else frame.convert("RGBA")
+            head = f"{plain.mode} {plain.width}x{plain.height}\n".encode()
+            yield hashlib.sha256(head + plain.tobytes()).hexdigest()
+        texts += [text for text in image.info.values() if isinstance(text, str | bytes)]
 
 
-def _is_image(data: bytes) -> bool:
-    webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
-    return webp or (data.startswith(_IMAGES) and (data[:2] != b"BM" or data[6:10] == b"\0" * 4))
+def _in_text(data: bytes, bounds: _Bounds) -> Iterator[Piece]:
+    """JSON documents (one, or one a line), other encodings, spellings and what is coded in them."""
+    text = readable(data)
+    for canonical in canonical_json(text):
+        yield canonical if isinstance(canonical, Unreadable) else Chunk(canonical, again=True)
+    for spelled in spellings(text):
+        if spelled is not data:
+            yield Chunk(spelled)
+        for content in coded_bytes(spelled, _ANNOUNCED.match):
+            yield from _guarded(_expanded([content], bounds), "coded content")
 
 
-# -- text ----------------------------------------------------------------------------------
+def _goes_on(block: bytes, first: bool) -> bool:
+    """Report if a JSON document begins in a block, with the first or the last line of it, and ends
+    behind it."""
+    last = block[block.rfind(b"\n") + 1 :]
+    return (first and is_cut_document(block.partition(b"\n")[0])) or is_cut_document(last)
 
 
-def _in_text(data: bytes, depth: int) -> Iterator[Chunk]:
-    """JSON documents (one, or one a line), HTML entities, other encodings, base64."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        yield Chunk(data.decode("utf-16", "replace").encode())
-    if b"&#" in data or b"&quot;" in data:
-        yield Chunk(html.unescape(data.decode("utf-8", "replace")).encode())
-    for value in _json_documents(data):
-        yield Chunk(canonical_text(value).encode("utf-8", "surrogatepass"))
-        yield from _values(value, _deeper(depth))
-    for chunk in _decoded(data):
-        yield Chunk(chunk)
-    small: list[bytes] = []
-    for run in _base64_runs(data):
-        if any(r(run) for r, _ in _OPENERS) or _BASE64_RUN.search(run) or _STREAM.search(run):
-            yield from pieces(run, _deeper(depth))
-        else:
-            small.append(run)
-    if small:
-        yield Chunk(SEPARATOR.encode().join(small))
-
-
-def _decoded(data: bytes) -> Iterator[bytes]:
-    """The text without escapes, percent signs, quoted-printable and tags, for each that it has."""
-    if _ESCAPE.search(data):
-        yield _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data)
-    if b"%" in data and _PERCENT.search(data):
-        yield urllib.parse.unquote_to_bytes(data)
-    if b"=\n" in data or b"=\r\n" in data or data.count(b"=3D"):
-        yield quopri.decodestring(data)
-    if b"</" in data or b"/>" in data:
-        yield _TAG.sub(b"", data)
-
-
-def _json_documents(data: bytes) -> Iterable[Any]:
-    if data.lstrip()[:1] not in (b"{", b"[", b'"'):
-        return []
-    try:
-        return [json.loads(data)]
-    except (ValueError, RecursionError):
-        return list(_json_lines(data))
-
-
-def _json_lines(data: bytes) -> Iterator[Any]:
-    for line in data.splitlines():
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-
-
-def canonical_text(value: Any) -> str:
-    """JSON with sorted keys and no spaces: one spelling whatever order it was written in."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _base64_runs(data: bytes) -> Iterator[bytes]:
-    """Decode runs of base64, base32 and long hexadecimal; line breaks inside are closed."""
-    lines = data.replace(b"\r\n", b"\n")
-    for run in _BASE64_RUN.findall(_LINE_BREAK_IN_BASE64.sub(b"", lines)):
-        for found in _LONG_HEXADECIMAL.findall(run):
-            yield bytes.fromhex(found[: len(found) // 2 * 2].decode())
-        for found in _BASE32_RUN.findall(run):
-            yield base64.b32decode(found[: len(found) // 8 * 8].upper())
-        if _HEXADECIMAL.fullmatch(run):
-            continue
-        whole = run.translate(_STANDARD_ALPHABET)
-        whole = whole[:-1] if len(whole) % 4 == 1 else whole
-        yield base64.b64decode(whole + b"=" * (-len(whole) % 4))
-
-
-_OPENERS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, int], Iterator[Chunk]]], ...] = (
-    (lambda data: data[:4] == b"PAR1" and data[-4:] == b"PAR1", _parquet),
-    (lambda data: data.startswith(b"ARROW1"), _arrow),
-    (lambda data: zipfile.is_zipfile(io.BytesIO(data)), _zip),
-    (lambda data: data[257:262] == b"ustar", _tar),
-    (lambda data: data.startswith(b"\x1f\x8b\x08"), _compressed(gzip.open)),
-    (lambda data: data.startswith(b"BZh"), _compressed(bz2.open)),
-    (lambda data: data.startswith(b"\xfd7zXZ\0"), _compressed(lzma.open)),
-    (_is_image, _image),
-    (lambda data: data.startswith(b"\x28\xb5\x2f\xfd"), _by_arrow("zstd")),
-    (lambda data: data.startswith(b"\x04\x22\x4d\x18"), _by_arrow("lz4")),
-    (lambda data: data.startswith((b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")), _sealed_archive),
+_STREAM_DAMAGED = "a damaged compressed stream"
+# What is known by its first bytes.
+_FORMATS: tuple[tuple[bytes, Opened, str], ...] = (
+    (rb"PAR1", _parquet, "a damaged Parquet file"),
+    (rb"ARROW1", _arrow_file, "a damaged Arrow file"),
+    (rb"\xff{4}", _arrow_stream, "a damaged Arrow file"),
+    (rb"PK\x03\x04", _zip, _ZIP_DAMAGED),
+    (rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _compressed(bz2.open), _STREAM_DAMAGED),
+    (rb"\xfd7zXZ\0", _compressed(lzma.open), _STREAM_DAMAGED),
+    (rb"\x28\xb5\x2f\xfd", _by_arrow("zstd"), _STREAM_DAMAGED),
+    (rb"\x04\x22\x4d\x18", _by_arrow("lz4"), _STREAM_DAMAGED),
+    (rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", _image, "a damaged image"),
+    (rb"II\*\0|MM\0\*|RIFF.{4}WEBP", _image, "a damaged image"),
+    (rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|(?:PARE|FEA1|ORC)[^ -~]", _sealed, ""),
+)
+_ANNOUNCED = re.compile(
+    b"|".join([pattern for pattern, _, _ in _FORMATS] + [each.pattern for each in _STREAMS]),
+    re.DOTALL,
 )

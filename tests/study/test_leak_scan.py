@@ -50,3 +50,18 @@ def test_public_files_are_clean_and_a_missing_one_is_an_error(study: Study, tmp_
     missing = CliRunner().invoke(main, [*command, str(tmp_path / "nothing")])
     assert missing.exit_code == 2
     assert "nothing" in missing.output
+
+
+def test_what_is_not_read_is_listed_and_is_no_leak(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "half.zip").write_bytes(b"PK\3\4" + bytes(99))
+    command = ["leak", "scan", "--study", str(study.folder), str(tmp_path / "half.zip")]
+    shown = CliRunner().invoke(main, command)
+    assert (shown.exit_code, "no leaks found; 1 not read" in shown.stdout) == (0, True)
+    result = CliRunner().invoke(main, [*command, "--json"])
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)
+    assert row == {
+        "file": str(tmp_path / "half.zip"),
+        "kind": "unreadable: a zip archive that is damaged or encrypted",
+        "commitment": None,
+    }

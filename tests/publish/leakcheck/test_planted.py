@@ -350,7 +350,7 @@ def test_a_scan_reports_links_and_special_files(
 def test_a_secret_across_the_blocks_of_a_large_file_is_found(
     made: Made, all_needles: Needles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("publish.leakcheck.check._BLOCK", 1000)
+    monkeypatch.setattr("publish.leakcheck.unpack._BLOCK", 1000)
     plant(tmp_path, "." * 970 + SEED(made) + "." * 3000)
     assert kinds(tmp_path, all_needles) == {"seed"}
 

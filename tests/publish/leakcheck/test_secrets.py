@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publish.leakcheck.secrets import Matcher
+from publish.leakcheck.matcher import Matcher
 
 # Few letters, so that windows collide, patterns overlap and one lies inside another.
 LETTERS = st.binary(min_size=0, max_size=60).map(

@@ -1,0 +1,283 @@
+"""Text in its many spellings: JSON in one order, escapes undone, and the bytes that are written in
+base64, base32 and hexadecimal."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import contextlib
+import html
+import json
+import quopri
+import re
+import string
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Between texts that are read as one; no pattern that is looked for contains it.
+SEPARATOR = "\x1f"
+SHORTEST_RUN = 16  # bytes that are worth decoding
+_LINE = 60  # characters of base64 in a line, at least
+_LONG = 40  # the same of base32
+_LONE = 1 << 9  # the same of what may be an archive
+_HEAD = 24  # characters of base64 that hold the first bytes of a format
+_LINES = 1 << 18  # bytes of JSON lines that are read at a time
+_LONGEST_TOKEN = 64  # of JSON, other than a string
+_DEEPEST = 8  # JSON in strings of JSON
+_ROUNDS = 3  # of spellings, one inside the other
+_STEP = 1 << 20
+
+_WORD = np.uint64(0x0101010101010101)
+_ALNUM = (string.ascii_letters + string.digits).encode()
+_TEXT = bytes(each in b"\0\t\n\r" or 32 <= each < 127 for each in range(256))
+_BASE64 = bytes(each in _ALNUM + b"+/-_" for each in range(256))
+_NOT_HEXADECIMAL = bytes(each not in string.hexdigits.encode() for each in range(256))
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+_STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
+_LINE_BREAK_IN_BASE64 = re.compile(rb"\n(?<=[A-Za-z0-9+/_-]{60}\n)(?=[A-Za-z0-9+/_-])")
+_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{130,}")  # longer than SHA-512 in figures
+_BASE32 = re.compile(rb"[A-Z2-7]{40,}|[a-z2-7]{40,}")
+_LIST_OF_BYTES = re.compile(rb"\[\s*((?:\d{1,3}\s*,\s*){15,}\d{1,3})\s*\]")
+_CODE_POINTS = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+")
+_BYTE = re.compile(rb"\\(?:u00|x)([0-9a-fA-F]{2})")
+_ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});?")
+_PERCENT = re.compile(rb"%[0-9a-fA-F]{2}")
+_QUOTED = re.compile(rb"=(?:3D|\r?\n)")
+_TAG = re.compile(rb"<[^<>\x1f]{0,400}>")
+_DOCUMENT = re.compile(rb'\s*[{\["]')
+_NOT_JSON = (json.JSONDecodeError, UnicodeDecodeError)
+
+
+class Unreadable(Exception):  # noqa: N818 - says what the content is
+    """Content that claims a format it cannot be opened as. The message quotes none of it."""
+
+
+def readable(data: bytes) -> bytes:
+    """The text in bytes: all of it if it is text, else what is printable."""
+    if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return data.decode("utf-32", "replace").encode()
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace").encode()
+    if b"\0" not in data and _is_utf8(data):
+        return data
+    printable = SEPARATOR.encode().join(_cut(data, *_runs(data, _TEXT)))
+    return printable.translate(None, b"\0")  # of UTF-16 and UTF-32 without their mark
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Report if bytes are UTF-8, of which the first and the last character may be cut."""
+    if data.isascii():
+        return True
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(data[:3].lstrip(_CONTINUATION))
+        for at in range(3, len(data), _STEP):
+            decoder.decode(data[at : at + _STEP])
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _runs(data: bytes, alphabet: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Beginnings and ends of the runs of at least SHORTEST_RUN bytes of an alphabet, given as 256
+    flags. Such a run has a whole word of eight bytes; only around these is looked closer."""
+    flags = np.frombuffer(data.translate(alphabet) + b"\0", np.uint8)
+    words = np.flatnonzero(flags[: len(flags) // 8 * 8].view(np.uint64) == _WORD)
+    first = np.flatnonzero(np.diff(words, prepend=-2) != 1)
+    last = np.append(first, len(words))[1:] - 1
+    starts, ends = words[first] * 8, words[last] * 8 + 8
+    for _ in range(7):
+        starts -= flags[starts - 1]
+        ends += flags[ends]
+    long = ends - starts >= SHORTEST_RUN
+    return starts[long], ends[long]
+
+
+def _cut(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
+    return [data[at:end] for at, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def canonical_text(value: Any) -> str:
+    """JSON with sorted keys and no spaces: one spelling whatever order it was written in."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def canonical_json(text: bytes, depth: int = 0) -> Iterator[bytes | Unreadable]:
+    """Yield the JSON documents of a text in canonical spelling: those that are all of it, lines of
+    it, or strings in such a document."""
+    for part in text.split(SEPARATOR.encode()):
+        try:
+            for value in _json_values(part):
+                if depth > _DEEPEST:
+                    raise Unreadable(f"JSON wrapped more than {_DEEPEST} deep")
+                canonical = canonical_text(value).encode()
+                yield canonical
+                if b"\\" in canonical:  # as each object in a string has
+                    inner = SEPARATOR.join(_strings(value))
+                    yield from canonical_json(inner.encode("utf-8", "surrogatepass"), depth + 1)
+        except (RecursionError, ValueError):
+            yield Unreadable("JSON that is nested too deep, or has too large a number")
+        except Unreadable as reason:
+            yield reason
+
+
+def _json_values(text: bytes) -> Iterator[Any]:
+    """Raises RecursionError, and ValueError for a number of too many digits."""
+    if _DOCUMENT.match(text):
+        try:
+            yield json.loads(text)
+            return
+        except _NOT_JSON:
+            pass
+    if text.startswith((b"{", b"[")) or b"\n{" in text or b"\n[" in text:
+        yield from _json_lines(text)
+
+
+def _json_lines(text: bytes) -> Iterator[Any]:
+    at = 0
+    while at < len(text):
+        end = text.find(b"\n", at + _LINES) + 1 or len(text)
+        lines = text[at:end].rstrip()
+        try:
+            yield json.loads(b"[%b]" % lines.replace(b"\n", b","))
+        except _NOT_JSON:
+            for line in lines.split(b"\n"):
+                if line.startswith((b"{", b"[")) and line.rstrip().endswith((b"}", b"]")):
+                    with contextlib.suppress(*_NOT_JSON):
+                        yield json.loads(line)
+        at = end
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield all strings inside a value."""
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            stack += each.values()
+        elif isinstance(each, list):
+            stack += each
+
+
+def is_cut_document(line: bytes) -> bool:
+    """Report if a line is the beginning of a JSON document that goes on behind it."""
+    if _DOCUMENT.match(line):
+        try:
+            json.loads(line)
+        except json.JSONDecodeError as error:
+            at_end = error.pos > len(error.doc) - _LONGEST_TOKEN and error.msg != "Extra data"
+            return at_end or error.msg.startswith("Unterminated")
+        except (ValueError, RecursionError):
+            return False
+    return False
+
+
+# -- spellings ---------------------------------------------------------------------------------
+
+
+def spellings(text: bytes) -> Iterator[bytes]:
+    """Yield the text; then without its escapes, entities, percent signs, quoted-printable and tags,
+    one after the other, as far as it has any, until nothing changes."""
+    yield text
+    for _ in range(_ROUNDS):
+        before = text
+        for recognises, plain in _SPELLINGS:
+            if recognises(text) and (undone := plain(text)) != text:
+                text = undone
+                yield text
+        if text is before:
+            return
+
+
+def _unescaped(text: bytes) -> bytes:
+    """Without the escapes of JSON and of strings of programs, however often they were applied."""
+    while b"\\\\" in text:
+        text = text.replace(b"\\\\", b"\\")
+    text = _BYTE.sub(lambda found: bytes.fromhex(found[1].decode()), text)
+    text = _CODE_POINTS.sub(_of_code_points, text)
+    for escape, plain in (b'\\"', b'"'), (b"\\/", b"/"), (b"\\n", b"\n"), (b"\\r", b"\r"):
+        text = text.replace(escape, plain)
+    return text.replace(b"\\t", b"\t")
+
+
+def _of_code_points(found: re.Match[bytes]) -> bytes:
+    units = bytes.fromhex(found[0].replace(b"\\u", b"").decode())
+    return units.decode("utf-16-be", "replace").encode()
+
+
+def _of_entity(found: re.Match[bytes]) -> bytes:
+    return html.unescape(found[0].decode()).encode("utf-8", "replace")
+
+
+_SPELLINGS: tuple[tuple[Callable[[bytes], Any], Callable[[bytes], bytes]], ...] = (
+    (lambda text: b"\\" in text, _unescaped),
+    (_ENTITY.search, lambda text: _ENTITY.sub(_of_entity, text)),
+    (_PERCENT.search, urllib.parse.unquote_to_bytes),
+    (_QUOTED.search, quopri.decodestring),
+    (_TAG.search, lambda text: _TAG.sub(b"", text)),
+)
+
+
+# -- bytes in text -----------------------------------------------------------------------------
+
+
+def coded_bytes(text: bytes, announces: Callable[[bytes], Any]) -> Iterator[bytes]:
+    """Decode lists of numbers, base64, base32 and long hexadecimal, wherever in a run it begins.
+    Runs are joined; long ones, and those that announce a format by their first bytes, come on their
+    own too."""
+    for listed in _LIST_OF_BYTES.findall(text):
+        numbers = [int(number) for number in listed.split(b",")]
+        if max(numbers) < 256:
+            yield bytes(numbers)
+    runs, figures = _coded_runs(text)
+    for run in runs:
+        if len(run) >= _LONE or announces(_base64(run[:_HEAD])):
+            yield _base64(run)
+    long = [run for run in runs if len(run) >= _LONG] + figures
+    for found, decode, unit in (
+        (runs, _base64, 4),
+        ([each for run in long for each in _BASE32.findall(run)], _base32, 8),
+        ([each for run in long for each in _HEXADECIMAL.findall(run)], _hexadecimal, 2),
+    ):
+        for phase in range(unit if found else 0):
+            yield b"".join(SEPARATOR.encode() + decode(each[phase:]) for each in found)
+
+
+def _coded_runs(text: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The runs of base64 in the standard alphabet, with line breaks inside closed, but for those
+    that are hexadecimal; and of these the long ones."""
+    starts, ends = _runs(text, _BASE64)
+    if (ends - starts >= _LINE).any():
+        text = _LINE_BREAK_IN_BASE64.sub(b"", text.replace(b"\r\n", b"\n"))
+        starts, ends = _runs(text, _BASE64)
+    if not len(starts):
+        return [], []
+    flags = np.frombuffer(text.translate(_NOT_HEXADECIMAL) + b"\0", np.uint8)
+    other = np.maximum.reduceat(flags, np.column_stack((starts, ends)).ravel())[::2].astype(bool)
+    text = text.translate(_STANDARD_ALPHABET)
+
+    figures = ~other & (ends - starts >= _LONG)
+    return _cut(text, starts[other], ends[other]), _cut(text, starts[figures], ends[figures])
+
+
+def _base64(run: bytes) -> bytes:
+    return binascii.a2b_base64(run + b"A" * (-len(run) % 4))[: len(run) * 6 // 8]
+
+
+def _base32(run: bytes) -> bytes:
+    return base64.b32decode(run.upper() + b"A" * (-len(run) % 8))[: len(run) * 5 // 8]
+
+
+def _hexadecimal(run: bytes) -> bytes:
+    return bytes.fromhex(run[: len(run) // 2 * 2].decode())
