@@ -1,9 +1,9 @@
 """Commands that end by SIGKILL at a chosen change of a file or request: ``Killer``.
 
 A program (``python -m tests.kills``) forks a process for each command. An audit hook counts the
-changes there: files that are opened to be written, made, renamed, linked, removed, and requests of
-``http.client``. At the chosen one the process kills itself just before, or it goes on and the kernel
-ends it halfway through its next write of a file.
+changes there: files that are opened to be written, renamed, linked and removed, folders that are
+made, and requests of ``http.client``. Just before the chosen one the process kills itself; or it
+goes on, and the kernel ends it halfway through its next write of a file.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _run(request: Mapping[str, Any], folder: str, output: IO[bytes], told: int) 
 
 
 def _serve(request: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    with tempfile.TemporaryFile(dir="/dev/shm") as output:  # noqa: S108 - of memory: no limit
+    with tempfile.TemporaryFile(dir="/dev/shm") as output:
         source, sink = os.pipe()
         child = os.fork()
         if child == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from registry.sealing import (
 from registry.shares import KeyShare, combine_shares, parse_share_file, split_identity
 from registry.signing import Signer
 from study.errors import StudyError
+from study.files import new_folder
 from study.workspace.study import Study
 
 _TOGETHER = "these shares together"
@@ -101,15 +101,13 @@ def split_key(study: Study, shares: int, threshold: int) -> tuple[KeyShare, ...]
 
 
 def write_shares(shares: Sequence[KeyShare], folder: Path) -> tuple[Path, ...]:
-    """Write each share into a file of a folder, all of them or none. Raises RegistryError,
-    StudyError."""
-    paths = tuple(folder / f"share-{share.number}.txt" for share in shares)
-    with ExitStack() as undo:
-        for path, share in zip(paths, shares, strict=True):
-            write_key(_place(path), share.text(len(shares)))
-            undo.callback(path.unlink)
-        undo.pop_all()
-    return paths
+    """Write a new folder with a file for each share, all of them or none. Raises RegistryError,
+    StudyError if the folder is there already."""
+    names = [f"share-{share.number}.txt" for share in shares]
+    with new_folder(folder, 0o700) as draft:
+        for name, share in zip(names, shares, strict=True):
+            write_key(draft / name, share.text(len(shares)))
+    return tuple(folder / name for name in names)
 
 
 def combine_key(study: Study, shares: Sequence[KeyShare]) -> tuple[Path, str]:

