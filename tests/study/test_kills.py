@@ -197,8 +197,7 @@ def secrets(line: Line) -> dict[str, list[bytes]]:
         if name in ("reveal", "withdraw"):
             shown = []
         texts = [text for each in shown for text in (each.seed, each.nonce)]
-        texts += [study.sealed_set().value] if name == "draw" else []
-        found[name] = [form for x in texts for form in (x.encode(), bytes.fromhex(x))]
+        found[name] = [form for text in texts for form in (text.encode(), bytes.fromhex(text))]
     return found
 
 
@@ -219,22 +218,13 @@ def _kinds(folder: Path) -> list[str]:
 
 def _check_private(folder: Path, secrets: list[bytes]) -> None:
     """No secret of the draw is in the clear. A key is, for its owner alone."""
-    hidden = set(secrets)
-    if drawn := "sealed-set" in _kinds(folder / "work"):
-        hidden -= {each for each in secrets if each in _values(folder)}
     for path in _files(folder):
         if path.relative_to(folder).parts[0] in ("before", "after"):
             continue
         data = path.read_bytes()
-        assert not [secret for secret in hidden if secret in data], (path, drawn)
+        assert not [secret for secret in secrets if secret in data], path
         if _KEY.search(data) or b"of them give the study's key" in data or b'"secret"' in data:
             assert path.stat().st_mode & 0o077 == 0, path
-
-
-def _values(folder: Path) -> set[bytes]:
-    """The value that allotted the draw, which is public once it has."""
-    value = _here(folder / "work").sealed_set().value
-    return {value.encode(), bytes.fromhex(value)}
 
 
 def _check_holds(folder: Path, step: Step, owed: str = "") -> None:
