@@ -59,8 +59,8 @@ def check_store(study: Study) -> CheckedStore:
     problem = ""
     if not versions:
         problem = "the bucket keeps no older versions: turn versioning on"
-    elif not lock:
-        problem = "whoever may delete versions can remove them: set a default retention"
+    elif not lock.startswith("COMPLIANCE"):
+        problem = "some may remove them: set a default retention in mode COMPLIANCE"
     return CheckedStore(uri, versions, lock, problem)
 
 
@@ -202,8 +202,8 @@ def _opens_draw(study: Study, identity: str) -> bool | None:
 def _recipients(study: Study) -> tuple[str, ...]:
     """Return the public keys of those who may open the draw, as far as they are known without a
     key."""
-    drawn = study.ledger.last("sealed-set")
-    return study.protocol.recipients if drawn is None else tuple(drawn.record.recipients)
+    announced = study.ledger.last("announcement")
+    return study.protocol.recipients if announced is None else announced.record.recipients
 
 
 def _place(path: Path) -> Path:
