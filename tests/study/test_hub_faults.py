@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -170,14 +171,14 @@ def test_at_each_request_every_fault_is_one_message_and_no_tag(
 
 def _kill_at_request(killer: Killer, case: Case, command: Any, skip: int, after: bool) -> None:
     """Kill a command at a request to the Hub, before the Hub did its work or after."""
-    pid = 0
+    started: Queue[int] = Queue()
 
     def kill() -> None:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(started.get(timeout=60), signal.SIGKILL)
 
     case.restore(released=command == WITHDRAW)
     case.hub.at("", "", kill, after=after, skip=skip)
-    pid = killer.start(*command, "--study", str(case.work))
+    started.put(killer.start(*command, "--study", str(case.work)))
     ended = killer.wait()
     assert ended.killed, ended.output
     case.check_tags()
@@ -191,7 +192,7 @@ def test_killed_at_any_request_the_next_run_finishes(
     case: Case, command: tuple[str, ...], after: bool
 ) -> None:
     count = len(_requests(case, command))
-    with Killer(case.folder) as killer:
+    with Killer(case.folder, {"HF_TOKEN": TOKEN}) as killer:
         for skip in range(count):
             _kill_at_request(killer, case, command, skip, after)
 
@@ -201,7 +202,7 @@ def test_killed_at_any_request_the_next_run_finishes(
 def test_killed_at_any_write_the_next_run_ends_with_the_same_release(
     case: Case, torn: bool
 ) -> None:
-    with Killer(case.folder) as killer:
+    with Killer(case.folder, {"HF_TOKEN": TOKEN}) as killer:
         case.restore()
         changes = killer.run("publish", "--study", str(case.work)).changes
         for at in range(changes):
