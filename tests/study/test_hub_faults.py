@@ -191,9 +191,10 @@ def _kill_at_request(killer: Killer, case: Case, command: Any, skip: int, after:
 def test_killed_at_any_request_the_next_run_finishes(
     case: Case, command: tuple[str, ...], after: bool
 ) -> None:
-    count = len(_requests(case, command))
+    case.restore(released=command == WITHDRAW)
     with Killer(case.folder, {"HF_TOKEN": TOKEN}) as killer:
-        for skip in range(count):
+        assert killer.run(*command, "--study", str(case.work)).code == 0
+        for skip in range(len(case.hub.requests)):
             _kill_at_request(killer, case, command, skip, after)
 
 
