@@ -23,6 +23,7 @@ from publish.dataset_card import tag_of
 from publish.errors import PublishError
 from publish.leakcheck import release_files
 from publish.release import CARD, draft_folder, file_digest, lasting, read_release
+from registry.errors import RegistryError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -352,15 +353,17 @@ def _explained(target: _Target) -> Iterator[None]:
 
     try:
         yield
+    except (PublishError, RegistryError):
+        raise
     except HFValidationError as error:
         raise PublishError(f"{target.repository!r} is not a repository: owner/name") from error
     except (httpx2.HTTPError, LocalEntryNotFoundError, ConnectionError) as error:
         raise PublishError(_remote_reason(target, error)) from error
-    except (OSError, RuntimeError, ValueError, LookupError) as error:
+    except Exception as error:
         if isinstance(error, OSError) and error.strerror:
             reason = f"cannot read or write the release: {error.strerror}"
             raise PublishError(reason) from error
-        # The client's own, such as an OSError without a number for a file of another size.
+        # The client's own, of any kind, at an answer of another form.
         raise PublishError(_remote_reason(target, error)) from error
 
 
