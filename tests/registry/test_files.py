@@ -27,7 +27,7 @@ def test_of_writers_at_once_one_writes_a_new_file(tmp_path: Path) -> None:
         try:
             write_whole(path, bytes([number]) * 50_000, mode=0o600, new=True)
         except FileExistsError as error:
-            return error.filename != str(path)
+            return bool(error.filename != str(path))
         return True
 
     with ThreadPoolExecutor(10) as pool:
