@@ -11,7 +11,6 @@ import filecmp
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from publish.dataset_card import tag_of
 from publish.errors import PublishError
 from publish.leakcheck import release_files
-from publish.release import CARD, file_digest, lasting, read_release
+from publish.release import CARD, draft_folder, file_digest, lasting, read_release
+from registry.errors import RegistryError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -305,9 +305,7 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
     names = target.api.list_repo_files(target.repository, revision=revision, repo_type="dataset")
     if not _matches(folder, _remote_files(target, revision)):
         raise PublishError(f"{target.repository}: revision {revision} does not hold the release")
-    parent = folder.absolute().parent  # the release's own disk
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.read-back-", dir=parent) as place:
-        copy = Path(place)
+    with draft_folder(folder.absolute()) as copy:  # on the release's own disk
         for name in names:
             target.api.hf_hub_download(
                 target.repository,
@@ -355,13 +353,17 @@ def _explained(target: _Target) -> Iterator[None]:
 
     try:
         yield
+    except (PublishError, RegistryError):
+        raise
     except HFValidationError as error:
         raise PublishError(f"{target.repository!r} is not a repository: owner/name") from error
     except (httpx2.HTTPError, LocalEntryNotFoundError, ConnectionError) as error:
         raise PublishError(_remote_reason(target, error)) from error
-    except OSError as error:
-        raise PublishError(f"cannot read or write the release: {error.strerror}") from error
-    except (RuntimeError, ValueError, LookupError) as error:  # the client's own
+    except Exception as error:
+        if isinstance(error, OSError) and error.strerror:
+            reason = f"cannot read or write the release: {error.strerror}"
+            raise PublishError(reason) from error
+        # The client's own, of any kind, at an answer of another form.
         raise PublishError(_remote_reason(target, error)) from error
 
 

@@ -92,7 +92,7 @@ def draft_release(
     folder = folder.absolute()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _draft_of(folder) as draft:
+        with draft_folder(folder) as draft:
             drawn = _in_order(zip(leaves, entries, strict=True))
             _write_files(draft, drawn, sealed, find_family, text, progress, checkpoint)
             yield read_release(draft)
@@ -377,8 +377,9 @@ def _arrow_type(feature: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _draft_of(folder: Path) -> Iterator[Path]:
-    """An empty folder beside the place, gone afterwards; also what a killed build left of it."""
+def draft_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder beside a release's place, gone afterwards, and with it what a killed process
+    left there. Another process waits for it."""
     draft, replaced = folder.with_name(f".{folder.name}.partial"), _replaced(folder)
     lock = os.open(folder.parent, os.O_RDONLY)
     try:

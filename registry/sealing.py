@@ -15,7 +15,6 @@ import io
 import os
 import re
 import stat
-import tempfile
 import threading
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,6 +28,7 @@ from pyrage import x25519
 
 from registry.canonical import canonical_bytes, parse_canonical
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
+from registry.files import write_whole
 from registry.ledger import merkle_root, read_record
 from registry.result_row import Arm
 from registry.signing import Signer, check_object, check_signature, derive, sign_object
@@ -265,7 +265,7 @@ def write_key(path: Path, text: str) -> None:
     """Write a file that holds a key or a share of one, mode 0600, whole or not at all. Raises
     RegistryError if the file exists: a key is never overwritten."""
     try:
-        _write_new(path, text.encode())
+        write_whole(path, text, mode=0o600, new=True)
     except FileExistsError:
         raise RegistryError(f"{path}: exists; a key is never overwritten") from None
     except OSError as error:
@@ -342,16 +342,3 @@ def _wrong_key(place: str, keys: Sequence[x25519.Identity]) -> str:
         f"{place}: not sealed to the key given ({given}): use the key file that the study was"
         " drawn with, whose public key is among the recipients of its sealed-set record"
     )
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Link a whole file to a name that must be free. Raises OSError."""
-    handle, temporary = tempfile.mkstemp(prefix=".key-", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    finally:
-        os.unlink(temporary)

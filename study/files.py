@@ -7,43 +7,65 @@ import fcntl
 import logging
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
+from registry.files import PARTIAL
 from study.errors import StudyError
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
-    """A draft that becomes ``out`` when the block ends well, and is removed when it does not.
+def new_folder(out: Path, mode: int = 0o755) -> Iterator[Path]:
+    """A draft that becomes ``out`` when the block ends well, and is removed when it does not; what
+    a killed process left of it, ``.NAME.partial``, is removed by the next one.
 
-    Raises StudyError where ``out`` is there already or cannot be written.
+    Raises StudyError where ``out`` is there already, is being written, or cannot be.
     """
     if os.path.lexists(out):
         raise StudyError(f"{out}: is there already; give a folder that is not")
-    draft: Path | None = None
+    draft = out.with_name(f".{out.name}{PARTIAL}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-        try:
-            draft.chmod(0o755)
-            yield draft
-            os.rename(draft, out)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+        with _empty_draft(draft, out):
+            try:
+                draft.chmod(mode)
+                yield draft
+                os.rename(draft, out)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         reason, inside = error.strerror or str(error), _inside(error.filename, draft)
         what = f"{reason}: {inside}" if inside else f"{reason}; give a folder that you may write"
         raise StudyError(f"{out}: {what}") from error
 
 
-def _inside(name: object, draft: Path | None) -> str:
+@contextmanager
+def _empty_draft(draft: Path, out: Path) -> Iterator[None]:
+    """Make the folder of a draft and lock it; the kernel releases it when this process ends. Raises
+    StudyError if another process writes it."""
+    draft.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.lexists(out):  # another process was quicker
+            with suppress(OSError):
+                draft.rmdir()
+            raise StudyError(f"{out}: is there already; give a folder that is not")
+        for left in draft.iterdir():
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield
+    except BlockingIOError:
+        raise StudyError(f"{out}: another process is writing it; let it finish") from None
+    finally:
+        os.close(lock)
+
+
+def _inside(name: object, draft: Path) -> str:
     """Return the part of the draft that an error is about; "" if it is about none."""
-    if draft is None or not isinstance(name, str | os.PathLike):
+    if not isinstance(name, str | os.PathLike):
         return ""
     path = os.fspath(name)
     return path.removeprefix(f"{draft}/") if path.startswith(f"{draft}/") else ""

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from analysis.files import write_whole
 from publish.errors import PublishError
 from publish.leakcheck import regenerate
 from registry.draws import check_reveal, read_reveal, reveal_bytes, write_reveal
+from registry.files import write_whole
 from registry.ledger import Revealed
 from registry.sealing import DrawnInstance
 from study.errors import StudyError

@@ -12,6 +12,7 @@ or act at any request.
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
 import re
@@ -126,14 +127,16 @@ class Request:
 
 @dataclass
 class Rule:
-    """What a test wants to happen at requests whose path has the pattern. The action may return
-    a status to answer with instead; ``after`` lets the request do its work first."""
+    """What a test wants to happen at requests whose path has the pattern, but for the first ones of
+    them. The action may return a status to answer with instead, or another answer; ``after`` lets
+    the request do its work first. An empty method is any."""
 
     method: str
     pattern: str
-    action: Callable[[], int | None]
+    action: Callable[[Reply], int | Reply | None]
     times: int
     after: bool
+    skip: int = 0
 
 
 # -- the server ---------------------------------------------------------------------------------
@@ -182,27 +185,56 @@ class HubServer:
         *,
         times: int = 1,
         after: bool = False,
+        skip: int = 0,
     ) -> None:
-        """Act at the next requests whose path has the pattern (a regular expression)."""
-        self._rules.append(Rule(method, pattern, action, times, after))
+        """Act at the next requests whose path has the pattern (a regular expression), after those
+        that are skipped."""
+        self._rules.append(Rule(method, pattern, lambda reply: action(), times, after, skip))
 
     def fail(
-        self, method: str, pattern: str, status: int, *, times: int = 1, after: bool = False
+        self,
+        method: str,
+        pattern: str,
+        status: int,
+        *,
+        times: int = 1,
+        after: bool = False,
+        skip: int = 0,
     ) -> None:
         """Answer with an error; ``after`` the work is done, so that only its answer is lost."""
-        self.at(method, pattern, lambda: status, times=times, after=after)
+        self.at(method, pattern, lambda: status, times=times, after=after, skip=skip)
 
-    def hang_up(self, method: str, pattern: str, *, times: int = 1) -> None:
+    def hang_up(self, method: str, pattern: str, *, times: int = 1, skip: int = 0) -> None:
         """Do the work, send half of the answer and close the connection."""
 
         def action() -> None:
             self._hanging.up = True
 
-        self.at(method, pattern, action, times=times, after=True)
+        self.at(method, pattern, action, times=times, after=True, skip=skip)
+
+    def alter(self, change: Callable[[bytes], bytes], *, times: int = 1, skip: int = 0) -> None:
+        """Do the work, and change the body of the answer."""
+
+        def action(reply: Reply) -> Reply:
+            headers = {k: v for k, v in reply.headers.items() if k != "Content-Length"}
+            return Reply(reply.status, change(reply.body), headers)
+
+        self._rules.append(Rule("", "", action, times, True, skip))
 
     def forget(self) -> None:
         """Answer as a Hub does again."""
         self._rules.clear()
+
+    def save(self) -> None:
+        """Remember what is here, for ``restore``."""
+        self._saved = copy.deepcopy((self.repositories, self.blobs))
+
+    def restore(self, empty: bool) -> None:
+        """Bring back what was saved, or nothing; and answer as a Hub does again."""
+        saved = ({}, {}) if empty else copy.deepcopy(self._saved)
+        self.repositories, self.blobs = saved
+        self.requests.clear()
+        self.forget()
 
     def is_hanging_up(self) -> bool:
         """Report whether the answer of this thread is to be cut, and forget it."""
@@ -217,8 +249,8 @@ class HubServer:
         )
 
     def answer(self, request: Request) -> Reply:
-        reply = self._injected(request, after=False) or self._routed(request)
-        reply = self._injected(request, after=True) or reply
+        reply = self._injected(request, None) or self._routed(request)
+        reply = self._injected(request, reply) or reply
         with self._lock:
             self.requests.append((request.method, request.path, reply.status))
         return reply
@@ -230,18 +262,23 @@ class HubServer:
         except Refusal as refusal:
             return _refused(refusal.status, refusal.message, refusal.code)
 
-    def _injected(self, request: Request, after: bool) -> Reply | None:
+    def _injected(self, request: Request, reply: Reply | None) -> Reply | None:
+        """What is answered instead, before a request does its work or after, with its reply."""
         with self._lock:
+            after = reply is not None
             rule = next((each for each in self._rules if _applies(each, request, after)), None)
             if rule is None:
                 return None
+            if rule.skip > 0:
+                rule.skip -= 1
+                return None
             rule.times -= 1
-        status = rule.action()
-        return None if status is None else _refused(status, "as the test asked")
+        answer = rule.action(reply or Reply())
+        return _refused(answer, "as the test asked") if isinstance(answer, int) else answer
 
 
 def _applies(rule: Rule, request: Request, after: bool) -> bool:
-    wanted = rule.times > 0 and rule.after is after and rule.method == request.method
+    wanted = rule.times > 0 and rule.after is after and rule.method in ("", request.method)
     return wanted and re.search(rule.pattern, request.path) is not None
 
 
@@ -253,6 +290,7 @@ class _Threads(ThreadingHTTPServer):
 def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, *_: object) -> None:
             pass

@@ -5,8 +5,6 @@ Errors name row numbers, never an instance or a grade: rows of the private arm p
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.stats import Bools, Ints
+from registry.files import write_whole
 from registry.result_row import COLUMNS, Arm, ResultRow, Status, columns_of
 
 SCHEMA: Mapping[str, str] = MappingProxyType(
@@ -134,16 +133,13 @@ def table_of_columns(columns: Any, place: str) -> ResultTable:
 
 def write_table(path: Path, rows: Iterable[ResultRow]) -> None:
     """Write rows as Parquet under SCHEMA, whole or not at all."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     arrow = _arrow_table(rows, str(path))
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        pq.write_table(arrow, name, compression="zstd")
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    sink = pa.BufferOutputStream()
+    pq.write_table(arrow, sink, compression="zstd")
+    write_whole(path, sink.getvalue().to_pybytes())
 
 
 def read_rows(table: ResultTable) -> list[ResultRow]:

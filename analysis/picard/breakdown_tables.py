@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from analysis.files import write_whole
 from analysis.picard.breakdown import (
     FORMAT_NAMES,
     Answers,
@@ -26,6 +25,7 @@ from analysis.picard.breakdown import (
 )
 from analysis.picard.sample_size import WIDTHS, Curve, guide
 from analysis.stats import NOTHING, Rate
+from registry.files import write_whole
 
 _DECIMALS = 6
 _STUDY = ("wave", "arm")  # columns that run folders have no use for

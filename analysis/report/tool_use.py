@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeVar
 
-from analysis.files import write_whole
 from analysis.picard import table_csv
 from analysis.report.figures import Bar, css_variables, plot_bar_grid, plot_bars
+from registry.files import write_whole
 
 # Names are those that models called, so they may be anything.
 OTHER = "(other)"

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import AnalysisError
-from analysis.files import write_whole
 from analysis.picard import table_csv
 from analysis.report.figures import standalone
 from analysis.report.html import figures_of, render_html
 from analysis.report.markdown import render_markdown
 from analysis.report.report import Report, report_json
+from registry.files import write_whole
 
 Body = Mapping[str, Any]
 Row = dict[str, Any]

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -34,6 +32,7 @@ from registry.checkpoints.note import (
     read_note,
 )
 from registry.errors import BrokenPromise, RegistryError
+from registry.files import write_whole
 from registry.ledger import Announcement, Entry, inspect_chain, read_record, record_key
 from registry.signing import Signer
 from registry.stores import Store
@@ -111,21 +110,7 @@ def read_witness(path: Path) -> WitnessState:
 def write_witness(path: Path, state: WitnessState) -> None:
     """Write a state file whole or not at all, mode 0600. Raises RegistryError."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(canonical_bytes(asdict(state)))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
+        write_whole(path, canonical_bytes(asdict(state)), mode=0o600)
     except OSError as error:
         raise RegistryError(f"{path}: cannot write the state: {error.strerror}") from error
 

@@ -214,8 +214,8 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
 def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
     """Write ``calibration.json`` and ``calibration.svg``, or those of a run: rates and gaps only,
     so that they may be published. Raises StudyError if they cannot be written."""
-    from analysis.files import write_whole
     from analysis.report.figures import plot_calibration, standalone
+    from registry.files import write_whole
 
     name = "calibration" if made.how == "resampled" else "calibration-run"
     picture, data = folder / f"{name}.svg", folder / f"{name}.json"

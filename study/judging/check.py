@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.files import write_whole
 from analysis.judges import (
     FamilyBias,
     Judged,
@@ -35,6 +34,7 @@ from harness.judging import (
 )
 from harness.spending import CallKind, ReplyStore
 from registry.canonical import digest_value
+from registry.files import write_whole
 from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError, WorkOwedError
 from study.judging.records import judge_pin, record_checked

@@ -26,7 +26,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from analysis.files import write_whole
 from generators.errors import TemplateError
 from generators.templates.scoring import (
     JSON_EDIT,
@@ -39,6 +38,7 @@ from generators.templates.scoring import (
     score_both,
     translate_edit,
 )
+from registry.files import write_whole
 from study.errors import StudyError
 from study.picard.run_tree import RunFiles, SampleFiles, parse_remap
 

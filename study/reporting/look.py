@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import tempfile
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +28,7 @@ from analysis.report import DATA, Report, ReportRequest, build_report, report_fi
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
 from registry.checkpoints import SignedCheckpoint, checkpoints_until
+from registry.files import write_whole
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
@@ -408,14 +407,6 @@ def _zip(files: Iterable[tuple[str, str]]) -> bytes:
 def _write_new(path: Path, data: bytes) -> None:
     """Write a new file, whole or not at all."""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        write_whole(path, data, mode=0o600, new=True)
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; name a file in a folder of yours") from None

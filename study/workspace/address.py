@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from analysis.files import write_whole
 from harness.sandboxes import make_user_folder
 from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise
+from registry.files import write_whole
 from registry.ledger import LEDGER, Entry, Ledger, StudyFiles
 from registry.sealing import decrypt, encrypt, read_identities, read_private
 from registry.signing import Signer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from registry.sealing import (
 from registry.shares import KeyShare, combine_shares, parse_share_file, split_identity
 from registry.signing import Signer
 from study.errors import StudyError
+from study.files import new_folder
 from study.workspace.address import OWNER
 from study.workspace.study import Study
 
@@ -61,8 +61,8 @@ def check_store(study: Study) -> CheckedStore:
     problem = ""
     if not versions:
         problem = "the bucket keeps no older versions: turn versioning on"
-    elif not lock:
-        problem = "whoever may delete versions can remove them: set a default retention"
+    elif not lock.startswith("COMPLIANCE"):
+        problem = "some may remove them: set a default retention in mode COMPLIANCE"
     return CheckedStore(uri, versions, lock, problem)
 
 
@@ -104,15 +104,13 @@ def split_key(study: Study, shares: int, threshold: int) -> tuple[KeyShare, ...]
 
 
 def write_shares(shares: Sequence[KeyShare], folder: Path) -> tuple[Path, ...]:
-    """Write each share into a file of a folder, all of them or none. Raises RegistryError,
-    StudyError."""
-    paths = tuple(folder / f"share-{share.number}.txt" for share in shares)
-    with ExitStack() as undo:
-        for path, share in zip(paths, shares, strict=True):
-            write_key(_place(path), share.text(len(shares)))
-            undo.callback(path.unlink)
-        undo.pop_all()
-    return paths
+    """Write a new folder with a file for each share, all of them or none. Raises RegistryError,
+    StudyError if the folder is there already."""
+    names = [f"share-{share.number}.txt" for share in shares]
+    with new_folder(folder, 0o700) as draft:
+        for name, share in zip(names, shares, strict=True):
+            write_key(draft / name, share.text(len(shares)))
+    return tuple(folder / name for name in names)
 
 
 def combine_key(study: Study, shares: Sequence[KeyShare]) -> tuple[Path, str]:
@@ -207,8 +205,8 @@ def _opens_draw(study: Study, identity: str) -> bool | None:
 def _recipients(study: Study) -> tuple[str, ...]:
     """Return the public keys of those who may open the draw, as far as they are known without a
     key."""
-    drawn = study.ledger.last("sealed-set")
-    return study.protocol.recipients if drawn is None else tuple(drawn.record.recipients)
+    announced = study.ledger.last("announcement")
+    return study.protocol.recipients if announced is None else announced.record.recipients
 
 
 def _place(path: Path) -> Path:

@@ -10,10 +10,10 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.files import write_whole
 from generators.yaml_lines import Place
 from harness.episode import Mode
 from registry.errors import BrokenPromise
+from registry.files import write_whole
 from registry.ledger import (
     Ledger,
     Parties,

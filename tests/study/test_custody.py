@@ -276,9 +276,9 @@ def test_shares_are_written_whole_or_not_at_all_and_printed_if_asked(tmp_path: P
     folder, out = ("--study", str(tmp_path)), tmp_path / "keys" / "shares"
     out.mkdir()
     (out / "share-2.txt").write_text("mine")
-    assert "share-2.txt: exists" in refusal("keys", "split", *folder)
+    assert "keys/shares: is there already" in refusal("keys", "split", *folder)
     assert os.listdir(out) == ["share-2.txt"]
-    (out / "share-2.txt").unlink()
+    shutil.rmtree(out)
     quiet = run("keys", "split", *folder)
     assert quiet.exit_code == 0
     texts = [path.read_text() for path in sorted(out.iterdir())]
@@ -286,6 +286,7 @@ def test_shares_are_written_whole_or_not_at_all_and_printed_if_asked(tmp_path: P
     assert len(words) == 3
     assert not [each for each in words if each[:30] in quiet.output]
     assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o600}
+    assert out.stat().st_mode & 0o777 == 0o700
     printed = run("keys", "split", "--print", "--shares", "2", *folder)
     assert printed.stdout.count("# public key of the study: age1") == 2
     assert len(list(out.iterdir())) == 3
@@ -314,6 +315,63 @@ def test_shares_of_another_study_write_no_key(custody: Custody, tmp_path: Path) 
     assert "2 shares are needed, and 1 given" in refusal("keys", "combine", one, *folder)
     assert "shares of two splits" in refusal("keys", "combine", one, paths[1], *folder)
     assert not custody.key.exists()
+
+
+def _share_file(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_check_names_each_share_that_is_of_no_use(custody: Custody, tmp_path: Path) -> None:
+    """Lost, another study's, of an earlier split, twice, open to all, and a split anew."""
+    (custody.shares / "share-1.txt").unlink()
+    second, third = (custody.shares / f"share-{number}.txt" for number in (2, 3))
+    assert [row["problem"] for row in checked(custody, second, third)] == ["", "", ""]
+    (alone,) = checked(custody, second)
+    assert (alone["opens_draw"], alone["problem"]) == (None, "")
+
+    foreign = split_identity(new_identity()[0], 3, 2)[0]
+    other = _share_file(tmp_path / "other.txt", foreign.text(3))
+    *_, named, mixed = checked(custody, second, other, code=2)
+    assert named["problem"] == "by its comment, a share of another study's key"
+    assert (mixed["file"], "shares of two keys" in mixed["problem"]) == (
+        "these shares together",
+        True,
+    )
+    bare = _share_file(tmp_path / "bare.txt", foreign.words)
+    *_, mixed = checked(custody, second, bare, code=2)
+    assert mixed["problem"].endswith("give shares that were made together")
+    *_, twice = checked(custody, second, second, code=2)
+    assert twice["problem"].endswith("the same share twice")
+
+    custody.bring_back(2, 3)
+    anew = tmp_path / "anew"
+    folder = ("--study", str(custody.study.folder))
+    assert run("keys", "split", "--out", str(anew), *folder).exit_code == 0
+    *_, mixed = checked(custody, second, anew / "share-1.txt", code=2)
+    assert "shares of two splits" in mixed["problem"]
+    *_, together = checked(custody, anew / "share-1.txt", anew / "share-2.txt")
+    assert (together["key"], together["opens_draw"]) == ("the study's", True)
+    second.chmod(0o640)
+    (readable,) = checked(custody, second, code=2)
+    assert readable["problem"].startswith("others can read this key: chmod 600")
+
+
+def test_a_key_of_another_study_is_refused_while_a_draw_waits_for_its_beacon(
+    tmp_path: Path,
+) -> None:
+    """The announcement names who may open the draw."""
+    init_study(tmp_path, TEXT)
+    here = ("--study", str(tmp_path))
+    drawn = run("draw", "--underpowered", "a test", "--beacon", "drand:99999999", *here)
+    assert drawn.exit_code == 1, drawn.output
+    (tmp_path / "keys" / "study.txt").unlink()
+    paths = [
+        str(_share_file(tmp_path / f"{share.number}.txt", share.text(2)))
+        for share in split_identity(new_identity()[0], 2, 2)
+    ]
+    assert "which is not the study's: that is age1" in refusal("keys", "combine", *paths, *here)
 
 
 def checked(custody: Custody, *files: Path, code: int = 0) -> list[dict[str, Any]]:
@@ -408,3 +466,37 @@ def test_a_store_that_keeps_nothing_is_named(seaweedfs: Any, custody: Custody) -
     assert kept.exit_code == 2
     assert "a folder keeps nothing of it: copy it to a vault" in kept.stdout
     assert S3Store.from_uri(seaweedfs.uri("p")).retention() == (False, "")
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("unversioned", "the bucket keeps no older versions: turn versioning on"),
+        ("versioned", "some may remove them: set a default retention in mode COMPLIANCE"),
+        ("GOVERNANCE", "some may remove them: set a default retention in mode COMPLIANCE"),
+        ("absent", "no such bucket"),
+    ],
+)
+def test_a_vault_that_does_not_hold_is_named(
+    seaweedfs: Any, tmp_path: Path, mode: str, problem: str
+) -> None:
+    import boto3
+    from botocore.config import Config
+
+    config = Config(s3={"addressing_style": "path"})
+    client: Any = boto3.client("s3", endpoint_url=seaweedfs.endpoint, config=config)
+    bucket = f"half-a-vault-{mode.lower()}"
+    if mode != "absent":
+        client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=mode == "GOVERNANCE")
+    if mode == "versioned":
+        client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    if mode == "GOVERNANCE":
+        rule = {"DefaultRetention": {"Mode": mode, "Days": 1}}
+        lock = {"ObjectLockEnabled": "Enabled", "Rule": rule}
+        client.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration=lock)
+    uri = f"s3://{bucket}/study?endpoint={seaweedfs.endpoint}&region=us-east-1"
+    init_study(tmp_path / "study", TEXT + f'store: "{uri}"\n')
+    done = run("keys", "check", "--store", "--study", str(tmp_path / "study"))
+    assert done.exit_code == 2
+    assert problem in " ".join(done.output.split())

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from publish.release import read_release
 from registry.provenance import utc_now
 from study import pipeline
 from study.cli.main import main
@@ -105,63 +102,3 @@ def test_a_withdrawal_is_recorded_once_and_ends_publishing(
         assert "Reason: a font's licence" in card
         with pytest.raises(StudyError, match=r"withdrawn on .* is not published again"):
             pipeline.publish(study, None, lambda *step: None)
-
-
-# Ends itself at the COUNT-th change of a file or request to the Hub; says how many there were.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from study import pipeline
-
-CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "socket.connect"}
-WRITING = os.O_WRONLY | os.O_RDWR
-seen = [0]
-
-def watch(event, arguments):
-    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
-    if armed and (event in CHANGES or (writes and str(arguments[0]).startswith(sys.argv[1]))):
-        seen[0] += 1
-        if seen[0] == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-armed, count = False, 0
-sys.addaudithook(watch)
-import publish.hub, study.release, pyarrow.parquet, huggingface_hub.hf_api, jinja2, PIL.Image
-for count in range(int(sys.argv[2]), 10**6, int(sys.argv[3])):
-    child = os.fork()
-    if child == 0:
-        armed = True
-        pipeline.publish(pipeline.open_study(Path(sys.argv[1])), None, lambda *step: None)
-        os._exit(0)
-    if os.waitpid(child, 0)[1] == 0:
-        break
-    print(count, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_any_write_the_next_run_ends_with_the_same_release(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run goes on from what the killed one before it left, which is killed a write later."""
-    monkeypatch.setenv("HF_TOKEN", "hf_alice")
-    with HubServer({"hf_alice": "alice"}) as hub:
-        study = opened_study(tmp_path / "killed", hub)
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(tmp_path / "killed"), "1", "1"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert len(done.stdout.split()) > 20
-        record, fresh = pipeline.publish(study, None, lambda *step: None)
-        assert not fresh
-        releases = [each.record for each in study.ledger.entries() if each.kind == "release"]
-        assert releases == [record]
-        repository = hub.repositories["alice/outward"]
-        assert repository.tags == {"tranche-0": record.revision}
-        titles = [each.title for each in repository.history("tranche-0")]
-        assert titles == ["Release tranche-0", "initial commit"]
-        assert [each.name for each in study.folder.glob(".release*")] == []
-    assert read_release(study.folder / "release").content == record.content

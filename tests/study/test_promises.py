@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -436,34 +432,6 @@ def test_a_step_that_dies_at_any_write_is_finished_by_the_next(tmp_path: Path, a
     assert deaths >= 8
     assert kinds(study) == WHOLE
     assert verify_study(study.store, study.identities()).holds
-
-
-@pytest.mark.slow
-def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path) -> None:
-    init_study(tmp_path / "study", TINY)
-    study = pipeline.open_study(tmp_path / "study")
-    moments = random.Random(5)
-
-    def kill_and_finish(*step: str) -> None:
-        command = [sys.executable, "-m", "study.cli.main", *step, "--study", str(study.folder)]
-        for _ in range(4):
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-            )
-            time.sleep(moments.uniform(0.2, 2.5))
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        result = CliRunner().invoke(main, [*step, "--study", str(study.folder)])
-        assert result.exit_code == 0, result.stderr
-
-    kill_and_finish("draw", "--underpowered", SMALLNESS)
-    kill_and_finish("register")
-    begin_and_close(study)
-    kill_and_finish("publish")
-    kill_and_finish("report")
-    assert kinds(study) == WHOLE
-    assert verify_study(study.store, study.identities()).holds
-    assert not list(study.folder.rglob("*.partial*"))
 
 
 def test_what_is_recorded_needs_the_key_that_signs_and_what_is_read_none(tmp_path: Path) -> None:

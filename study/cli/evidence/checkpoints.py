@@ -156,8 +156,8 @@ def sign(
       dosimeter witness sign anna.witness /mnt/study/store
       dosimeter witness sign anna.witness s3://bucket/study --out anna.txt
     """
-    from analysis.files import write_whole
     from registry.checkpoints import cosign, put_checkpoint, read_witness, write_witness
+    from registry.files import write_whole
     from registry.stores import open_store
 
     opened = open_store(store)

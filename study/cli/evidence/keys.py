@@ -68,7 +68,7 @@ def new(study: Study, operator: bool) -> None:
 @click.option("--shares", type=click.IntRange(2, 16), default=3, help="Number of shares.")
 @click.option("--threshold", type=click.IntRange(2, 16), default=2, help="So many give the key.")
 @click.option(
-    "--out", show_default="shares/ beside the key", type=PATH, help="Folder of the share files."
+    "--out", show_default="shares/ beside the key", type=PATH, help="New folder of the share files."
 )
 @click.option("--print", "printed", is_flag=True, help="Print the shares and write no files.")
 def split(study: Study, shares: int, threshold: int, out: Path | None, printed: bool) -> None:
@@ -77,7 +77,7 @@ def split(study: Study, shares: int, threshold: int, out: Path | None, printed: 
     \b
     Examples:
       dosimeter keys split
-      dosimeter keys split --shares 5 --threshold 3 --out /media/stick
+      dosimeter keys split --shares 5 --threshold 3 --out /media/stick/shares
     """
     made = workspace.split_key(study, shares, threshold)
     if printed:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -204,12 +202,3 @@ def test_a_damaged_state_file_is_refused(tmp_path: Path, data: bytes) -> None:
         read_witness(path)
     with pytest.raises(RegistryError, match="make one with `dosimeter witness init"):
         read_witness(tmp_path / "none")
-
-
-def test_a_step_that_is_killed_at_any_write_is_finished_by_the_next(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.registry.checkpoints.kill_at_writes", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    kills = dict(line.split() for line in done.stdout.splitlines())
-    assert int(kills["study"]) >= 12, "four objects, three writes each"
-    assert int(kills["witness"]) >= 5, "the lock, the state, the note"

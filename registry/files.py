@@ -1,0 +1,67 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+PARTIAL = ".partial"
+
+
+def write_whole(path: Path, data: str | bytes, *, mode: int = 0o644, new: bool = False) -> None:
+    """Put a file at once, text in UTF-8 with its newlines as they are. Raises OSError that names
+    it, FileExistsError if it is to be ``new`` and is there.
+
+    A writer that is killed leaves at most ``.NAME.partial`` beside it, of the same mode, which the
+    next one writes anew.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    partial = path.with_name(f".{path.name}{PARTIAL}")
+    try:
+        handle = _open_locked(partial)
+        with os.fdopen(handle, "wb") as file:
+            try:
+                if new and os.path.lexists(path):
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+                os.fchmod(handle, mode)
+                file.truncate(0)
+                file.write(content)
+                file.flush()
+                os.fsync(handle)
+                os.replace(partial, path)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _open_locked(partial: Path) -> int:
+    """Open the file for its only writer: another one waits, and makes it again. The kernel releases
+    the lock of a writer that is killed."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        handle = os.open(partial, flags, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if _is_there(partial, handle):
+            return handle
+        os.close(handle)
+
+
+def _is_there(path: Path, handle: int) -> bool:
+    """Report whether a name still leads to an open file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
