@@ -3,7 +3,6 @@ base64, base32 and hexadecimal."""
 
 from __future__ import annotations
 
-import base64
 import binascii
 import codecs
 import contextlib
@@ -48,6 +47,7 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 _STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
 _LINE_BREAK_IN_BASE64 = re.compile(rb"\n(?<=[A-Za-z0-9+/_-]{60}\n)(?=[A-Za-z0-9+/_-])")
 _BASE32 = (string.ascii_uppercase + "234567").encode()
+_BASE32_DIGITS = bytes.maketrans(_BASE32, b"0123456789abcdefghijklmnopqrstuv")
 _LIST_OF_BYTES = re.compile(rb"\[\s*((?:\d{1,3}\s*,\s*){15,}\d{1,3})\s*\]")
 _CODE_POINTS = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+")
 _BYTE = re.compile(rb"\\(?:u00|x)([0-9a-fA-F]{2})")
@@ -195,12 +195,15 @@ def is_cut_document(line: bytes) -> bool:
 
 def spellings(text: bytes) -> Iterator[bytes]:
     """Yield the text; then without its escapes, entities, percent signs, quoted-printable and tags,
-    one after the other, as far as it has any, until nothing changes."""
+    each for itself, and one after the other until nothing changes."""
     yield text
-    for _ in range(_ROUNDS):
+    first = text
+    for number in range(_ROUNDS):
         before = text
         for recognises, plain in _SPELLINGS:
             if recognises(text) and (undone := plain(text)) != text:
+                if number == 0 and text is not first:
+                    yield plain(first)
                 text = undone
                 yield text
         if text is before:
@@ -278,7 +281,8 @@ def _of_base64(runs: list[bytes]) -> bytes:
 
 
 def _of_base32(run: bytes) -> bytes:
-    return base64.b32decode(run.upper() + b"A" * (-len(run) % 8))
+    bits = 5 * len(run)
+    return (int(run.upper().translate(_BASE32_DIGITS), 32) >> bits % 8).to_bytes(bits // 8, "big")
 
 
 def _of_hexadecimal(run: bytes) -> bytes:
