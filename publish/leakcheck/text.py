@@ -3,7 +3,6 @@ base64, base32 and hexadecimal."""
 
 from __future__ import annotations
 
-import base64
 import binascii
 import codecs
 import contextlib
@@ -25,7 +24,8 @@ SHORTEST_RUN = 16  # bytes that are worth decoding
 _LINE = 60  # characters of base64 in a line, at least
 _LONG = 40  # the same of base32
 _LONE = 1 << 9  # the same of what may be an archive
-_HEAD = 24  # characters of base64 that hold the first bytes of a format
+_HEAD = SHORTEST_RUN  # characters of base64, which hold the first bytes of a format
+_LONGER_THAN_DIGESTS = 130  # hexadecimal figures
 _LINES = 1 << 18  # bytes of JSON lines that are read at a time
 _LONGEST_TOKEN = 64  # of JSON, other than a string
 _DEEPEST = 8  # JSON in strings of JSON
@@ -33,16 +33,21 @@ _ROUNDS = 3  # of spellings, one inside the other
 _STEP = 1 << 20
 
 _WORD = np.uint64(0x0101010101010101)
-_ALNUM = (string.ascii_letters + string.digits).encode()
-_TEXT = bytes(each in b"\0\t\n\r" or 32 <= each < 127 for each in range(256))
-_BASE64 = bytes(each in _ALNUM + b"+/-_" for each in range(256))
-_NOT_HEXADECIMAL = bytes(each not in string.hexdigits.encode() for each in range(256))
+
+
+def _flags(alphabet: bytes) -> bytes:
+    return bytes(each in alphabet for each in range(256))
+
+
+_TEXT = _flags(b"\0\t\n\r" + bytes(range(32, 127)))
+_BASE64 = _flags((string.ascii_letters + string.digits + "+/-_").encode())
+_NOT_HEXADECIMAL = _flags(bytes(set(range(256)) - set(string.hexdigits.encode())))
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 _STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
 _LINE_BREAK_IN_BASE64 = re.compile(rb"\n(?<=[A-Za-z0-9+/_-]{60}\n)(?=[A-Za-z0-9+/_-])")
-_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{130,}")  # longer than SHA-512 in figures
-_BASE32 = re.compile(rb"[A-Z2-7]{40,}|[a-z2-7]{40,}")
+_BASE32 = (string.ascii_uppercase + "234567").encode()
+_BASE32_DIGITS = bytes.maketrans(_BASE32, b"0123456789abcdefghijklmnopqrstuv")
 _LIST_OF_BYTES = re.compile(rb"\[\s*((?:\d{1,3}\s*,\s*){15,}\d{1,3})\s*\]")
 _CODE_POINTS = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+")
 _BYTE = re.compile(rb"\\(?:u00|x)([0-9a-fA-F]{2})")
@@ -84,9 +89,11 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _runs(data: bytes, alphabet: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Beginnings and ends of the runs of at least SHORTEST_RUN bytes of an alphabet, given as 256
-    flags. Such a run has a whole word of eight bytes; only around these is looked closer."""
+def _runs(
+    data: bytes, alphabet: bytes, shortest: int = SHORTEST_RUN
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Beginnings and ends of the long runs of bytes of an alphabet, given as 256 flags. A run of 15
+    bytes has a whole word of eight; only around these is looked closer."""
     flags = np.frombuffer(data.translate(alphabet) + b"\0", np.uint8)
     words = np.flatnonzero(flags[: len(flags) // 8 * 8].view(np.uint64) == _WORD)
     first = np.flatnonzero(np.diff(words, prepend=-2) != 1)
@@ -95,7 +102,7 @@ def _runs(data: bytes, alphabet: bytes) -> tuple[NDArray[np.int64], NDArray[np.i
     for _ in range(7):
         starts -= flags[starts - 1]
         ends += flags[ends]
-    long = ends - starts >= SHORTEST_RUN
+    long = ends - starts >= shortest
     return starts[long], ends[long]
 
 
@@ -188,12 +195,15 @@ def is_cut_document(line: bytes) -> bool:
 
 def spellings(text: bytes) -> Iterator[bytes]:
     """Yield the text; then without its escapes, entities, percent signs, quoted-printable and tags,
-    one after the other, as far as it has any, until nothing changes."""
+    each for itself, and one after the other until nothing changes."""
     yield text
-    for _ in range(_ROUNDS):
+    first = text
+    for number in range(_ROUNDS):
         before = text
         for recognises, plain in _SPELLINGS:
             if recognises(text) and (undone := plain(text)) != text:
+                if number == 0 and text is not first:
+                    yield plain(first)
                 text = undone
                 yield text
         if text is before:
@@ -232,7 +242,7 @@ _SPELLINGS: tuple[tuple[Callable[[bytes], Any], Callable[[bytes], bytes]], ...] 
 # -- bytes in text -----------------------------------------------------------------------------
 
 
-def coded_bytes(text: bytes, announces: Callable[[bytes], Any]) -> Iterator[bytes]:
+def coded_bytes(text: bytes, announced: re.Pattern[bytes]) -> Iterator[bytes]:
     """Decode lists of numbers, base64, base32 and long hexadecimal, wherever in a run it begins.
     Runs are joined; long ones, and those that announce a format by their first bytes, come on their
     own too."""
@@ -240,44 +250,40 @@ def coded_bytes(text: bytes, announces: Callable[[bytes], Any]) -> Iterator[byte
         numbers = [int(number) for number in listed.split(b",")]
         if max(numbers) < 256:
             yield bytes(numbers)
-    runs, figures = _coded_runs(text)
-    for run in runs:
-        if len(run) >= _LONE or announces(_base64(run[:_HEAD])):
-            yield _base64(run)
-    long = [run for run in runs if len(run) >= _LONG] + figures
-    for found, decode, unit in (
-        (runs, _base64, 4),
-        ([each for run in long for each in _BASE32.findall(run)], _base32, 8),
-        ([each for run in long for each in _HEXADECIMAL.findall(run)], _hexadecimal, 2),
-    ):
-        for phase in range(unit if found else 0):
-            yield b"".join(SEPARATOR.encode() + decode(each[phase:]) for each in found)
-
-
-def _coded_runs(text: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The runs of base64 in the standard alphabet, with line breaks inside closed, but for those
-    that are hexadecimal; and of these the long ones."""
     starts, ends = _runs(text, _BASE64)
     if (ends - starts >= _LINE).any():
         text = _LINE_BREAK_IN_BASE64.sub(b"", text.replace(b"\r\n", b"\n"))
         starts, ends = _runs(text, _BASE64)
     if not len(starts):
-        return [], []
+        return
     flags = np.frombuffer(text.translate(_NOT_HEXADECIMAL) + b"\0", np.uint8)
-    other = np.maximum.reduceat(flags, np.column_stack((starts, ends)).ravel())[::2].astype(bool)
-    text = text.translate(_STANDARD_ALPHABET)
+    other = np.maximum.reduceat(flags, np.column_stack((starts, ends)).ravel())[::2] == 1
+    runs = _cut(text.translate(_STANDARD_ALPHABET), starts[other], ends[other])
+    heads = binascii.a2b_base64(b"".join([run[:_HEAD] for run in runs]))
+    for number, run in enumerate(runs):
+        if len(run) >= _LONE or announced.match(heads, number * _HEAD * 6 // 8):
+            yield _of_base64([run])[: len(run) * 6 // 8]
+    for phase in range(4 if runs else 0):
+        yield SEPARATOR.encode() + _of_base64([run[phase:] for run in runs])
+    for alphabet, shortest, unit, decode in (
+        (_BASE32, _LONG, 8, _of_base32),
+        (_BASE32.lower(), _LONG, 8, _of_base32),
+        (string.hexdigits.encode(), _LONGER_THAN_DIGESTS, 2, _of_hexadecimal),
+    ):
+        found = _cut(text, *_runs(text, _flags(alphabet), shortest))
+        for phase in range(unit if found else 0):
+            yield b"".join(SEPARATOR.encode() + decode(each[phase:]) for each in found)
 
-    figures = ~other & (ends - starts >= _LONG)
-    return _cut(text, starts[other], ends[other]), _cut(text, starts[figures], ends[figures])
+
+def _of_base64(runs: list[bytes]) -> bytes:
+    """Decode runs, with SEPARATOR between them."""
+    return binascii.a2b_base64(b"Hx8f".join([run + b"AAA"[: -len(run) % 4] for run in runs]))
 
 
-def _base64(run: bytes) -> bytes:
-    return binascii.a2b_base64(run + b"A" * (-len(run) % 4))[: len(run) * 6 // 8]
+def _of_base32(run: bytes) -> bytes:
+    bits = 5 * len(run)
+    return (int(run.upper().translate(_BASE32_DIGITS), 32) >> bits % 8).to_bytes(bits // 8, "big")
 
 
-def _base32(run: bytes) -> bytes:
-    return base64.b32decode(run.upper() + b"A" * (-len(run) % 8))[: len(run) * 5 // 8]
-
-
-def _hexadecimal(run: bytes) -> bytes:
+def _of_hexadecimal(run: bytes) -> bytes:
     return bytes.fromhex(run[: len(run) // 2 * 2].decode())

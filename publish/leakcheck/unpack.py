@@ -267,7 +267,7 @@ def _parquet(file: IO[bytes], bounds: _Bounds) -> Iterator[Piece]:
 
     table = pq.ParquetFile(file)
     for group in range(table.metadata.num_row_groups):
-        bounds.spend(table.metadata.row_group(group).total_byte_size)
+        bounds.spend(max(0, table.metadata.row_group(group).total_byte_size))
     yield from _table(table.schema_arrow, table.iter_batches(batch_size=_ROWS), bounds)
 
 
@@ -371,7 +371,7 @@ def _in_text(data: bytes, bounds: _Bounds) -> Iterator[Piece]:
     for spelled in spellings(text):
         if spelled is not data:
             yield Chunk(spelled)
-        for content in coded_bytes(spelled, _ANNOUNCED.match):
+        for content in coded_bytes(spelled, _ANNOUNCED):
             yield from _guarded(_expanded([content], bounds), "coded content")
 
 

@@ -62,7 +62,7 @@ def filler(rng: Rng) -> str:
 
 
 def planted(rng: Rng, patterns: list[bytes]) -> bytes:
-    return b"".join(filler(rng).encode() + rng.choice(patterns) for _ in range(3))
+    return b"".join(filler(rng).encode() + rng.choice(patterns) for _ in range(3)) + b" end"
 
 
 def wrapped(rng: Rng, content: bytes) -> bytes:
