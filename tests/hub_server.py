@@ -16,6 +16,7 @@ import copy
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -285,6 +286,11 @@ def _applies(rule: Rule, request: Request, after: bool) -> bool:
 class _Threads(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Let a client that hangs up be, whose command's output this would get into."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:

@@ -450,6 +450,7 @@ def test_what_is_removed_or_overwritten_in_a_vault_is_still_there(
             client.delete_object(**name, BypassGovernanceRetention=True)
     assert not study.store.exists("ledger/00000001.json")
     restored = FolderStore(tmp_path / "restored")
+    versions.reverse()  # of one key they are listed newest first, which settles equal times
     for version in sorted(versions, key=lambda each: each["LastModified"]):  # the first one counts
         name = {"Bucket": bucket, "Key": version["Key"], "VersionId": version["VersionId"]}
         restored.put(
