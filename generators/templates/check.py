@@ -80,6 +80,7 @@ class QuestionReport:
     distinct: int | None = None  # answers among them
     most_frequent: float | None = None  # share of the answer that came most often
     constant_guess: float | None = None  # right answers of the best guess of the other half
+    faults: tuple[str, ...] = ()  # errors in it; a question without any is proved
 
     @property
     def log10_instances(self) -> float | None:
@@ -90,8 +91,10 @@ class QuestionReport:
 
     def as_json(self) -> dict[str, Any]:
         """The value as plain JSON."""
-        return {
-            _JSON_NAMES.get(name, name): _rounded(value) for name, value in asdict(self).items()
+        values = {name: _rounded(value) for name, value in asdict(self).items()}
+        proved = not values.pop("faults")
+        return {_JSON_NAMES.get(name, name): value for name, value in values.items()} | {
+            "proved": proved
         }
 
 
@@ -161,7 +164,7 @@ def _report(
 ) -> TemplateReport:
     finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
     wanted = [q for q in reading.file.questions if chosen is None or q.id in chosen]
-    questions = tuple(map(finder.question, wanted))
+    questions = tuple(finder.proved(question) for question in wanted)
     finder.report_time()
     return TemplateReport(
         path,
@@ -201,6 +204,12 @@ class _Finder:
     def warn(self, place: Place, what: str) -> None:
         place = self.written(place)
         self.warnings.append(Problem(self.file.line(place), place, what))
+
+    def proved(self, question: Question) -> QuestionReport:
+        """The report on a question, with the errors in it."""
+        report = self.question(question)
+        faults = [error.what for error in self.errors if error.place[:2] == question.place[:2]]
+        return replace(report, faults=tuple(faults))
 
     def question(self, question: Question) -> QuestionReport:
         self.placeholders(question)

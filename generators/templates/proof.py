@@ -132,7 +132,7 @@ class Proof:
             elif tally.last.kind == "range" and tally.met == tally.tried and self._enough:
                 warn(
                     place,
-                    f"{tally.last.part} holds for every value in all of {tally.samples} samples, "
+                    f"`{tally.last.part}` holds for every value in all of {tally.samples} samples, "
                     "so it decides nothing: move the bound into the values",
                 )
         if not wrong and self._enough and len(self.answers) == 1 and self._computed:

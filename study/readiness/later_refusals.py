@@ -112,10 +112,8 @@ def key_faults(study: Study) -> Faults:
 
 def guessable_questions(protocol: Protocol) -> Faults:
     """Yield template questions of the study with an answer that anybody can guess."""
-    for name, text in protocol.templates:
-        family = template_family(name, text).name
-        chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
-        for question in _checked(name, text, chosen):
+    for name, question in _checked_questions(protocol):
+        if (question.most_frequent or 0) > GUESSABLE:
             yield (
                 ("tasks",),
                 f"{name}, question {question.id}: one answer is right in "
@@ -124,11 +122,26 @@ def guessable_questions(protocol: Protocol) -> Faults:
             )
 
 
+def unproved_questions(protocol: Protocol) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names of template questions that are not proved, with the errors in each. These may
+    quote a template that is not public."""
+    for name, question in _checked_questions(protocol):
+        if question.faults:
+            yield f"{name}, question {question.id}", question.faults
+
+
+def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:
+    for name, text in protocol.templates:
+        family = template_family(name, text).name
+        chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
+        for question in _checked(name, text, chosen):
+            yield name, question
+
+
 @cache
 def _checked(name: str, text: str, chosen: tuple[str, ...]) -> tuple[QuestionReport, ...]:
-    """Return the guessable ones of the chosen questions of a template file."""
-    report = check_text(text, name, chosen)
-    return tuple(q for q in report.questions if (q.most_frequent or 0) > GUESSABLE)
+    """Check the chosen questions of a template file."""
+    return check_text(text, name, chosen).questions
 
 
 def _planned(protocol: Protocol) -> list[ModelPin]:
