@@ -6,12 +6,14 @@ An answer can be computed and still be worth nothing: a filter that never matche
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from math import sqrt
 
 from generators.errors import TemplateError, nearest
@@ -25,6 +27,7 @@ FEWEST = 20  # samples that prove anything
 TIED = 0.01  # share of samples above which equal rows are warned of
 _MOST_KNOWN = 60  # values that are kept
 _MOST_SHOWN = 12
+_ALIKE = 0.7  # of two spellings of one name
 _LONG = re.compile(r"(?<![\w.])-?[0-9]+\.[0-9]{5,}(?:e-?[0-9]+)?(?![\w.])")
 _EXACT = re.compile(
     r"unrounded|not? round|without rounding|full precision|all (?:its )?decimals", re.IGNORECASE
@@ -34,11 +37,11 @@ _WIDE = 1.96  # standard errors each way of a 95 % interval
 Say = Callable[[Place, str], None]
 
 
-def interval(share: float, count: int) -> str:
-    """The share's 95 % interval (Wilson) over so many samples, in words."""
-    shift = _WIDE**2 / count
+def interval(share: float, samples: int) -> str:
+    """The share's 95 % interval (Wilson) in words."""
+    shift = _WIDE**2 / samples
     middle = (share + shift / 2) / (1 + shift)
-    half = _WIDE * sqrt(share * (1 - share) / count + shift / (4 * count)) / (1 + shift)
+    half = _WIDE * sqrt(share * (1 - share) / samples + shift / (4 * samples)) / (1 + shift)
     return f"95 % interval {max(0.0, middle - half):.0%} to {min(1.0, middle + half):.0%}"
 
 
@@ -51,6 +54,13 @@ class _Tally:
     met: int = 0
     tried: int = 0
     known: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def settled(self) -> bool:
+        """True if more samples would change no report of it."""
+        if self.last.kind in ("tie", "untouched"):
+            return False
+        return self.met > 0 and (self.last.kind != "range" or self.met < self.tried)
 
     def add(self, match: Match) -> None:
         self.last = match
@@ -74,6 +84,7 @@ class Proof:
     unnamed: Counter[str] = field(default_factory=Counter)
     unrounded: int = 0
     samples: int = 0
+    _settled: set[Call] = field(default_factory=set)  # of which no more is looked for
     _read: set[str] = field(default_factory=set)  # files that this sample's key was read from
 
     def __post_init__(self) -> None:
@@ -85,11 +96,15 @@ class Proof:
             for call in _calls(parts):
                 self.places.setdefault(call, place)
 
-    def trace(self, call: Call, path: str, matches: tuple[Match, ...]) -> None:
-        """Note what a call met in the file at a path."""
+    def trace(self, call: Call, path: str, find: Callable[[], tuple[Match, ...]]) -> None:
+        """Note what a call met in the file at a path, unless all its parts have met something."""
         if call in self.places and self.places[call][: len(self.answer)] == self.answer:
             self._read.add(path)
-        self._note(call, matches)
+        if call not in self._settled:
+            self._note(call, find())
+            tallies = list(takewhile(bool, (self.tallies.get((call, n)) for n in count())))
+            if self.samples >= FEWEST and all(tally.settled for tally in tallies if tally):
+                self._settled.add(call)
 
     def _note(self, call: Call | None, matches: Sequence[Match]) -> None:
         for index, match in enumerate(matches):
@@ -119,7 +134,9 @@ class Proof:
         failed: set[Call | None] = set()
         for (call, _), tally in self.tallies.items():
             place = self.answer if call is None else self.places.get(call, self.answer)
-            if tally.last.kind in ("tie", "untouched"):
+            if tally.last.kind == "added":
+                wrong += self._addition(tally, place, error, warn)
+            elif tally.last.kind in ("tie", "untouched"):
                 self._weakness(tally, place, warn)
             elif (
                 tally.met == 0
@@ -153,6 +170,25 @@ class Proof:
         """True if a function of the files is in the key."""
         return any(place[: len(self.answer)] == self.answer for place in self.places.values())
 
+    def _addition(self, tally: _Tally, place: Place, error: Say, warn: Say) -> bool:
+        """Report a key that an edit adds in every sample, unless the question names it. Return
+        whether it looks like a misspelt one."""
+        name = tally.last.sought
+        if (
+            tally.met
+            or not tally.tried
+            or re.search(rf"\b{re.escape(name)}\b", self.question.template)
+        ):
+            return False
+        near = difflib.get_close_matches(name, tally.known, n=1, cutoff=_ALIKE)
+        where = f"in any of {tally.samples} samples"
+        found = f"`{tally.last.part}` leads to no key that is there {where}"
+        if near:
+            error(place, f"{found}; {_hint(name, tally.known)}")
+        else:
+            warn(place, f"{found}, and the question does not name the one that is to be added")
+        return bool(near)
+
     def _weakness(self, tally: _Tally, place: Place, warn: Say) -> None:
         share = f"in {tally.met} of {tally.samples} samples"
         if tally.last.kind == "tie" and tally.met > TIED * tally.samples:
@@ -170,9 +206,9 @@ class Proof:
 
     def _prompt(self, warn: Say) -> None:
         place = (*self.question.place, "template")
-        for what, count in self.unnamed.items():
-            if 2 * count > self.samples:
-                share = f"in {count} of {self.samples} samples"
+        for what, times in self.unnamed.items():
+            if 2 * times > self.samples:
+                share = f"in {times} of {self.samples} samples"
                 warn(place, f"{what} is not named in the question ({share})")
         if self._enough and self.unrounded * 10 > self.samples:
             share = f"in {self.unrounded} of {self.samples} samples"
@@ -210,8 +246,6 @@ def _never(tally: _Tally) -> str:
 
 def _hint(sought: str, known: Counter[str]) -> str:
     """The nearest of the known ones, and some of the others."""
-    import difflib
-
     near = difflib.get_close_matches(sought, known, n=3, cutoff=0.5)
     shown = dict.fromkeys((*near, *(name for name, _ in known.most_common(_MOST_SHOWN))))
     more = ", …" if len(known) > len(shown) else ""

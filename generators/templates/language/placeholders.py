@@ -51,7 +51,8 @@ Part = str | Variable | Constant | Call
 Text = tuple[Part, ...]
 
 
-Trace = Callable[[Call, str, tuple[Match, ...]], None]  # a call, its file's path, what it met
+# Receives a call, its file's path, and what finds out what the call's parts meet there.
+Trace = Callable[[Call, str, Callable[[], tuple[Match, ...]]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def _compile_part(part: Variable | Constant | Call) -> Fill:
     def answer(scope: Scope) -> str:
         arguments, opened = [fill(scope) for fill in fills], scope.open_file(file(scope))
         if scope.trace is not None:
-            scope.trace(part, opened.path, find_matches(name, arguments, opened))
+            scope.trace(part, opened.path, lambda: find_matches(name, arguments, opened))
         return call_function(name, arguments, opened)
 
     return answer

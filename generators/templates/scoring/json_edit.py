@@ -318,6 +318,11 @@ def match_edits(expected: str) -> Iterator[Match]:
     for edit in task.edits:
         reached = list(find_targets(original, edit.steps, absent=edit.act == "value"))
         yield Match("path", edit.path, len(reached), 1)
+        if edit.act == "value":
+            there = sum(isinstance(holder, list) or key in holder for _, holder, key in reached)
+            names = {name: None for _, holder, _ in reached for name in holder if not there}
+            last = str(edit.steps[-1][1])
+            yield Match("added", edit.path, there, len(reached), last, tuple(map(str, names)))
     yield Match("untouched", "", same_json(original, _edited(task)[0]), 1)
 
 

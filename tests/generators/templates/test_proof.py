@@ -149,7 +149,14 @@ def test_a_misspelt_selector() -> None:
     ask = f"Set the company of {path} to {{{{entity2}}}}."
     wrong = errors("", JSON, ask, **EDIT, **edit("$.employees[*].nmae.x"))
     assert "`$.employees[*].nmae.x` leads to nothing in any of 200 samples" in wrong
+    near = errors("", JSON, ask, **EDIT, **edit("$.compnay"))
+    assert "`$.compnay` leads to no key that is there" in near
+    assert "did you mean 'company'?" in near
     assert errors("", JSON, ask, **EDIT, **edit("$.company")) == ""
+    added = edit("$.reviewer")
+    assert "does not name the one" in warnings("", JSON, ask, **EDIT, **added)
+    asked = f"Add reviewer to {path}, with {{{{entity2}}}}."
+    assert warnings("", JSON, asked, **EDIT, **added) == ""
 
 
 def test_an_edit_that_few_samples_need_is_warned_of() -> None:
