@@ -36,9 +36,10 @@ class Match:
     """What one part of a call met in one file.
 
     A ``path`` leads to values, a ``filter`` passes them, a ``range`` is a filter by order, a
-    ``literal`` equals them, a ``number`` is what they are added up as. Where nothing is met,
-    ``added`` is a key that an edit adds. Two more say what is amiss if they are met at all: a ``tie`` is an answer that another order of equal rows would change,
-    ``untouched`` a file that is right without an edit.
+    ``literal`` equals them, a ``number`` is what they are added up as, an ``added`` key is one that
+    an edit adds where nothing is met. Two more say what is amiss if they are met at all: a ``tie``
+    is an answer that another order of equal rows would change, ``untouched`` a file that is right
+    without an edit.
     """
 
     kind: Kind
