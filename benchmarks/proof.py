@@ -25,7 +25,7 @@ import yaml
 
 from benchmarks.proof_questions import good_questions, json_write_questions
 from generators.templates import TemplateReport, check_text
-from generators.templates.language.data_types import LISTS
+from generators.templates.language.data_types import DATA_TYPES, LISTS
 from generators.templates.library import NAMES, library_text
 
 COUNT = 200
@@ -186,6 +186,18 @@ def renamed_data(question: Asked, dice: random.Random) -> Asked | None:
     return {**question, "sandbox_setup": json.loads(changed)}
 
 
+def other_column(question: Asked, dice: random.Random) -> Asked | None:
+    """The filter looks at another column of the same data."""
+    key, data = _key_of(question), json.dumps(question.get("sandbox_setup", {}))
+    filtered = next(filter(None, (find.search(key) for find in _FILTERED)), None)
+    if filtered is None:
+        return None
+    names = [name for name in re.findall(r'"([A-Za-z_]{3,})"', data) if name not in _TYPE_NAMES]
+    others = [name for name in dict.fromkeys(names) if name not in (*_OWN, filtered[1])]
+    changed = f"{key[: filtered.start(1)]}{dice.choice(others)}{key[filtered.end(1) :]}"
+    return _with_key(question, changed)
+
+
 def other_type(question: Asked, dice: random.Random) -> Asked | None:
     """The column of the literal has values of another type."""
     value = _literal_of(question, dice)
@@ -275,11 +287,18 @@ _UNFILTERED = (
     (r"(SELECT COUNT\(\*\) FROM \w+) o JOIN [^:]*:", r"\1:"),
     (r"json_\w+:\$?\.?(\w+)\[[^:]*?:TARGET", r"json_count:$:TARGET"),
 )
+_TYPE_NAMES = {*DATA_TYPES, "string", "integer", "number", "TEXT", "INTEGER", "REAL", "auto_id"}
+_FILTERED = (
+    re.compile(r"_where:[^:]+:(\w+):"),
+    re.compile(r"\b(\w+) [=<>]+ ['0-9]"),
+    re.compile(r"\[\?\(?@?\.?(\w+) ?[=<>]"),
+)
 FAULTS: tuple[tuple[str, Fault], ...] = (
     ("misspelt literal", misspelt_literal),
     ("literal in another case", other_case),
     ("misspelt name", misspelt_name),
     ("renamed data", renamed_data),
+    ("filter of another column", other_column),
     ("other type of column", other_type),
     ("bound out of range", bound_out_of_range),
     (".length of a list", length_of_a_list),

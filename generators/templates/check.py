@@ -264,6 +264,7 @@ class _Finder:
             if tried and process_time() > end:
                 break
             tried += 1
+            proof.begin()
             try:
                 seed = root.child(question.id, tried)
                 sample = prepare(compiled, seed, tried, attempts=1, trace=proof.trace)

@@ -62,6 +62,11 @@ class _Tally:
             return False
         return self.met > 0 and (self.last.kind != "range" or self.met < self.tried)
 
+    @property
+    def lost(self) -> bool:
+        """True if it met nothing of all that it was tried on."""
+        return self.met == 0 < self.tried
+
     def add(self, match: Match) -> None:
         self.last = match
         self.samples += 1
@@ -96,6 +101,10 @@ class Proof:
             for call in _calls(parts):
                 self.places.setdefault(call, place)
 
+    def begin(self) -> None:
+        """Begin a sample."""
+        self._read.clear()
+
     def trace(self, call: Call, path: str, find: Callable[[], tuple[Match, ...]]) -> None:
         """Note what a call met in the file at a path, unless all its parts have met something."""
         if call in self.places and self.places[call][: len(self.answer)] == self.answer:
@@ -124,60 +133,55 @@ class Proof:
         elif _LONG.search(key.expected) and not _EXACT.search(sample.prompt):
             self.unrounded += 1
         self.unnamed.update(_unnamed(sample, self._read))
-        self._read.clear()
 
     # -- what it proves ---------------------------------------------------------------------------
 
     def report(self, error: Say, warn: Say) -> None:
-        """Say what never matched in any sample, and what weakens the answer."""
-        wrong = 0
+        """Report what never matched in any sample, and what weakens the answer."""
+        wrong = False
         failed: set[Call | None] = set()
         for (call, _), tally in self.tallies.items():
             place = self.answer if call is None else self.places.get(call, self.answer)
-            if tally.last.kind == "added":
-                wrong += self._addition(tally, place, error, warn)
-            elif tally.last.kind in ("tie", "untouched"):
+            kind = tally.last.kind
+            if kind == "added":
+                wrong |= self._addition(tally, place, error, warn)
+            elif kind in ("tie", "untouched"):
                 self._weakness(tally, place, warn)
-            elif (
-                tally.met == 0
-                and tally.tried
-                and not (call in failed and tally.last.kind == "filter")
-            ):
+            elif tally.lost and (tally.samples >= FEWEST or not self.samples):
+                if kind != "filter" or call not in failed:  # a filter of parts that are reported
+                    error(place, _never(tally))
                 failed.add(call)
-                wrong += 1
-                error(place, _never(tally))
-            elif tally.last.kind == "range" and tally.met == tally.tried and self._enough:
+            elif kind == "range" and tally.met == tally.tried and self._enough:
                 warn(
                     place,
                     f"`{tally.last.part}` holds for every value in all of {tally.samples} samples, "
                     "so it decides nothing: move the bound into the values",
                 )
-        if not wrong and self._enough and len(self.answers) == 1 and self._computed:
+        if not (wrong or failed):
+            self._constant(error)
+        self._prompt(warn)
+
+    def _constant(self, error: Say) -> None:
+        """Report an answer that is the same in all samples, though a function computes it."""
+        computed = any(place[: len(self.answer)] == self.answer for place in self.places.values())
+        if computed and self._enough and len(self.answers) == 1:
             (answer,) = self.answers
             error(
                 self.answer,
                 f"the answer is {answer[:60]!r} in all of {self.samples} samples, though a "
                 "function computes it: vary what it depends on, such as the filter or the rows",
             )
-        self._prompt(warn)
 
     @property
     def _enough(self) -> bool:
         return self.samples >= FEWEST
 
-    @property
-    def _computed(self) -> bool:
-        """True if a function of the files is in the key."""
-        return any(place[: len(self.answer)] == self.answer for place in self.places.values())
-
     def _addition(self, tally: _Tally, place: Place, error: Say, warn: Say) -> bool:
         """Report a key that an edit adds in every sample, unless the question names it. Return
         whether it looks like a misspelt one."""
         name = tally.last.sought
-        if (
-            tally.met
-            or not tally.tried
-            or re.search(rf"\b{re.escape(name)}\b", self.question.template)
+        if not (tally.lost and tally.samples >= FEWEST) or re.search(
+            rf"\b{re.escape(name)}\b", self.question.template
         ):
             return False
         near = difflib.get_close_matches(name, tally.known, n=1, cutoff=_ALIKE)

@@ -200,6 +200,7 @@ class _Reader:
         }
         self._aliases: dict[str, str] = {}
         self.tables: list[tuple[_Token, str]] = []  # where they stand, and the names they lack
+        self._renamed = {self._name(at + 1) for at, one in enumerate(tokens) if one.name == "as"}
         for at, token in enumerate(tokens):
             if token.name in self._columns and self._opens(at - 1):
                 self._aliases.setdefault(token.name, token.name)
@@ -255,6 +256,8 @@ class _Reader:
         if qualifier:
             table = self._aliases.get(qualifier, "")
             return table if table and name in self._columns[table][1] else None
+        if name in self._renamed:  # of a subquery, say, and no longer the column's own values
+            return None
         used = dict.fromkeys(self._aliases.values())
         return next((table for table in used if name in self._columns[table][1]), None)
 

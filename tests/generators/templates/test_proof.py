@@ -241,6 +241,23 @@ def test_what_never_matches_is_an_error(key: str, sandbox: dict[str, Any], words
             SQLITE,
         ),
         (sql("SELECT who FROM staff ORDER BY pay DESC, who LIMIT 1"), SQLITE),
+        (
+            sql("SELECT SUM(pay) FROM staff WHERE dept || '!' = 'Sales!' AND pay * 2 > 200000"),
+            SQLITE,
+        ),
+        (
+            sql(
+                "WITH loud AS (SELECT upper(dept) AS dept, pay FROM staff) "
+                "SELECT SUM(pay) FROM loud WHERE dept = 'SALES'"
+            ),
+            SQLITE,
+        ),
+        (
+            sql(
+                "SELECT SUM(s.pay) FROM staff s JOIN staff t ON t.id = s.id + 1 WHERE t.age < s.age"
+            ),
+            SQLITE,
+        ),
     ],
 )
 def test_a_good_key_has_no_error(key: str, sandbox: dict[str, Any]) -> None:
