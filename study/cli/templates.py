@@ -14,6 +14,7 @@ from study import picard
 from study.cli.output import (
     PATH,
     Exit,
+    exit_by,
     json_option,
     print_json,
     print_line,
@@ -140,7 +141,8 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
     multiple=True,
     metavar="OLD=NEW",
     help="Where a folder that paths in precheck.jsonl begin with is now: a folder, a zip, or a "
-    "zip and a folder in it. May be given more than once.",
+    "zip and a folder in it; {run} in it is the run folder's name. May be given more than once; of "
+    "several for one OLD, the first that is there counts. Found by itself if RUN_DIR has one tree.",
 )
 @json_option
 def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
@@ -148,7 +150,8 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
 
     RUN_DIR holds precheck.jsonl and responses.jsonl, and the sandbox as a tree or a zip. A missing
     response is wrong. What is wrong strictly and right leniently is a formatting failure, not one
-    of the task. Scores that another program wrote are kept as scores.before.json, and compared.
+    of the task. Questions about files are undetermined if the sandbox is not there; then this
+    exits with 1. Scores that another program wrote are kept as scores.before.json, and compared.
 
     \b
     Examples:
@@ -159,10 +162,12 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
     differing = picard.disagreements(run, scores)  # before scores.json is replaced
     path = picard.write_scores(run, scores)
     if as_json:
-        print_json({**scores.as_json(), "disagreements": differing, "written": str(path)})
-        return
-    _print_scores(scores, differing)
-    print_line(f"wrote {path}")
+        summary = {**scores.as_json(), "disagreements": differing, "written": str(path)}
+        print_json({**summary, "detailed_results": list(scores.details())})
+    else:
+        _print_scores(scores, differing)
+        print_line(f"wrote {path}")
+    exit_by(not scores.undetermined)
 
 
 def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
@@ -176,6 +181,8 @@ def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
         f"{head['correct_answers']} of {head['total_questions']} right strictly "
         f"({head['accuracy_percentage']} %), {head['lenient_correct_answers']} leniently "
         f"({head['lenient_accuracy_percentage']} %)"
+        if head["total_questions"]
+        else "no sample has a verdict"
     )
     for warning in scores.warnings:
         print_line(f"warning: {warning}")
@@ -199,6 +206,7 @@ def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any
             "formatting failures": tally["formatting_failures"],
             "task failures": tally["task_failures"],
             "missing": tally["missing_responses"],
+            "undetermined": tally["undetermined"],
         }
         for group, tally in groups.items()
     ]

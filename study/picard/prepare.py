@@ -4,12 +4,15 @@ to them."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from generators.seed import Seed
 from generators.templates import (
     ARTIFACTS,
+    CompiledQuestion,
+    Prepared,
     TemplateFamily,
     TemplateReport,
     check_text,
@@ -17,7 +20,7 @@ from generators.templates import (
     prepare,
     template_family,
 )
-from generators.templates.language import MadeFile, Problem
+from generators.templates.language import Problem
 from study.errors import StudyError
 from study.files import new_folder
 from study.protocol import read_template
@@ -40,39 +43,86 @@ def prepare_template(file: str, seed: str, out: Path, samples: int | None, watch
         return write_samples(family, root, draft, samples, watch)
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the trees of samples lie. ``root`` is the sandbox folder as texts name it, or empty if
+    their paths start there. ``shared``: all samples have one tree. ``own``: paths start in the
+    sample's own tree."""
+
+    root: str = ""
+    shared: bool = False
+    own: bool = False
+
+    def artifacts(self, qs_id: str) -> str:
+        """The folder that ``{{artifacts}}`` names in a sample."""
+        tree = ARTIFACTS if self.shared or self.own else f"{qs_id}/{ARTIFACTS}"
+        return f"{self.root}/{tree}" if self.root else tree
+
+    def place(self, qs_id: str, path: str) -> str:
+        """A path of a sample's file or key, from the sandbox folder."""
+        inner = path.removeprefix(f"{self.root}/") if self.root else path
+        return f"{qs_id}/{inner}" if self.own else inner
+
+
+OWN_TREES = Layout(own=True)
+
+
 def sample_seed(root: Seed, question: str, sample: int) -> Seed:
     """The seed of one sample of one question, below that of the whole preparation."""
     return root.child("sample", question, sample)
 
 
 def write_samples(
-    family: TemplateFamily, root: Seed, folder: Path, samples: int | None, watch: Watch
+    family: TemplateFamily,
+    root: Seed,
+    folder: Path,
+    samples: int | None,
+    watch: Watch,
+    layout: Layout = OWN_TREES,
 ) -> int:
-    """The trees and the key, below a folder that is there."""
+    """The trees and the key, below a folder that is there. Raises StudyError if two samples of a
+    shared tree make one file."""
     questions = family.file.questions
     total = sum(samples or question.samples for question in questions)
     done = 0
     (folder / SANDBOX).mkdir()
+    made = {""}  # folders
     with open(folder / PRECHECK, "w", encoding="utf-8", newline="\n") as key:
         for question in questions:
             compiled, written = family.compiled(question.id), precheck_writer(question)
             for number in range(1, (samples or question.samples) + 1):
-                prepared = prepare(compiled, sample_seed(root, question.id, number), number)
-                _write_tree(f"{folder}/{SANDBOX}/{prepared.qs_id}", prepared.files)
+                prepared = make_sample(compiled, root, number, layout)
+                try:
+                    write_tree(f"{folder}/{SANDBOX}", prepared, layout, made)
+                except FileExistsError as error:
+                    raise StudyError(
+                        f"{family.file.name}: question {question.id}, sample {number}: another "
+                        f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
+                        "{{qs_id}} in its path, or a tree for each sample"
+                    ) from None
                 key.write(f"{written(prepared)}\n")
                 done += 1
                 watch(question.id, done, total)
     return done
 
 
-def _write_tree(root: str, files: Iterable[MadeFile]) -> None:
-    """The files of one sample, each written once."""
-    os.mkdir(root)
-    os.mkdir(f"{root}/{ARTIFACTS}")
-    made = {ARTIFACTS}
-    for file in files:
-        _make_folders(root, file.path.rpartition("/")[0], made)
-        handle = os.open(f"{root}/{file.path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+def make_sample(
+    compiled: CompiledQuestion, root: Seed, number: int, layout: Layout = OWN_TREES
+) -> Prepared:
+    """The sample of this number. Raises TemplateError."""
+    question = compiled.question.id
+    artifacts = layout.artifacts(f"q{question}_s{number}")
+    return prepare(compiled, sample_seed(root, question, number), number, artifacts)
+
+
+def write_tree(sandbox: str, prepared: Prepared, layout: Layout, made: set[str]) -> None:
+    """Write the files of a sample, each once; ``made`` are the folders that are there."""
+    qs_id = prepared.qs_id
+    _make_folders(sandbox, layout.place(qs_id, layout.artifacts(qs_id)), made)
+    for file in prepared.files:
+        path = layout.place(qs_id, file.path)
+        _make_folders(sandbox, path.rpartition("/")[0], made)
+        handle = os.open(f"{sandbox}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             rest = file.data
             while rest:
@@ -81,11 +131,11 @@ def _write_tree(root: str, files: Iterable[MadeFile]) -> None:
             os.close(handle)
 
 
-def _make_folders(root: str, folder: str, made: set[str]) -> None:
-    if folder in made or not folder:
+def _make_folders(sandbox: str, folder: str, made: set[str]) -> None:
+    if folder in made:
         return
-    _make_folders(root, folder.rpartition("/")[0], made)
-    os.mkdir(f"{root}/{folder}")
+    _make_folders(sandbox, folder.rpartition("/")[0], made)
+    os.mkdir(f"{sandbox}/{folder}")
     made.add(folder)
 
 
