@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,74 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
         print_json({"samples": count, "folder": str(out)})
     else:
         click.echo(f"wrote {count:,} samples to {out}, and the key to {out / 'precheck.jsonl'}")
+
+
+@template.command("run")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--out", required=True, type=PATH, help="The run folder: a new one, or one to resume."
+)
+@click.option("--server", metavar="URL", help="An agent behind POST URL/api/chat.")
+@click.option("--model", metavar="NAME", help="A model of the study instead, in its sandboxes.")
+@click.option(
+    "--study",
+    "folder",
+    default=".",
+    show_default=True,
+    type=PATH,
+    help="With --model: the study's folder, which holds study.yaml.",
+)
+@click.option("--seed", show_default="drawn", help="64 hexadecimal digits.")
+@click.option(
+    "--samples",
+    show_default="what FILE says",
+    type=click.IntRange(1, 100_000),
+    help="Of each question.",
+)
+@click.option("--shared", is_flag=True, help="With --server: one tree for all samples.")
+@click.option(
+    "--relative",
+    is_flag=True,
+    help="With --server: let {{artifacts}} start in OUT/sandbox instead of at the root.",
+)
+@json_option
+def template_run(
+    file: str, server: str | None, model: str | None, folder: Path, as_json: bool, **options: Any
+) -> None:
+    """Put the samples of a template to an agent, one conversation after the other, and score them.
+
+    The agent gets each question to the letter. Behind --server it works in OUT/sandbox by itself,
+    in a tree for each sample; confine its tools to that folder, since the key is beside it. OUT
+    receives precheck.jsonl, responses.jsonl, conversations, scores.json, and results.html to look
+    at. After a kill, the same command continues: it costs at most one conversation. Exits with 1
+    if conversations failed. FILE may be the name of a library template.
+
+    \b
+    Examples:
+      dosimeter template run past --server http://127.0.0.1:8765 --out past-run
+      dosimeter template run mine.yml --model llama --study my-study --out run --samples 50
+    """
+    if (server is None) == (model is None):
+        raise click.UsageError("give --server URL, or --model NAME of a study")
+    if model is not None and (options["shared"] or options["relative"]):
+        raise click.UsageError("--shared and --relative go with --server: a model has sandboxes")
+    with ExitStack() as stack:
+        watch = stack.enter_context(progress_watch("preparing"))
+        agent: picard.ServerAgent | picard.ModelAgent
+        if server is not None:
+            agent = picard.ServerAgent(server)
+        else:
+            agent = picard.ModelAgent(folder, str(model), stack, watch)
+        run = picard.run_template(picard.RunRequest(file, **options), agent, watch)
+    if as_json:
+        written = {"folder": str(run.folder), "page": str(run.page)}
+        print_json({**run.scores.as_json(), "failed_conversations": run.failed, **written})
+    else:
+        _print_scores(run.scores, None)
+        if run.failed:
+            print_line(f"{_count(run.failed, 'conversation')} failed", "warning", "yellow")
+        print_line(f"wrote {run.page}")
+    exit_by(not run.failed)
 
 
 @template.command("score")

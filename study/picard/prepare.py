@@ -4,7 +4,8 @@ to them."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,70 @@ class Layout:
 
 
 OWN_TREES = Layout(own=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTree:
+    """The files of a sample in the sandbox folder of a run."""
+
+    sandbox: Path
+    sample: Prepared
+    layout: Layout
+
+    def reset(self) -> None:
+        """Make the tree as it was prepared: another conversation may have begun in it. Of a shared
+        tree, this is the sample's own files, and those that its key names."""
+        if self.layout.shared:
+            for path in (*self._files(), *self._key_paths()):
+                _remove(self.sandbox / path)
+            self._put(self._files())
+        else:
+            _remove(self.sandbox / self.sample.qs_id)
+            write_tree(str(self.sandbox), self.sample, self.layout, {""})
+
+    def untouched(self) -> bool:
+        """Return True if the files are as they were prepared, and the key's others not there."""
+        files = self._files()
+        try:
+            same = all((self.sandbox / path).read_bytes() == data for path, data in files.items())
+        except OSError:
+            return False
+        others = self._key_paths() - files.keys()
+        return same and not any(os.path.lexists(self.sandbox / path) for path in others)
+
+    def bring_back(self, files: Mapping[str, bytes]) -> None:
+        """Put what an agent left at the key's paths, in a sandbox of its own, into the tree. A
+        folder's path ends in ``/``."""
+        for path in self._key_paths():
+            _remove(self.sandbox / path)
+        self._put({self._place(path): data for path, data in files.items()})
+
+    def _place(self, path: str) -> str:
+        return self.layout.place(self.sample.qs_id, path)
+
+    def _files(self) -> dict[str, bytes]:
+        return {self._place(file.path): file.data for file in self.sample.files}
+
+    def _key_paths(self) -> set[str]:
+        key = self.sample.key
+        return {self._place(path) for path in (key.file, *key.paths) if path}
+
+    def _put(self, files: Mapping[str, bytes]) -> None:
+        for path, data in files.items():
+            place = self.sandbox / path
+            if path.endswith("/"):
+                place.mkdir(parents=True, exist_ok=True)
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(data)
+
+
+def _remove(place: Path) -> None:
+    """Remove a file, or a folder and all in it, without following a link."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def sample_seed(root: Seed, question: str, sample: int) -> Seed:

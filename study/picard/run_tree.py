@@ -283,9 +283,9 @@ def parse_remaps(texts: Sequence[str], run: Path) -> tuple[Remap, ...]:
             remaps.setdefault(remap.old, remap)
         except NotThereError as error:
             lacking.setdefault(_split_remap(text)[0], error)
-    for old, error in lacking.items():
+    for old, problem in lacking.items():
         if old not in remaps:
-            raise error
+            raise problem
     return tuple(remaps.values())
 
 

@@ -23,7 +23,6 @@ from study.picard.prepare import prepare_template
 from study.picard.run_folder import (
     RunScores,
     disagreements,
-    read_responses,
     read_rounds,
     read_samples,
     score_run,
