@@ -291,7 +291,7 @@ def test_a_model_of_a_study_works_in_a_sandbox_for_each_sample(tmp_path: Path) -
     study = tmp_path / "study"
     study.mkdir()
     (study / "study.yaml").write_text(
-        "study: s\ntasks: [{template: past}]\nseeds_per_arm: 2\nsandbox: local\n"
+        "study: s\ntasks: [{template: past}]\nseeds_per_arm: 2\nsandbox: {kind: local}\n"
         "models:\n  mock: {provider: scripted, agent: honest, error_rate: 0.0}\nwaves: [[mock]]\n"
     )
     out = tmp_path / "run"
