@@ -190,7 +190,7 @@ def template_run(
             agent = picard.ServerAgent(server)
         else:
             agent = picard.ModelAgent(folder, str(model), stack, watch)
-        run = picard.run_template(picard.RunRequest(file, **options), agent, watch)
+        run = picard.run_template(picard.TemplateRunRequest(file, **options), agent, watch)
     if as_json:
         written = {"folder": str(run.folder), "page": str(run.page)}
         print_json({**run.scores.as_json(), "failed_conversations": run.failed, **written})

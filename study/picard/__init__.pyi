@@ -2,16 +2,15 @@ from .agents import ModelAgent, ServerAgent
 from .answers import answers_of_rows, facts_of_study, report_runs
 from .import_results import Imported, import_parametr, import_picard, write_rows
 from .prepare import check_files, prepare_template
-from .run import RunRequest, TemplateRun, run_template
+from .run import TemplateRunRequest, run_template
 from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
 
 __all__ = [
     "Imported",
     "ModelAgent",
-    "RunRequest",
     "RunScores",
     "ServerAgent",
-    "TemplateRun",
+    "TemplateRunRequest",
     "answers_of_rows",
     "check_files",
     "disagreements",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from generators.seed import Seed
@@ -48,11 +48,13 @@ def prepare_template(file: str, seed: str, out: Path, samples: int | None, watch
 class Layout:
     """Where the trees of samples lie. ``root`` is the sandbox folder as texts name it, or empty if
     their paths start there. ``shared``: all samples have one tree. ``own``: paths start in the
-    sample's own tree."""
+    sample's own tree; ``keys`` is then the sandbox folder for the key's paths, if they are to be
+    absolute."""
 
     root: str = ""
     shared: bool = False
     own: bool = False
+    keys: str = ""
 
     def artifacts(self, qs_id: str) -> str:
         """The folder that ``{{artifacts}}`` names in a sample."""
@@ -63,6 +65,15 @@ class Layout:
         """A path of a sample's file or key, from the sandbox folder."""
         inner = path.removeprefix(f"{self.root}/") if self.root else path
         return f"{qs_id}/{inner}" if self.own else inner
+
+    def with_keys(self, sample: Prepared) -> Prepared:
+        """The sample with its key's paths as they are written down."""
+        if not self.keys:
+            return sample
+        prefix, key = f"{self.keys}/{sample.qs_id}", sample.key
+        paths = tuple(f"{prefix}/{path}" for path in key.paths)
+        file = f"{prefix}/{key.file}" if key.file else ""
+        return replace(sample, key=replace(key, file=file, paths=paths))
 
 
 OWN_TREES = Layout(own=True)
@@ -165,7 +176,7 @@ def write_samples(
                         f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
                         "{{qs_id}} in its path, or a tree for each sample"
                     ) from None
-                key.write(f"{written(prepared)}\n")
+                key.write(f"{written(layout.with_keys(prepared))}\n")
                 done += 1
                 watch(question.id, done, total)
     return done

@@ -53,7 +53,7 @@ _STOPPING = ("connection", "auth", "rate_limit", "overload")
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
+class TemplateRunRequest:
     """What a run is asked for. ``seed`` is drawn if it is None."""
 
     file: str
@@ -78,7 +78,7 @@ class TemplateRun:
         return self.folder / PAGE
 
 
-def run_template(request: RunRequest, agent: RunAgent, watch: Watch) -> TemplateRun:
+def run_template(request: TemplateRunRequest, agent: RunAgent, watch: Watch) -> TemplateRun:
     """Prepare the samples, ask the agent about each, score the answers and write the page of
     results; or continue a run that is there. Raises TemplateError, GeneratorError for a bad seed,
     StudyError if the folder holds something else, or if the agent cannot be asked."""
@@ -103,14 +103,16 @@ def finish_run(run: Path, agent: str) -> TemplateRun:
 # --- beginning
 
 
-def _layout(request: RunRequest, agent: RunAgent) -> Layout:
+def _layout(request: TemplateRunRequest, agent: RunAgent) -> Layout:
+    sandbox = str(request.out.resolve() / SANDBOX)
     if not agent.in_place:
-        return Layout(own=True)
-    root = "" if request.relative else str(request.out.resolve() / SANDBOX)
-    return Layout(root, request.shared)
+        return Layout(own=True, keys=sandbox)
+    return Layout("" if request.relative else sandbox, request.shared)
 
 
-def _begin(request: RunRequest, family: TemplateFamily, agent: RunAgent, watch: Watch) -> Seed:
+def _begin(
+    request: TemplateRunRequest, family: TemplateFamily, agent: RunAgent, watch: Watch
+) -> Seed:
     """Make the run folder, or check that the one that is there is of the same run. Return its
     seed."""
     layout, out = _layout(request, agent), request.out
@@ -120,7 +122,7 @@ def _begin(request: RunRequest, family: TemplateFamily, agent: RunAgent, watch: 
         "agent": "server" if agent.in_place else agent.name,  # which may come back elsewhere
         "samples": request.samples,
         "shared": layout.shared,
-        "root": layout.root,
+        "root": layout.root or layout.keys,
     }
     if os.path.lexists(out):
         return _check_begun(request, about)
@@ -136,7 +138,7 @@ def _begin(request: RunRequest, family: TemplateFamily, agent: RunAgent, watch: 
     return root
 
 
-def _check_begun(request: RunRequest, about: Mapping[str, Any]) -> Seed:
+def _check_begun(request: TemplateRunRequest, about: Mapping[str, Any]) -> Seed:
     path = request.out / ABOUT
     try:
         begun = json.loads(path.read_bytes())
@@ -160,7 +162,7 @@ def _check_begun(request: RunRequest, about: Mapping[str, Any]) -> Seed:
 
 
 def _ask_all(
-    request: RunRequest,
+    request: TemplateRunRequest,
     family: TemplateFamily,
     seed: Seed,
     agent: RunAgent,
@@ -173,22 +175,22 @@ def _ask_all(
     _drop_cut_line(run / RESPONSES)
     answered, _ = read_responses(run / RESPONSES)
     samples = list(_samples(family, request.samples))
-    first = True
+    dirty, answering = resumed, bool(answered)
     for done, (compiled, number) in enumerate(samples):
         watch("asking", done, len(samples))
         if (_written_id(compiled.question.id), number) in answered:
             continue
         sample = make_sample(compiled, seed, number, layout)
         tree = SampleTree(run.resolve() / SANDBOX, sample, layout)
-        if resumed and first:
+        if dirty:
             tree.reset()
         own = seed.child("agent", sample.qs_id)
         said = agent.ask(tree, family.instance_of(sample, own), own)
-        _check_asked(said, agent, first)
+        _check_asked(said, agent, answering)
         if said.files is not None:
             tree.bring_back(said.files)
         _record(run, sample, said, agent.name)
-        first = False
+        dirty, answering = False, True
     watch("asking", len(samples), len(samples))
 
 
@@ -198,10 +200,12 @@ def _samples(family: TemplateFamily, samples: int | None) -> Iterator[tuple[Comp
             yield family.compiled(question.id), number
 
 
-def _check_asked(said: Conversation, agent: RunAgent, first: bool) -> None:
-    """Raise StudyError if the agent failed in a way that the next sample would meet too."""
+def _check_asked(said: Conversation, agent: RunAgent, answering: bool) -> None:
+    """Raise StudyError if the agent failed in a way that the next sample would meet too.
+    ``answering``: there is a response from it already."""
     boundary, _, kind = said.error.partition(":")
-    if not said.steps and said.error and (first or kind in _STOPPING or boundary == "sandbox"):
+    lasting = not answering or kind in _STOPPING or boundary == "sandbox"
+    if said.error and not said.steps and lasting:
         raise StudyError(
             f"{agent.name}: {said.error}; no answer came. Start it, or mend the address, and give "
             "the same command again: it continues where this one stopped"
