@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from analysis.report.figures import css_variables
-from study.picard.run_folder import CONVERSATIONS, PRECHECK, Result, RunScores
+from study.picard.run_folder import CONVERSATIONS, PRECHECK, Result, RunScores, read_rounds
 
 PAGE = "results.html"
 _MOST_TEXT = 4_000  # characters shown of one text
@@ -49,7 +50,8 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
     head = summary["metadata"]
     title = f"Template run {head['test_id']}"
     total, right = head["total_questions"], head["correct_answers"]
-    share = "no verdict" if not total else f"{head['accuracy_percentage']} %"
+    share = f"{head['accuracy_percentage']} %" if total else "–"
+    rounds = [count for count in read_rounds(run).values() if count is not None]
     prompts = _prompts(run / PRECHECK)
     samples = (
         _sample(result, prompts.get(result.sample.line, ""), run) for result in scores.results
@@ -62,12 +64,18 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
         f'<h1>{_safe(title)}</h1>\n<p class="soft">{_safe(agent)}, scored '
         f"{scores.at:%Y-%m-%d %H:%M} UTC</p>\n"
         f'<p><span class="big">{share}</span> right strictly ({right} of {total}); '
-        f"{head['lenient_correct_answers']} leniently.</p>\n"
+        f"{head['lenient_correct_answers']} leniently.{_rounds_words(rounds)}</p>\n"
         f"{''.join(f'<p>{_safe(warning)}</p>' for warning in scores.warnings)}\n"
         f"<h2>By question</h2>\n{_table('question', summary['by_question'])}\n"
         f"<h2>By scoring type</h2>\n{_table('scoring type', summary['by_scoring_type'])}\n"
         f"<h2>Samples</h2>\n{''.join(samples)}</body></html>\n"
     )
+
+
+def _rounds_words(rounds: Sequence[int]) -> str:
+    if not rounds:
+        return ""
+    return f" Rounds of a conversation: {fmean(rounds):.1f} on average, {max(rounds)} at most."
 
 
 def _table(name: str, groups: Mapping[str, Mapping[str, Any]]) -> str:

@@ -285,6 +285,7 @@ def test_the_page_escapes_what_an_agent_says(template: Path, tmp_path: Path) -> 
     assert "x" * 4001 not in page
     assert not re.search(r"(?:src|href)=", page), "nothing is loaded"
     assert page.count("<details>") == 6
+    assert "1.0 on average, 1 at most" in page
 
 
 def test_a_model_of_a_study_works_in_a_sandbox_for_each_sample(tmp_path: Path) -> None:
@@ -299,6 +300,9 @@ def test_a_model_of_a_study_works_in_a_sandbox_for_each_sample(tmp_path: Path) -
     done = command(*arguments)
     assert done.exit_code == 0, done.output
     assert "10 of 10 right strictly" in done.stdout
+    key = read_lines(out / "precheck.jsonl")
+    assert key[6]["file_to_read"] == f"{out}/sandbox/q301_s1/artifacts/q301_s1/cust.json"
+    assert " artifacts/q301_s1/" in key[6]["substituted_question"]
     scored = CliRunner().invoke(main, ["template", "score", str(out)])
     assert "10 of 10 right strictly" in scored.stdout
     assert "has no such model; it has: mock" in command(*arguments[:2], "x", *arguments[3:]).stderr
