@@ -27,6 +27,7 @@ from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import draw_tiny, make_study, run_wave
+from tests.study.test_template_study import OWN
 
 TEXT = """\
 study: addressed
@@ -42,14 +43,6 @@ waves:
 plan: {permutations: 199, looks: 1}
 prices: prices.yaml
 sandbox: {kind: local}
-"""
-TEMPLATE = """\
-tests:
-- question_id: greet
-  samples: 2
-  template: "Respond only with {{entity1}} {{number1:1000:9999}}"
-  scoring_type: stringmatch
-  expected_response: "{{entity1}} {{number1:1000:9999}}"
 """
 PRICES = "prices: []  # of ours\n"
 WRITERS = {
@@ -76,7 +69,7 @@ def start(folder: Path) -> Study:
     """A registered study with an operator, a template file and a price file."""
     init_study(folder, TEXT.replace("  - {template: ours/own.yml}\n", "").replace("prices:", "#"))
     (folder / "ours").mkdir()
-    (folder / "ours/own.yml").write_text(TEMPLATE)
+    (folder / "ours/own.yml").write_text(OWN)
     (folder / "prices.yaml").write_text(PRICES)
     made = run("keys", "new", "--operator", "--study", str(folder))
     assert made.exit_code == 0, made.stderr
