@@ -257,6 +257,10 @@ def _write_files(
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
             (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
+            if family.file.values_name:
+                values = folder / "templates" / family.file.values_name
+                values.parent.mkdir(parents=True, exist_ok=True)
+                _write(values, family.file.values_text.encode())
     card = render_card([entry for _, entry in drawn], sealed, find_family, text, examples)
     _write(folder / CARD, card.encode())
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))

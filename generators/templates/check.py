@@ -27,6 +27,7 @@ from generators.templates.language import (
     Scope,
     TemplateFile,
     Text,
+    ValueSet,
     draw_values,
     foremost,
     outermost,
@@ -135,7 +136,8 @@ class TemplateReport:
 
 
 def _problem_json(problem: Problem) -> dict[str, Any]:
-    return {"line": problem.line, "key": problem.key, "what": problem.what}
+    written = {"line": problem.line, "key": problem.key, "what": problem.what}
+    return {**written, "file": problem.file} if problem.file else written
 
 
 def _rounded(value: Any) -> Any:
@@ -143,11 +145,11 @@ def _rounded(value: Any) -> Any:
 
 
 def check_text(
-    text: str | bytes, path: str, chosen: Collection[str] | None = None
+    text: str | bytes, path: str, chosen: Collection[str] | None = None, values: str = ""
 ) -> TemplateReport:
     """The report on a template file's text, which names the file ``path``; of the chosen questions,
-    or of all."""
-    reading = read_template(text, path)
+    or of all. ``values`` is the text of the values file that it names."""
+    reading = read_template(text, path, values)
     try:
         family_name(path)
     except TemplateError as error:
@@ -220,7 +222,7 @@ class _Finder:
     def placeholders(self, question: Question) -> None:
         structured = bool(question.expected_structure)
         for place, text, lorem in _texts_of(question):
-            for what in _complaints(text, lorem, structured):
+            for what in _complaints(text, lorem, structured, question.values):
                 self.error(place, what)
 
     def component(self, component: Component) -> None:
@@ -437,21 +439,21 @@ def _strings(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
             yield from _strings(inner, (*place, index))
 
 
-def _complaints(text: str, lorem: bool, structured: bool) -> list[str]:
+def _complaints(text: str, lorem: bool, structured: bool, values: ValueSet) -> list[str]:
     """All that is wrong with the placeholders of one text."""
     try:
-        parts = parse_text(text, lorem)
+        parts = parse_text(text, lorem, values)
     except TemplateError as error:
-        return _each_complaint(text, lorem) or [str(error)]
+        return _each_complaint(text, lorem, values) or [str(error)]
     return list(dict.fromkeys(_misuses(parts, structured)))
 
 
-def _each_complaint(text: str, lorem: bool) -> list[str]:
+def _each_complaint(text: str, lorem: bool, values: ValueSet) -> list[str]:
     """The complaints about each placeholder by itself, where one alone stops the parsing."""
     complaints: list[str] = []
     for start, end in outermost(text):
         try:
-            parse_text(text[start:end], lorem)
+            parse_text(text[start:end], lorem, values)
         except TemplateError as error:
             complaints.append(str(error))
     return list(dict.fromkeys(complaints))
@@ -472,7 +474,8 @@ def _compile_once(component: Component) -> None:
     """Compile the component with its variables drawn, unless functions stand in it, or a text that
     cannot be parsed: these are reported as such."""
     try:
-        texts = [parse_text(text, True) for _, text, _ in _texts_of_component(component)]
+        written = _texts_of_component(component)
+        texts = [parse_text(text, True, component.values) for _, text, _ in written]
     except TemplateError:
         return
     if any(isinstance(part, Call) for text in texts for part in text):

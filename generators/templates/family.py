@@ -148,16 +148,16 @@ class TemplateFamily:
         return library_solver()
 
 
-def template_family(file_name: str, text: str) -> TemplateFamily:
-    """The family of a template file. Raises TemplateError if the template is not valid, or its
-    file has the name of a built-in family."""
-    return TemplateFamily(parse_template(text, file_name), family_name(file_name))
+def template_family(file_name: str, text: str, values: str = "") -> TemplateFamily:
+    """The family of a template file, and of the text of the values file that it names. Raises
+    TemplateError if the template is not valid, or its file has the name of a built-in family."""
+    return TemplateFamily(parse_template(text, file_name, values), family_name(file_name))
 
 
-def catalog_with(templates: Iterable[tuple[str, str]]) -> Catalog:
+def catalog_with(templates: Iterable[tuple[str, str, str]]) -> Catalog:
     """The catalogue of a study: built-in and installed families, and those of its template files,
-    each given as file name and text. Raises TemplateError."""
-    return INSTALLED.with_templates(template_family(name, text) for name, text in templates)
+    each given as file name, text, and text of its values file. Raises TemplateError."""
+    return INSTALLED.with_templates(template_family(*source) for source in templates)
 
 
 def family_name(file_name: str) -> str:

@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from generators.templates.language import (
     Scope,
     TemplateFile,
     Text,
+    ValueSet,
     Variable,
     compile_text,
     draw_values,
@@ -47,11 +48,12 @@ R = TypeVar("R")
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-VERSION = "1"  # of how samples are drawn: a change of any byte of a sample needs a new one
+VERSION = "2"  # of how samples are drawn: a change of any byte of a sample needs a new one
 ATTEMPTS = 20  # at a sample that has a key
 EDIT = "readfile_jsonedit"
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
 
+_WRITTEN = ("type", "name", "target_file", "content", "config", "depends_on")
 # Keys of a component's content that are numbers, whatever a placeholder makes of them.
 _COUNTS = frozenset(
     ("rows", "count", "depth", "breadth", "minimum", "maximum", "min_length", "max_length")
@@ -118,11 +120,14 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
         except TemplateError as error:
             raise TemplateError(f"{file.show_place((*question.place, *place))}: {error}") from error
 
+    def parse(value: str) -> Text:
+        return parse_text(value, False, question.values)
+
     def text(key: str, value: str | None) -> Text:
-        return at((key,), parse_text, value or "")
+        return at((key,), parse, value or "")
 
     def texts(key: str, values: tuple[str, ...]) -> tuple[Text, ...]:
-        return tuple(at((key, index), parse_text, value) for index, value in enumerate(values))
+        return tuple(at((key, index), parse, value) for index, value in enumerate(values))
 
     key = "expected_content" if question.expected_response is None else "expected_response"
     expected = text(key, getattr(question, key))
@@ -316,8 +321,9 @@ def _confined(path: str) -> str:
 
 def plan_component(component: Component) -> tuple[ComponentPlan, list[Text]]:
     """The plan of a component, and all texts in it."""
-    target = parse_text(component.target_file)
-    content, config = _parse_value(component.content), _parse_value(component.config)
+    values = component.values
+    target = parse_text(component.target_file, False, values)
+    content, config = (_parse_value(part, values) for part in (component.content, component.config))
     texts = [*_texts_in(content), *_texts_in(config)]
     maker = compile_component(component) if all(map(is_plain, texts)) else None
     return ComponentPlan(component, compile_text(target), content, config, maker), [target, *texts]
@@ -329,13 +335,13 @@ def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
     return compile_component(replace(plan.component, content=content, config=config))
 
 
-def _parse_value(value: Any) -> Any:
+def _parse_value(value: Any, values: ValueSet) -> Any:
     if isinstance(value, str):
-        return _Slot.of(parse_text(value, True))
+        return _Slot.of(parse_text(value, True, values))
     if isinstance(value, Mapping):
-        return {_key(key): _parse_value(inner) for key, inner in value.items()}
+        return {_key(key, values): _parse_value(inner, values) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_parse_value(inner) for inner in value]
+        return [_parse_value(inner, values) for inner in value]
     return value
 
 
@@ -351,9 +357,9 @@ class _Slot:
         return cls(text, compile_text(text))
 
 
-def _key(key: Any) -> Any:
+def _key(key: Any, values: ValueSet) -> Any:
     """A mapping's key: a slot where it has placeholders, since columns and fields may be drawn."""
-    parsed = parse_text(key) if isinstance(key, str) else ()
+    parsed = parse_text(key, False, values) if isinstance(key, str) else ()
     return key if is_plain(parsed) else _Slot.of(parsed)
 
 
@@ -445,7 +451,7 @@ def precheck_record(prepared: Prepared, components: Any = None) -> dict[str, Any
 def written_components(question: Question) -> list[dict[str, Any]]:
     """The components as the file has them."""
     return [
-        {key: value for key, value in asdict(component).items() if key != "place"}
+        {key: getattr(component, key) for key in _WRITTEN}
         | {"depends_on": list(component.depends_on)}
         for component in question.components
     ]

@@ -65,7 +65,7 @@ class RunContext:
     code: str  # digest of the source that the driver runs
     receipts: ReceiptFolder  # where the run's processes list the objects that they store
     packages: tuple[tuple[str, str], ...] = ()  # name, version of the driver's that shape results
-    templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
+    templates: tuple[tuple[str, str, str], ...] = ()  # names, texts and values of template files
     prices: tuple[PricedModel, ...] = ()  # of the models
     creating: int = 0  # sandboxes at once; 0 for the usual
     executing: int = 0  # programs in them at once

@@ -70,7 +70,7 @@ class _Task:
 
     store: str
     keys: Keys
-    templates: tuple[tuple[str, str], ...]
+    templates: tuple[tuple[str, str, str], ...]
     waves: Mapping[int, _Wave]
 
 

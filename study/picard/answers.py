@@ -43,8 +43,8 @@ def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
     """Return the facts of a study's templated strata by stratum; empty if it has none."""
     strata = [task.stratum for task in protocol.tasks]
     by_stratum: dict[str, QuestionFacts] = {}
-    for name, text in protocol.templates:
-        family = template_family(name, text)
+    for source in protocol.templates:
+        family = template_family(*source)
         prefix = f"{family.name}/"
         only = {name.removeprefix(prefix) for name in strata if name.startswith(prefix)}
         facts = facts_of_template(family.file, only, prefix)

@@ -17,7 +17,7 @@ from generators.templates import (
     prepare,
     template_family,
 )
-from generators.templates.language import MadeFile, Problem
+from generators.templates.language import MadeFile, problem_of
 from study.errors import StudyError
 from study.files import new_folder
 from study.protocol import read_template
@@ -96,8 +96,7 @@ def check_files(names: Sequence[str]) -> tuple[TemplateReport, ...]:
 
 def _check(name: str) -> TemplateReport:
     try:
-        _, text = read_template(Path(), name)
+        source = read_template(Path(), name)
     except StudyError as error:
-        message = str(error).removeprefix(f"{name}: ")
-        return TemplateReport(name, "", (Problem(1, (), message),), (), ())
-    return check_text(text, name)
+        return TemplateReport(name, "", (problem_of(str(error), name),), (), ())
+    return check_text(source.text, name, values=source.values)

@@ -11,11 +11,13 @@ from typing import Any
 from analysis.picard import QuestionFacts
 from generators.errors import TemplateError
 from generators.templates.language import (
+    BUILT_IN,
     Call,
     Constant,
     Question,
     TemplateFile,
     Text,
+    ValueSet,
     calls_of,
     parse_text,
 )
@@ -136,7 +138,8 @@ def _task_of_question(question: Question) -> Task:
     sandbox = [
         {name: getattr(component, name) for name in _COMPONENT} for component in question.components
     ]
-    return _task(sandbox, question.expected_response or question.expected_content or "")
+    key = question.expected_response or question.expected_content or ""
+    return _task(sandbox, key, question.values)
 
 
 def _task_of_record(record: Mapping[str, Any]) -> Task:
@@ -144,9 +147,9 @@ def _task_of_record(record: Mapping[str, Any]) -> Task:
     return _task(record.get("sandbox_components") or record.get("sandbox_setup") or [], before)
 
 
-def _task(sandbox: Any, key: str) -> Task:
+def _task(sandbox: Any, key: str, values: ValueSet = BUILT_IN) -> Task:
     try:
-        calls = sorted(_show_call(call) for call in calls_of(parse_text(key)))
+        calls = sorted(_show_call(call) for call in calls_of(parse_text(key, False, values)))
     except TemplateError:  # a function of another program's
         return None
     if not calls:

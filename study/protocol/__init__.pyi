@@ -19,7 +19,7 @@ from .sections import (
     Tranches,
     write_tranches,
 )
-from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
+from .yaml import MAX_BYTES, TemplateSource, explain_fault, read_bounded, read_template, read_yaml
 
 __all__ = [
     "CLUSTER",
@@ -38,6 +38,7 @@ __all__ = [
     "PlanFile",
     "Protocol",
     "Task",
+    "TemplateSource",
     "Tranches",
     "design_shortfalls",
     "draw_faults",

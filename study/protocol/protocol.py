@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
@@ -39,7 +39,7 @@ from study.protocol.sections import (
     spell_out_waves,
     stated_of_waves,
 )
-from study.protocol.yaml import fault_at, load_yaml, read_template, yaml_faults
+from study.protocol.yaml import TemplateSource, fault_at, load_yaml, read_template, yaml_faults
 
 FILE_NAME = "study.yaml"
 
@@ -96,8 +96,8 @@ class Protocol:
     operator: OperatorSection | None
     entropy: str
     witnesses: WitnessesSection | None  # as the first record names them
-    templates: tuple[tuple[str, str], ...]  # name and text of each template file
-    template_paths: tuple[str, ...]  # as study.yaml names them; also names of the library
+    templates: tuple[TemplateSource, ...]
+    template_paths: tuple[str, ...]  # of templates and their values files; names of the library
     facts: tuple[ModelFacts, ...]
     judge_facts: tuple[ModelFacts, ...]
     families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
@@ -280,7 +280,7 @@ def _protocol_of(
     judges = tuple(_pin(name, section) for name, section in parsed.judges.items())
     values = vars(parsed) | {
         "tasks": tuple(tasks.strata),
-        "templates": tuple(tasks.templates.items()),
+        "templates": tuple(tasks.templates.values()),
         "template_paths": tuple(tasks.paths),
         "catalog": INSTALLED.with_templates(tasks.families),
         "reserve": reserve,
@@ -337,7 +337,7 @@ class _Tasks:
     document: YamlDocument
     folder: Path
     strata: list[Task] = field(default_factory=list)
-    templates: dict[str, str] = field(default_factory=dict)
+    templates: dict[str, TemplateSource] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
 
@@ -384,15 +384,18 @@ class _Tasks:
                 message = f"a template has no `{key}`: it names `questions`, if any"
                 raise self.fault(index, message, "template")
         try:
-            name, text = read_template(self.folder, str(section.template))
-            family = template_family(name, text)
+            source = read_template(self.folder, str(section.template))
+            family = template_family(*source)
             chosen = [str(question) for question in section.questions or family.questions]
             for question in chosen:
                 family.compiled(question)
         except (GeneratorError, StudyError) as error:
             raise self.fault(index, error, "template") from error
-        self.templates[name] = text
+        self.templates[source.name] = source
         self.paths.append(str(section.template))
+        if source.values:
+            path = PurePosixPath(str(section.template)).parent / family.file.values_name
+            self.paths.append(str(path))
         self.families.append(family)
         mode = Mode(section.mode)
         return [Task(family.name, family.version, question, mode) for question in chosen]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, key_of, parse_yaml
 from study.errors import StudyError, StudyFileError
@@ -139,22 +139,57 @@ def read_bounded(path: Path, limit: int, kind: str) -> bytes:
     return data
 
 
-def read_template(folder: Path, name: str) -> tuple[str, str]:
-    """Return the name and text of a template file: of a path from the folder, else of a name in the
-    library. Raises StudyError if there is neither, or for a file that is too large or no text."""
+class TemplateSource(NamedTuple):
+    """A template file's name and text, and the text of the values file that it names."""
+
+    name: str
+    text: str
+    values: str
+
+
+def read_template(folder: Path, name: str) -> TemplateSource:
+    """Return a template file: of a path from the folder, else of a name in the library. Raises
+    StudyError if there is neither, or for a file that is too large or no text."""
     # Imported here, as in protocol.py: most studies have no templates.
-    from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
     from generators.templates.library import NAMES, library_text
 
     path = folder / name
     if not path.is_file() and name in NAMES:
-        return f"{name}.yml", library_text(name)
+        return TemplateSource(f"{name}.yml", library_text(name), "")
     try:
-        return path.name, read_bounded(path, MAX_TEMPLATE_BYTES, "a template file").decode("utf-8")
+        text = _read_text(path, "a template file")
     except FileNotFoundError as error:
         raise StudyError(
             f"{path}: {error.strerror}; give a template file, or one of the library: "
             f"{', '.join(sorted(NAMES))}"
         ) from None
+    values = values_path(path, text)
+    if values is None:
+        return TemplateSource(path.name, text, "")
+    try:
+        return TemplateSource(path.name, text, _read_text(values, "a values file"))
+    except FileNotFoundError as error:
+        line = text[: text.index("values:")].count("\n") + 1
+        raise StudyError(f"{path}:{line}: values: {values}: {error.strerror}") from None
+
+
+def values_path(template: Path, text: str) -> Path | None:
+    """Return the path of the values file that a template names; None if it names none, or one in
+    another folder, which the template's errors name."""
+    from generators.templates.language import fault_of_path, named_values_file
+
+    name = named_values_file(text)
+    return None if name is None or fault_of_path(name) else template.parent / name
+
+
+def _read_text(path: Path, kind: str) -> str:
+    """Return the text of a file. Raises StudyError, which names a line, for one that is too large
+    or no text, and FileNotFoundError for the caller to explain."""
+    from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
+
+    data = read_bounded(path, MAX_TEMPLATE_BYTES, kind)
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise StudyError(f"{path}: not UTF-8 text: {error.reason}") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise StudyError(f"{path}:{line}: not UTF-8 text: {error.reason}") from None

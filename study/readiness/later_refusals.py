@@ -14,7 +14,7 @@ from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin
 from registry.sealing import read_identities, recipient_of
 from study.errors import StudyError
-from study.protocol import Faults, Protocol
+from study.protocol import Faults, Protocol, TemplateSource
 from study.sweeps import attempt_turns, check_single_turns, price_pins
 from study.workspace import Study, check_files
 
@@ -112,22 +112,22 @@ def key_faults(study: Study) -> Faults:
 
 def guessable_questions(protocol: Protocol) -> Faults:
     """Yield template questions of the study with an answer that anybody can guess."""
-    for name, text in protocol.templates:
-        family = template_family(name, text).name
+    for source in protocol.templates:
+        family = template_family(*source).name
         chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
-        for question in _checked(name, text, chosen):
+        for question in _checked(source, chosen):
             yield (
                 ("tasks",),
-                f"{name}, question {question.id}: one answer is right in "
+                f"{source.name}, question {question.id}: one answer is right in "
                 f"{question.most_frequent:.0%} of its samples (above {GUESSABLE:.0%}), so that "
                 "knowing it gains little: vary the question, or leave it out",
             )
 
 
 @cache
-def _checked(name: str, text: str, chosen: tuple[str, ...]) -> tuple[QuestionReport, ...]:
+def _checked(source: TemplateSource, chosen: tuple[str, ...]) -> tuple[QuestionReport, ...]:
     """Return the guessable ones of the chosen questions of a template file."""
-    report = check_text(text, name, chosen)
+    report = check_text(source.text, source.name, chosen, source.values)
     return tuple(q for q in report.questions if (q.most_frequent or 0) > GUESSABLE)
 
 

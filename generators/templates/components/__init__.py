@@ -17,7 +17,15 @@ from generators.templates.components.documents import compile_json, compile_xml,
 from generators.templates.components.schema import Given
 from generators.templates.components.sqlite import compile_sqlite
 from generators.templates.components.text_files import Tree, compile_files, compile_tree, draw_tree
-from generators.templates.language import Component, MadeFile, Maker, Problems, mapping, refuse
+from generators.templates.language import (
+    Component,
+    MadeFile,
+    Maker,
+    Problems,
+    ValueSet,
+    mapping,
+    refuse,
+)
 
 __all__ = ["COMPONENTS", "Given", "compile_component", "draw_tree"]
 
@@ -35,15 +43,18 @@ class Writer(Protocol):
         ...
 
 
-COMPONENTS: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
+_FILLER: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
     "create_files": compile_files,
+    "create_tree": compile_tree,
+}
+_TYPED: Mapping[str, Callable[[Mapping[str, Any], ValueSet], Writer]] = {
     "create_csv": compile_csv,
     "create_sqlite": compile_sqlite,
     "create_json": compile_json,
     "create_yaml": compile_yaml,
     "create_xml": compile_xml,
-    "create_tree": compile_tree,
 }
+COMPONENTS = (*_FILLER, *_TYPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,11 @@ def compile_component(component: Component) -> Maker:
     made: Writer | Tree | None = None
     distractors: Distractors | None = None
     with problems.gathered():
-        made = COMPONENTS[component.type](mapping("content", component.content))
+        content = mapping("content", component.content)
+        if component.type in _FILLER:
+            made = _FILLER[component.type](content)
+        else:
+            made = _TYPED[component.type](content, component.values)
     with problems.gathered():
         distractors = compile_distractors(mapping("config", component.config))
     problems.settle()

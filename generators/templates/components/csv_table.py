@@ -14,12 +14,13 @@ from generators.templates.functions import CsvRows, OpenFile, parse_table
 from generators.templates.language import (
     DataType,
     Problems,
+    ValueSet,
     check_size,
-    data_type,
     drawn_columns,
     infer_type,
     line,
     mapping,
+    partners,
     refuse,
     sequence,
     sizes_of,
@@ -37,6 +38,7 @@ class CsvTable:
     names: tuple[str, ...] | None  # as they are read from that line; None if they cannot be
     types: tuple[DataType, ...]
     sizes: Any
+    together: tuple[tuple[int, int], ...]  # columns that go with an earlier one
     rows: int
     log10_space: float
 
@@ -48,25 +50,36 @@ class CsvTable:
         """The bytes, and what reading them gives."""
         width = len(self.types)
         units = stream.uniforms(self.rows * width).reshape(width, self.rows)
+        for later, earlier in self.together:
+            units[later] = units[earlier]
         drawn = drawn_columns(self.types, self.sizes, units)
         columns = [kind.texts_at(part) for kind, part in zip(self.types, drawn, strict=True)]
-        # No value of any data type holds what CSV would have in quotes.
-        lines = map(",".join, zip(*columns, strict=True))
+        # No value of a built-in data type holds what CSV would have in quotes.
+        cells = [
+            [_quoted(cell, width == 1) for cell in column] if kind.custom else column
+            for kind, column in zip(self.types, columns, strict=True)
+        ]
+        lines = map(",".join, zip(*cells, strict=True))
         data = "\r\n".join((self.header, *lines, "")).encode()
         return data, None if self.names is None else CsvRows.of_columns(self.names, columns)
 
 
-def compile_csv(content: Mapping[str, Any]) -> CsvTable:
+def compile_csv(content: Mapping[str, Any], values: ValueSet) -> CsvTable:
     """The table that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("headers", "header_types", "rows"))
     rows = whole("content.rows", content.get("rows", DEFAULT_ROWS))
     headers = _headers(content.get("headers", DEFAULT_HEADERS))
-    types = _types(headers, content.get("header_types"))
+    types = _types(headers, content.get("header_types"), values)
+    together = partners(types)
     header = _header_line(headers)
     width = sum(kind.longest + 1 for kind in types) + 1
+    if any(kind.custom for kind in types):
+        width = 2 * width + 2 * len(types)  # in quotes, and each quote doubled
     check_size("content.rows", rows * len(types), len(header.encode()) + 2 + rows * width)
-    space = rows * sum(kind.log10_values for kind in types)
-    return CsvTable(header, _names(header), types, sizes_of(types), rows, space)
+    after = {later for later, _ in together}
+    free = [kind for place, kind in enumerate(types) if place not in after]
+    space = rows * sum(kind.log10_values for kind in free)
+    return CsvTable(header, _names(header), types, sizes_of(types), together, rows, space)
 
 
 def _headers(written: Any) -> tuple[str, ...]:
@@ -85,9 +98,9 @@ def _headers(written: Any) -> tuple[str, ...]:
     return tuple(headers)
 
 
-def _types(headers: tuple[str, ...], written: Any) -> tuple[DataType, ...]:
+def _types(headers: tuple[str, ...], written: Any, values: ValueSet) -> tuple[DataType, ...]:
     if written is None:
-        return tuple(data_type(infer_type(header)) for header in headers)
+        return tuple(values.type(infer_type(header)) for header in headers)
     path = "content.header_types"
     names = sequence(path, written)
     if len(names) != len(headers):
@@ -95,19 +108,26 @@ def _types(headers: tuple[str, ...], written: Any) -> tuple[DataType, ...]:
     problems, types = Problems(), []
     for index, name in enumerate(names):
         with problems.gathered():
-            types.append(type_at(f"{path}[{index}]", name))
+            types.append(type_at(f"{path}[{index}]", name, values))
     problems.settle()
     return tuple(types)
 
 
-def type_at(path: str, name: Any) -> DataType:
+def type_at(path: str, name: Any, values: ValueSet) -> DataType:
     """The data type that stands at a path. Raises TemplateError with the nearest spelling."""
     try:
-        return data_type(line(path, name))
+        return values.type(line(path, name))
     except TemplateError as error:
         if str(error).startswith(path):
             raise
         raise TemplateError(f"{path}: {error}") from None
+
+
+def _quoted(cell: str, alone: bool) -> str:
+    """The cell as CSV holds it. An empty one that is alone is quoted: an empty line is no row."""
+    if (cell or not alone) and "," not in cell and '"' not in cell:
+        return cell
+    return '"' + cell.replace('"', '""') + '"'
 
 
 def _header_line(headers: tuple[str, ...]) -> str:

@@ -18,11 +18,12 @@ from generators.templates.components.schema import (
     Leaf,
     Node,
     Object,
+    Rules,
     compile_schema,
     element_name,
     is_xml_text,
 )
-from generators.templates.language import check_size, line, mapping, refuse, text
+from generators.templates.language import ValueSet, check_size, line, mapping, refuse, text
 
 # Letters first, then nothing that YAML could read as other than text.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./@()&+-]*(?: [A-Za-z0-9_./@()+-]+)*", re.ASCII)
@@ -143,23 +144,25 @@ class StructuredFile:
         return self.write(self.schema.draw(stream, 1)[0]).encode()
 
 
-def compile_json(content: Mapping[str, Any]) -> StructuredFile:
+def compile_json(content: Mapping[str, Any], values: ValueSet) -> StructuredFile:
     """The JSON document that a component's ``content`` describes. Raises TemplateError."""
-    return _compiled(content, lambda value: json_text(value) + "\n")
+    return _compiled(content, values, lambda value: json_text(value) + "\n")
 
 
-def compile_yaml(content: Mapping[str, Any]) -> StructuredFile:
+def compile_yaml(content: Mapping[str, Any], values: ValueSet) -> StructuredFile:
     """The YAML document that a component's ``content`` describes. Raises TemplateError."""
-    return _compiled(content, yaml_text)
+    return _compiled(content, values, yaml_text)
 
 
-def _compiled(content: Mapping[str, Any], write: Callable[[Any], str]) -> StructuredFile:
+def _compiled(
+    content: Mapping[str, Any], values: ValueSet, write: Callable[[Any], str]
+) -> StructuredFile:
     mapping("content", content, ("schema",))
-    node = _schema(content, False)
+    node = _schema(content, Rules(False, values))
     return StructuredFile(node, write, node.log10)
 
 
-def compile_xml(content: Mapping[str, Any]) -> StructuredFile:
+def compile_xml(content: Mapping[str, Any], values: ValueSet) -> StructuredFile:
     """The XML document that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("schema", "root_element", "namespace"))
     root = element_name("content.root_element", content.get("root_element", DEFAULT_ROOT))
@@ -168,12 +171,12 @@ def compile_xml(content: Mapping[str, Any]) -> StructuredFile:
         namespace = line("content.namespace", namespace)
         if not is_xml_text(namespace):
             refuse("content.namespace", "a character that XML cannot hold")
-    node = _schema(content, True)
+    node = _schema(content, Rules(True, values))
     return StructuredFile(node, lambda value: xml_text(node, value, root, namespace), node.log10)
 
 
-def _schema(content: Mapping[str, Any], xml: bool) -> Node:
-    node = compile_schema("content.schema", content.get("schema") or DEFAULT_SCHEMA, xml)
+def _schema(content: Mapping[str, Any], rules: Rules) -> Node:
+    node = compile_schema("content.schema", content.get("schema") or DEFAULT_SCHEMA, rules)
     # Each value may stand on a line of its own, indented.
     deepest = 2 * min(_depth(node), DEEPEST) + 2
     check_size("content.schema", node.values, node.size + node.values * deepest)

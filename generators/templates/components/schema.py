@@ -19,15 +19,17 @@ from generators.stream import Stream
 from generators.templates.components import text_files as lorem
 from generators.templates.components.regex_sampler import Piece, compile_pattern, log10_sum
 from generators.templates.language import (
-    DATA_TYPES,
+    BUILT_IN,
     LATIN,
     DataType,
     Problems,
+    ValueSet,
     hundredths,
     indices,
     integers,
     mapping,
     number,
+    partners,
     refuse,
     sequence,
     shown,
@@ -71,6 +73,7 @@ class Leaf:
     values: int
     draw: Callable[[Stream, int], list[Any]]
     write: Callable[[Any], str] | None = None  # how XML shows it, where not as ``text`` does
+    kind: DataType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,13 @@ class Object:
     keys: tuple[str, ...]
     nodes: tuple[Node, ...]
     extra: Node | None  # up to three more of it
+    together: tuple[tuple[int, int], ...] = ()  # nodes that go with an earlier one
 
     @property
     def log10(self) -> float:
         """log10 of the number of distinct values."""
-        total = sum(node.log10 for node in self.nodes)
+        after = {later for later, _ in self.together}
+        total = sum(node.log10 for place, node in enumerate(self.nodes) if place not in after)
         if self.extra is None:
             return total
         return total + log10_sum(count * self.extra.log10 for count in range(MOST_EXTRAS + 1))
@@ -102,7 +107,7 @@ class Object:
 
     def draw(self, stream: Stream, count: int) -> list[Any]:
         """So many objects, drawn."""
-        columns = [node.draw(stream, count) for node in self.nodes]
+        columns = self._columns(stream, count)
         if not columns:
             made: list[Any] = [{} for _ in range(count)]
         else:
@@ -112,6 +117,22 @@ class Object:
             for record, part in zip(made, parts, strict=True):
                 record.update((f"extra_{index}", value) for index, value in enumerate(part))
         return made
+
+    def _columns(self, stream: Stream, count: int) -> list[list[Any]]:
+        """So many values of each node. Nodes that go together are made from the same uniforms."""
+        if not self.together:
+            return [node.draw(stream, count) for node in self.nodes]
+        first = dict(self.together)
+        units: dict[int, Any] = {}
+        columns = []
+        for place, node in enumerate(self.nodes):
+            if not isinstance(node, Leaf) or node.kind is None or node.kind.group is None:
+                columns.append(node.draw(stream, count))
+                continue
+            shared = units.get(first.get(place, place))
+            units[place] = stream.uniforms(count) if shared is None else shared
+            columns.append(node.kind.make(units[place]))
+        return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +180,7 @@ def _split(node: Node, stream: Stream, count: int, least: int, most: int) -> lis
 
 def leaf(kind: DataType) -> Leaf:
     """A single value of a data type."""
-    return Leaf(kind.log10_values, kind.longest * 2 + 2, 1, kind.draw, kind.write)
+    return Leaf(kind.log10_values, kind.longest * 2 + 2, 1, kind.draw, kind.write, kind)
 
 
 DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
@@ -172,56 +193,72 @@ SAFE_WHOLE = 1 << 53  # a uniform distinguishes no more values
 KINDS = ("array", "object", "string", "number", "integer", "boolean", "null", "literal")
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a schema may hold: the data types, and for XML its own names and nothing but text."""
+
+    xml: bool
+    values: ValueSet
+
+    def leaf(self, name: str) -> Leaf:
+        """A single value of a data type."""
+        kind = self.values.types[name]
+        return leaf(kind.as_text if self.xml else kind)
+
+
+XML_RULES = Rules(True, BUILT_IN)
+
+
 class Given(str):
     """Text that a placeholder stood for: in a schema it is itself, not the name of a data type."""
 
     __slots__ = ()
 
 
-def compile_schema(path: str, written: Any, xml: bool = False, depth: int = 0) -> Node:
+def compile_schema(path: str, written: Any, rules: Rules, depth: int = 0) -> Node:
     """The node that a schema describes. Raises TemplateError with a line for each complaint."""
     if depth > DEEPEST:
         refuse(path, f"more than {DEEPEST} levels deep")
     if isinstance(written, Given):
         return _literal(str(written))
     if isinstance(written, str):
-        return _typed_text(path, written)
+        return _typed_text(path, written, rules)
     if isinstance(written, Mapping):
         if isinstance(written.get("type"), str):
-            return _typed(path, written, xml, depth)
-        return _object(path, written, None, xml, depth)
-    return _literal(_plain(path, written, xml, depth))
+            return _typed(path, written, rules, depth)
+        return _object(path, written, None, rules, depth)
+    return _literal(_plain(path, written, rules, depth))
 
 
-def _typed_text(path: str, name: str) -> Node:
-    if name in DATA_TYPES:
-        return leaf(DATA_TYPES[name])
+def _typed_text(path: str, name: str, rules: Rules) -> Node:
+    if name in rules.values.types:
+        return rules.leaf(name)
     refuse(
         path,
         f"unknown data type {name!r}; for a text that stays as it is write "
-        f"{{type: literal, value: …}}; {nearest(name, DATA_TYPES)}",
+        f"{{type: literal, value: …}}; {nearest(name, rules.values.types)}",
     )
 
 
-def _typed(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Node:
+def _typed(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> Node:
     kind = str(written["type"])
     if kind == "array":
-        return _array(path, written, xml, depth)
+        return _array(path, written, rules, depth)
     if kind == "object":
         mapping(path, written, ("type", "properties", "additional_properties"))
         properties = written.get("properties")
         extra = written.get("additional_properties")
         inner = {} if properties is None else properties
-        return _object(f"{path}.properties", inner, extra, xml, depth)
+        return _object(f"{path}.properties", inner, extra, rules, depth)
     if kind == "literal":
         mapping(path, written, ("type", "value"))
-        return _literal(_plain(f"{path}.value", written.get("value"), xml, depth))
+        return _literal(_plain(f"{path}.value", written.get("value"), rules, depth))
     if "enum" in written and kind in ("string", "number", "integer"):
         return _enum(path, written)
     if kind in _SIMPLE:
-        return _SIMPLE[kind](path, written)
-    if kind not in DATA_TYPES:
-        known = (*KINDS, *DATA_TYPES)
+        return _SIMPLE[kind](path, written, rules)
+    if kind not in rules.values.types:
+        known = (*KINDS, *rules.values.types)
         refuse(f"{path}.type", f"unknown type {kind!r}; {nearest(kind, known)}")
     if len(written) > 1:
         other = next(key for key in written if key != "type")
@@ -230,7 +267,7 @@ def _typed(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Node
             f"no key of the data type {kind!r}; for an object with a property called type write "
             "{type: object, properties: {type: …}}",
         )
-    return leaf(DATA_TYPES[kind])
+    return rules.leaf(kind)
 
 
 def _literal(value: Any) -> Leaf:
@@ -249,21 +286,21 @@ def _count(value: Any) -> int:
     return 1 + sum(map(_count, value)) if isinstance(value, list) else 1
 
 
-def _plain(path: str, value: Any, xml: bool, depth: int) -> Any:
+def _plain(path: str, value: Any, rules: Rules, depth: int) -> Any:
     """A literal, copied, of nothing but what JSON knows."""
     if depth > DEEPEST:
         refuse(path, f"more than {DEEPEST} levels deep")
     if isinstance(value, list | tuple):
         return [
-            _plain(f"{path}[{index}]", item, xml, depth + 1) for index, item in enumerate(value)
+            _plain(f"{path}[{index}]", item, rules, depth + 1) for index, item in enumerate(value)
         ]
     if isinstance(value, Mapping):
         return {
-            _key(path, key, xml): _plain(f"{path}.{key}", item, xml, depth + 1)
+            _key(path, key, rules): _plain(f"{path}.{key}", item, rules, depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, str):
-        return _text(path, str(value), xml)
+        return _text(path, str(value), rules.xml)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and value.bit_length() <= 64:
@@ -299,43 +336,44 @@ def element_name(path: str, value: Any) -> str:
     return value
 
 
-def _key(path: str, key: Any, xml: bool) -> str:
+def _key(path: str, key: Any, rules: Rules) -> str:
     if not isinstance(key, str):
         refuse(path, f"the key {shown(key)} is not text; put it in quotes")
     if len(key) > LONGEST_KEY:
         refuse(path, f"a key of {len(key)} characters; at most {LONGEST_KEY} are allowed")
-    return element_name(f"{path}.{key}", key) if xml else _text(path, str(key), False)
+    return element_name(f"{path}.{key}", key) if rules.xml else _text(path, str(key), False)
 
 
-def _object(path: str, written: Any, extra: Any, xml: bool, depth: int) -> Object:
+def _object(path: str, written: Any, extra: Any, rules: Rules, depth: int) -> Object:
     mapping(path, written)
     problems, keys, nodes, more = Problems(), [], [], None
     for key, value in written.items():
         with problems.gathered():
-            keys.append(_key(path, key, xml))
-            nodes.append(compile_schema(f"{path}.{key}", value, xml, depth + 1))
+            keys.append(_key(path, key, rules))
+            nodes.append(compile_schema(f"{path}.{key}", value, rules, depth + 1))
     with problems.gathered():
         if extra is not None and extra is not False:
             schema = DEFAULT_ITEMS if extra is True else extra
             beside = f"{path.removesuffix('.properties')}.additional_properties"
-            more = compile_schema(beside, schema, xml, depth + 1)
+            more = compile_schema(beside, schema, rules, depth + 1)
     problems.settle()
-    return Object(tuple(keys), tuple(nodes), more)
+    kinds = [node.kind if isinstance(node, Leaf) else None for node in nodes]
+    return Object(tuple(keys), tuple(nodes), more, partners(kinds))
 
 
-def _array(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Array:
-    known = ("type", "count", "items", "element_name") if xml else ("type", "count", "items")
+def _array(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> Array:
+    known = ("type", "count", "items", "element_name") if rules.xml else ("type", "count", "items")
     mapping(path, written, known)
     problems = Problems()
     least, most, element = 0, 0, DEFAULT_ELEMENT
-    items: Node = leaf(DATA_TYPES[DEFAULT_ITEMS])
+    items: Node = rules.leaf(DEFAULT_ITEMS)
     with problems.gathered():
         least, most = span(f"{path}.count", written.get("count", DEFAULT_COUNT))
     with problems.gathered():
         element = element_name(f"{path}.element_name", written.get("element_name", element))
     with problems.gathered():
         inner = written.get("items", DEFAULT_ITEMS)
-        items = compile_schema(f"{path}.items", inner, xml, depth + 1)
+        items = compile_schema(f"{path}.items", inner, rules, depth + 1)
     problems.settle()
     return Array(items, least, most, element)
 
@@ -343,7 +381,9 @@ def _array(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Arra
 def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
     mapping(path, written, ("type", "enum"))
     listed = sequence(f"{path}.enum", written["enum"])
-    values = [_plain(f"{path}.enum[{index}]", item, True, 0) for index, item in enumerate(listed)]
+    values = [
+        _plain(f"{path}.enum[{index}]", item, XML_RULES, 0) for index, item in enumerate(listed)
+    ]
     if not values:
         refuse(f"{path}.enum", "no value to choose from")
 
@@ -354,7 +394,7 @@ def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
     return Leaf(math.log10(len(values)), size, max(map(_count, values)), draw)
 
 
-def _number(path: str, written: Mapping[str, Any]) -> Leaf:
+def _number(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
     mapping(path, written, ("type", "minimum", "maximum"))
     low, high = _bounds(path, written, 0.0, 1000.0)
     first, last = math.ceil(round(low * 100, 6)), math.floor(round(high * 100, 6))
@@ -365,7 +405,7 @@ def _number(path: str, written: Mapping[str, Any]) -> Leaf:
     return leaf(hundredths("number", first, last))
 
 
-def _integer(path: str, written: Mapping[str, Any]) -> Leaf:
+def _integer(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
     mapping(path, written, ("type", "minimum", "maximum"))
     low, high = _bounds(path, written, 1.0, 1000.0)
     first, last = math.ceil(low), math.floor(high)
@@ -390,7 +430,7 @@ def _bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> t
     return low, high
 
 
-def _string(path: str, written: Mapping[str, Any]) -> Leaf:
+def _string(path: str, written: Mapping[str, Any], rules: Rules) -> Leaf:
     mapping(path, written, ("type", "min_length", "max_length", "pattern"))
     pattern = written.get("pattern")
     bounded = written.get("min_length") is not None or written.get("max_length") is not None
@@ -404,8 +444,8 @@ def _string(path: str, written: Mapping[str, Any]) -> Leaf:
         return _filler(max(low, min(1, high)), high)
     if not isinstance(pattern, str):
         refuse(f"{path}.pattern", f"a regular expression is wanted, not {shown(pattern)}")
-    if pattern in DATA_TYPES:
-        return leaf(DATA_TYPES[pattern])
+    if pattern in rules.values.types:
+        return rules.leaf(pattern)
     piece = compile_pattern(f"{path}.pattern", pattern)
     if bounded and (piece.least < low or (asked is not None and piece.most > high)):
         refuse(
@@ -449,17 +489,17 @@ def _patterned(piece: Piece) -> Leaf:
     return Leaf(piece.log10, piece.most * 6 + 2, max(piece.draws, 1), draw)
 
 
-def _truth(path: str, written: Mapping[str, Any]) -> Leaf:
+def _truth(path: str, written: Mapping[str, Any], rules: Rules) -> Leaf:
     mapping(path, written, ("type",))
-    return leaf(DATA_TYPES["boolean"])
+    return rules.leaf("boolean")
 
 
-def _null(path: str, written: Mapping[str, Any]) -> Leaf:
+def _null(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
     mapping(path, written, ("type",))
     return _literal(None)
 
 
-_SIMPLE: Mapping[str, Callable[[str, Mapping[str, Any]], Leaf]] = {
+_SIMPLE: Mapping[str, Callable[[str, Mapping[str, Any], Rules], Leaf]] = {
     "string": _string,
     "number": _number,
     "integer": _integer,

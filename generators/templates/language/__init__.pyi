@@ -1,18 +1,16 @@
 from .components_section import CONTENT_KEYS
 from .data_types import (
-    CALENDAR,
-    DATA_TYPES,
     LATIN,
     MOMENT,
     POOLS,
     DataType,
-    data_type,
     drawn_columns,
     hundredths,
     indices,
     infer_type,
     integers,
     lookup,
+    partners,
     sizes_of,
     text,
 )
@@ -36,6 +34,7 @@ from .parse import (
     MAX_BYTES,
     ParsedTemplate,
     parse_template,
+    problem_of,
     read_template,
 )
 from .placeholders import (
@@ -55,13 +54,13 @@ from .placeholders import (
     variables_of,
 )
 from .template import Component, MadeFile, Maker, Question, TemplateFile
+from .values import BUILT_IN, ValueSet, fault_of_path, named_values_file
 from .variables import Variable, draw_values
 
 __all__ = [
-    "CALENDAR",
+    "BUILT_IN",
     "CONSTANTS",
     "CONTENT_KEYS",
-    "DATA_TYPES",
     "LATIN",
     "MAX_BYTES",
     "MOMENT",
@@ -81,13 +80,14 @@ __all__ = [
     "Scope",
     "TemplateFile",
     "Text",
+    "ValueSet",
     "Variable",
     "calls_of",
     "check_size",
     "compile_text",
-    "data_type",
     "draw_values",
     "drawn_columns",
+    "fault_of_path",
     "foremost",
     "hundredths",
     "indices",
@@ -97,11 +97,14 @@ __all__ = [
     "line",
     "lookup",
     "mapping",
+    "named_values_file",
     "number",
     "outermost",
     "parse_template",
     "parse_text",
+    "partners",
     "place_in",
+    "problem_of",
     "read_template",
     "refuse",
     "sequence",

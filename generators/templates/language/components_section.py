@@ -12,6 +12,7 @@ from typing import Any
 from generators.errors import nearest
 from generators.templates.language.diagnostics import Form, shown
 from generators.templates.language.template import Component
+from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place
 
 MAX_ROWS = 1_000_000
@@ -49,6 +50,8 @@ _TARGET = re.compile(r":\s*TARGET_FILE(\[[^\]\n{}]*\]?)?")
 @dataclass(slots=True)
 class SandboxForm(Form):
     """The reading of ``sandbox_setup``."""
+
+    values: ValueSet = BUILT_IN
 
     def sandbox(self, place: Place, setup: Any) -> tuple[Component, ...]:
         """The components, in an order that keeps every depends_on."""
@@ -93,7 +96,9 @@ class SandboxForm(Form):
         content = self.content(place, given, kind)
         config = self.config(place, given)
         depends_on = self.depends_on(place, given)
-        return Component(kind or "?", name or "", target or "", content, config, depends_on, place)
+        return Component(
+            kind or "?", name or "", target or "", content, config, depends_on, place, self.values
+        )
 
     def name(self, place: Place, given: Mapping[str, Any], named: bool) -> str | None:
         """The name of a component; None, and an error, for a bad one."""

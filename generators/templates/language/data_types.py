@@ -1,20 +1,22 @@
 """The data types that columns, schemas and ``{{semanticN:TYPE}}`` draw values of.
 
 Every type makes its values from one uniform each, so that a whole table is one call of the
-stream. Numbers are numbers and truth values are booleans; ``text`` writes them.
+stream. Numbers are numbers and truth values are booleans; ``text`` writes them. As text, a truth
+value of the type ``boolean`` is also ``yes`` or ``1``, as the format documents.
 
 The words are those of ``word_pools.yml``. Entity words are lower case ASCII letters, so that any of
 them may stand in a file name, in SQL or in a path expression. No value of a data type holds a
 comma, a quote, a colon or a brace, so that each may stand in CSV, in SQL and as an argument of a
-function without being quoted. The short lists (statuses, departments, regions, categories) hold the
-values that people's templates filter by.
+function without being quoted. The values that the format's documentation gives as examples are
+among them, since people's templates filter by these.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
 from importlib.resources import files
@@ -24,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from generators.errors import TemplateError, nearest
 from generators.stream import Stream
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ LATIN = LISTS["latin"]  # for filler text
 LEAST_DATE, GREATEST_DATE = date(2020, 1, 1), date(2025, 12, 31)
 SECONDS_A_DAY = 86_400
 IDS = 9999
+VERSIONS = 9 * 20 * 10  # 1.0.0 to 9.19.9
+TRUTH_VALUES = ("true", "false", "yes", "no", "1", "0")  # as text; every other one is true
 LEAST_WORDS, MOST_WORDS = 2, 5  # of lorem_words
 MOST_TEXTS = 1000  # whole numbers of a kind that are kept as text
 
@@ -75,6 +78,9 @@ class DataType:
     write: Callable[[Any], str]
     texts: Callable[[], NDArray[object_]] | None = None  # of all indices, where they are few
     spell: Callable[[Any], list[str]] | None = None  # ``texts_at``, where there is a quicker way
+    custom: bool = False  # whether an author gave the values, which may be any text
+    group: str | None = None  # of types that go together: made from the same uniforms
+    filled: DataType | None = None  # the same type without empty cells, if it has some
 
     def make(self, units: Units) -> list[Any]:
         """As many values as uniforms."""
@@ -89,6 +95,13 @@ class DataType:
             return self.spell(drawn)
         values = self.at(drawn)
         return values if self.sql == "TEXT" else list(map(self.write, values))
+
+    @property
+    def as_text(self) -> DataType:
+        """The same type, its values written: for files that hold nothing but text."""
+        if self.sql == "TEXT":
+            return self
+        return replace(self, sql="TEXT", at=self.texts_at, write=text)
 
     def draw(self, stream: Stream, count: int) -> list[Any]:
         """``count`` values. ``id`` repeats none before all 9,999 were drawn; others may."""
@@ -111,13 +124,6 @@ def money(value: float) -> str:
     return f"{value:.2f}"
 
 
-def data_type(name: str) -> DataType:
-    """The data type of this name. Raises TemplateError with the nearest that there is."""
-    if (kind := DATA_TYPES.get(name)) is None:
-        raise TemplateError(f"unknown data type {name!r}; {nearest(name, DATA_TYPES)}")
-    return kind
-
-
 def indices(units: Units, size: int) -> list[int]:
     """An index below ``size`` for each uniform."""
     places: list[int] = (units * size).astype("int64").tolist()
@@ -129,6 +135,23 @@ def drawn_columns(kinds: Sequence[DataType], sizes: Units, units: Units) -> list
     ``sizes`` is the result of ``sizes_of``."""
     places = (units * sizes).astype("int64")
     return [places[row] if kind.size else units[row] for row, kind in enumerate(kinds)]
+
+
+def partners(kinds: Sequence[DataType | None]) -> tuple[tuple[int, int], ...]:
+    """The places of kinds that go together with an earlier one, each with that one's place: of
+    every type in a group the first with the first, the second with the second."""
+    met: dict[tuple[str, int], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    pairs = []
+    for place, kind in enumerate(kinds):
+        if kind is None or kind.group is None:
+            continue
+        turn = counts[kind.group, kind.name]
+        counts[kind.group, kind.name] += 1
+        first = met.setdefault((kind.group, turn), place)
+        if first != place:
+            pairs.append((place, first))
+    return tuple(pairs)
 
 
 def sizes_of(kinds: Sequence[DataType]) -> Units:
@@ -198,18 +221,19 @@ def _width(low: int, high: int) -> int:
     return max(len(str(low)), len(str(high)))
 
 
-def _identifiers(indices: Indices) -> list[Any]:
-    """Numbers of 1…9999, none of them twice in a run of 9,999: where one is taken, the next."""
+def distinct_identifiers(indices: Indices, low: int = 1, size: int = IDS) -> list[Any]:
+    """So many numbers from ``low`` on, none of them twice in a run of all: where one is taken, the
+    next."""
     identifiers: list[int] = []
-    numbers = (indices + 1).tolist()
-    for start in range(0, len(numbers), IDS):
-        drawn: list[int] = numbers[start : start + IDS]
-        identifiers += drawn if len(set(drawn)) == len(drawn) else _apart(drawn)
-    return identifiers
+    numbers = indices.tolist()
+    for start in range(0, len(numbers), size):
+        drawn: list[int] = numbers[start : start + size]
+        identifiers += drawn if len(set(drawn)) == len(drawn) else _apart(drawn, size)
+    return [number + low for number in identifiers]
 
 
 def _spelt_identifiers(indices: Indices) -> list[str]:
-    return list(map(_digits().__getitem__, _identifiers(indices)))
+    return list(map(_digits().__getitem__, distinct_identifiers(indices)))
 
 
 @cache
@@ -217,11 +241,11 @@ def _digits() -> tuple[str, ...]:
     return tuple(map(str, range(IDS + 1)))
 
 
-def _apart(drawn: list[int]) -> list[int]:
+def _apart(drawn: list[int], size: int) -> list[int]:
     taken: set[int] = set()
     for index, number in enumerate(drawn):
         while number in taken:
-            number = number % IDS + 1
+            number = (number + 1) % size
         taken.add(number)
         drawn[index] = number
     return drawn
@@ -285,8 +309,12 @@ def _some_words(units: Units) -> list[Any]:
 
 
 def _booleans(drawn: Indices) -> list[Any]:
-    values: list[Any] = (drawn == 0).tolist()
+    values: list[Any] = (drawn % 2 == 0).tolist()
     return values
+
+
+def _versions(drawn: Indices) -> list[Any]:
+    return [f"{1 + one // 200}.{one // 10 % 20}.{one % 10}" for one in drawn.tolist()]
 
 
 def _all() -> dict[str, DataType]:
@@ -319,14 +347,30 @@ def _all() -> dict[str, DataType]:
         _choice("department", LISTS["departments"]),
         _choice("region", LISTS["regions"]),
         DataType(
-            "id", "INTEGER", math.log10(IDS), IDS, _identifiers, 4, str, spell=_spelt_identifiers
+            "id",
+            "INTEGER",
+            math.log10(IDS),
+            IDS,
+            distinct_identifiers,
+            4,
+            str,
+            spell=_spelt_identifiers,
         ),
         integers("experience", 0, 40),
         integers("score", 60, 100),
         _choice("course", LISTS["courses"]),
         _pairs("semester", LISTS["seasons"], ("2023", "2024", "2025")),
         _choice("category", LISTS["categories"]),
-        DataType("boolean", "BOOLEAN", math.log10(2), 2, _booleans, 5, text),
+        DataType(
+            "boolean",
+            "BOOLEAN",
+            math.log10(2),
+            len(TRUTH_VALUES),
+            _booleans,
+            5,
+            text,
+            cache(lambda: lookup(TRUTH_VALUES)),
+        ),
         _choice("lorem_word", LATIN),
         DataType(
             "lorem_words",
@@ -337,6 +381,8 @@ def _all() -> dict[str, DataType]:
             MOST_WORDS * (longest_word + 1),
             text,
         ),
+        DataType("version", "TEXT", math.log10(VERSIONS), VERSIONS, _versions, 6, text),
+        _choice("mail_domain", LISTS["mail_domains"]),
         *(_choice(name, POOLS[name]) for name in SEMANTIC_POOLS),
     )
     return {kind.name: kind for kind in types}

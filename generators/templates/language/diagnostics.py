@@ -34,6 +34,7 @@ class Problem:
     line: int
     place: Place
     what: str
+    file: str = ""  # other than the template: its values file
 
     @property
     def key(self) -> str:
@@ -43,7 +44,7 @@ class Problem:
     def text(self, path: str) -> str:
         """``file:line: key: what is wrong; what would be right``."""
         key = f"{self.key}: " if self.place else ""
-        return f"{path}:{self.line}: {key}{self.what}"
+        return f"{self.file or path}:{self.line}: {key}{self.what}"
 
 
 def foremost(errors: Iterable[Problem]) -> tuple[Problem, ...]:

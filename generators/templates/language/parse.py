@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -18,7 +18,14 @@ from generators.errors import TemplateError, nearest
 from generators.templates.language.components_section import SandboxForm
 from generators.templates.language.diagnostics import Problem, foremost, place_in, shown
 from generators.templates.language.placeholders import outermost
+from generators.templates.language.strata import StrataForm
 from generators.templates.language.template import Component, Question, TemplateFile
+from generators.templates.language.values import (
+    BUILT_IN,
+    ValueSet,
+    ValuesForm,
+    fault_of_path,
+)
 from generators.templates.scoring import (
     JSON_EDIT,
     SCORING_TYPES,
@@ -32,9 +39,10 @@ from generators.yaml_lines import Place, YamlError, YamlLimits, parse_yaml
 MAX_BYTES = 4_000_000
 MAX_SAMPLES = 100_000  # of one question
 _LIMITS = YamlLimits("a template file", MAX_BYTES, aliases=True)
+_VALUES_LIMITS = YamlLimits("a values file", MAX_BYTES)
 
 _NOTES = ("title", "description", "notes", "tags", "metadata")  # for people; nothing reads them
-_FILE_KEYS = ("tests", "name", "version", *_NOTES)
+_FILE_KEYS = ("tests", "values", "name", "version", *_NOTES)
 _TEXTS, _PATHS = ("expected_response", "expected_content"), ("file_to_read",)
 _LISTS = ("files_to_check", "expected_structure")
 _ANSWERS = (*_TEXTS, *_PATHS, *_LISTS)
@@ -46,6 +54,7 @@ _TEST_KEYS = (
     *_ANSWERS,
     *TARGETED_KEYS,
     "sandbox_setup",
+    "for_each",
     *_NOTES,
 )
 # Scoring type → the keys that it cannot do without.
@@ -71,19 +80,20 @@ class ParsedTemplate:
     warnings: tuple[Problem, ...]
 
 
-def parse_template(text: str | bytes, path: str) -> TemplateFile:
-    """The template file of some text; ``path`` is what errors call it.
+def parse_template(text: str | bytes, path: str, values: str = "") -> TemplateFile:
+    """The template file of some text; ``path`` is what errors call it, ``values`` the text of the
+    values file that it names.
 
     Raises TemplateError with all errors of form, one a line:
     ``file:line: key: what is wrong; what would be right``.
     """
-    reading = read_template(text, path)
+    reading = read_template(text, path, values)
     if reading.errors:
         raise TemplateError("\n".join(problem.text(path) for problem in reading.errors))
     return reading.file
 
 
-def read_template(text: str | bytes, path: str) -> ParsedTemplate:
+def read_template(text: str | bytes, path: str, values: str = "") -> ParsedTemplate:
     """The questions as far as they could be read, and everything that is wrong with their form.
 
     Where something is wrong, what is missing is "?" or empty: enough to look at the rest of it.
@@ -97,27 +107,44 @@ def read_template(text: str | bytes, path: str) -> ParsedTemplate:
         document = parse_yaml(data, path, _LIMITS)
     except YamlError as error:
         empty = TemplateFile(name, digest, "", (), {})
-        return ParsedTemplate(empty, (_problem_of(str(error), path),), ())
-    form = _Form(document)
+        return ParsedTemplate(empty, (problem_of(str(error), path),), ())
+    form = _Form(document, given=values)
     questions = form.questions()
     form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
-    file = TemplateFile(name, digest, data.decode("utf-8-sig"), questions, document.lines)
-    return ParsedTemplate(file, foremost(form.errors), tuple(form.warnings))
+    if form.values_name:
+        both = data + b"\0" + values.encode("utf-8", "replace")
+        digest = f"sha256:{hashlib.sha256(both).hexdigest()}"
+    file = TemplateFile(
+        name,
+        digest,
+        data.decode("utf-8-sig"),
+        questions,
+        document.lines,
+        form.values_name,
+        values if form.values_name else "",
+    )
+    return ParsedTemplate(file, foremost(dict.fromkeys(form.errors)), tuple(form.warnings))
 
 
-def _problem_of(message: str, path: str) -> Problem:
-    """The problem of an error's text, which starts with the file and most often its line."""
+def problem_of(message: str, path: str) -> Problem:
+    """The problem of an error's text, which starts with the file and most often its line: that of
+    this path, or another one."""
     match = re.match(r":([0-9]+): ", message[len(path) :])
-    if not message.startswith(path) or match is None:
-        return Problem(1, (), message.removeprefix(f"{path}: "))
-    return Problem(int(match[1]), (), message[len(path) + match.end() :])
+    if message.startswith(path) and match is not None:
+        return Problem(int(match[1]), (), message[len(path) + match.end() :])
+    other = re.match(r"(\S+\.ya?ml):([0-9]+): ", message)
+    if other is not None:
+        return Problem(int(other[2]), (), message[other.end() :], other[1])
+    return Problem(1, (), message.removeprefix(f"{path}: "))
 
 
 @dataclass(slots=True)
-class _Form(SandboxForm):
+class _Form(SandboxForm, StrataForm):
     """The reading of a whole file."""
 
     ids: dict[str, int] = field(default_factory=dict)
+    given: str = ""  # the text of its values file
+    values_name: str = ""
 
     # -- the file -------------------------------------------------------------------------------
 
@@ -129,6 +156,8 @@ class _Form(SandboxForm):
             )
             return ()
         self.known_keys((), value, _FILE_KEYS)
+        if "values" in value:
+            self.values = self.value_set(value)
         tests = value.get("tests")
         if "tests" not in value:
             self.error((), "the key 'tests' is missing: a list of questions")
@@ -136,8 +165,45 @@ class _Form(SandboxForm):
             self.error(("tests",), f"a list of at least one question is wanted, not {shown(tests)}")
         if not isinstance(tests, list):
             return ()
-        made = [self.question(("tests", index), test) for index, test in enumerate(tests)]
+        made = [
+            self.question(("tests", index), stratum)
+            for index, test in enumerate(tests)
+            for stratum in self.strata(("tests", index), test)
+        ]
         return tuple(question for question in made if question is not None)
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def value_set(self, content: Mapping[str, Any]) -> ValueSet:
+        """The values that the file gives, or names a file of."""
+        given = content["values"]
+        used = json.dumps({**content, "values": ""}, default=str)
+        if not isinstance(given, str):
+            form = ValuesForm(self.document, used=used)
+            values = form.read(("values",), given)
+            self.errors += form.errors
+            return values
+        fault = fault_of_path(given)
+        if fault is None and not self.given:
+            fault = "is no file that could be read; write `values: FILE` on a line of its own"
+        if fault is not None:
+            self.error(("values",), f"{shown(given)} {fault}")
+            return BUILT_IN
+        self.values_name = given
+        return self.values_of_file(str(PurePath(self.document.path).parent / given), used)
+
+    def values_of_file(self, path: str, used: str) -> ValueSet:
+        """The values of the file that ``values:`` names."""
+        try:
+            document = parse_yaml(self.given.encode("utf-8", "replace"), path, _VALUES_LIMITS)
+        except YamlError as error:
+            self.errors.append(replace(problem_of(str(error), path), file=path))
+            return BUILT_IN
+        form = ValuesForm(document, used=used)
+        values = form.read_file()
+        form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
+        self.errors += [replace(problem, file=path) for problem in form.errors]
+        return values
 
     # -- a question -----------------------------------------------------------------------------
 
@@ -164,6 +230,7 @@ class _Form(SandboxForm):
             scoring_type=scoring_type or "?",
             components=components,
             place=place,
+            values=self.values,
             **answers,
         )
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from generators.errors import TemplateError, nearest
 from generators.templates.functions import FUNCTIONS, Function, OpenFile, call_function
+from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.templates.language.variables import Variable, find_variable
 
 CONSTANTS = ("artifacts", "qs_id", "expected_structure")
@@ -53,12 +54,20 @@ class Scope:
 
 
 @lru_cache(maxsize=4096)
-def parse_text(text: str, keep_lorem: bool = False) -> Text:
+def parse_text(text: str, keep_lorem: bool = False, values: ValueSet = BUILT_IN) -> Text:
     """The parts of a text. ``keep_lorem`` leaves ``{{lorem:…}}`` as it is, to be drawn later.
 
     Raises TemplateError for a placeholder that nothing can fill.
     """
-    return tuple(_merge(_parts(text, keep_lorem, 0)))
+    return tuple(_merge(_parts(text, _Known(keep_lorem, values), 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a text may hold."""
+
+    keep_lorem: bool
+    values: ValueSet
 
 
 Fill = Callable[[Scope], str]
@@ -162,7 +171,7 @@ def _merge(parts: Iterator[Part]) -> Iterator[Part]:
         yield literal
 
 
-def _parts(text: str, keep_lorem: bool, depth: int) -> Iterator[Part]:
+def _parts(text: str, known: _Known, depth: int) -> Iterator[Part]:
     if depth > MAX_DEPTH:
         raise TemplateError(f"placeholders are nested deeper than {MAX_DEPTH}")
     at = 0
@@ -171,7 +180,7 @@ def _parts(text: str, keep_lorem: bool, depth: int) -> Iterator[Part]:
             start += 1
         yield text[at:start]
         end = _end_of(text, start + 2)
-        yield _placeholder(text[start + 2 : end], keep_lorem, depth)
+        yield _placeholder(text[start + 2 : end], known, depth)
         at = end + 2
     yield text[at:]
 
@@ -205,16 +214,16 @@ def _scan(text: str, start: int, quoted: bool, free: bool) -> int | None:
     return None
 
 
-def _placeholder(body: str, keep_lorem: bool, depth: int) -> Part:
-    if keep_lorem and _LOREM.fullmatch(body.strip()):
+def _placeholder(body: str, known: _Known, depth: int) -> Part:
+    if known.keep_lorem and _LOREM.fullmatch(body.strip()):
         return f"{{{{{body.strip()}}}}}"
     name, *rest = _split(body, _is_free(body))
     name = name.strip()
     if name in CONSTANTS and not rest:
         return Constant(name)
     if name in FUNCTIONS:
-        return _call(FUNCTIONS[name], rest, keep_lorem, depth)
-    variable = find_variable(name, tuple(argument.strip() for argument in rest))
+        return _call(FUNCTIONS[name], rest, known, depth)
+    variable = find_variable(name, tuple(argument.strip() for argument in rest), known.values)
     if variable is not None:
         return variable
     if name == "lorem":
@@ -222,8 +231,8 @@ def _placeholder(body: str, keep_lorem: bool, depth: int) -> Part:
             f"{_show('{{' + body + '}}')}: write {{{{lorem:N}}}} with N and l, s or p (lines, "
             "sentences, paragraphs) as in {{lorem:3s}}, in the custom content of create_files"
         )
-    known = (*FUNCTIONS, *_KNOWN)
-    raise TemplateError(f"unknown placeholder {_show('{{' + body + '}}')}; {_hint(name, known)}")
+    names = (*FUNCTIONS, *_KNOWN)
+    raise TemplateError(f"unknown placeholder {_show('{{' + body + '}}')}; {_hint(name, names)}")
 
 
 def _hint(name: str, known: tuple[str, ...]) -> str:
@@ -232,7 +241,7 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
     return f"{near}?" if near != hint else f"variables are {', '.join(_KNOWN[:3])}"
 
 
-def _call(function: Function, rest: list[str], keep_lorem: bool, depth: int) -> Call:
+def _call(function: Function, rest: list[str], known: _Known, depth: int) -> Call:
     file = rest.pop().strip() if function.takes_file and rest else None
     if function.takes_file and not file:
         raise TemplateError(
@@ -248,17 +257,17 @@ def _call(function: Function, rest: list[str], keep_lorem: bool, depth: int) -> 
             f"{function.name} takes {_count(function)}, not {len(rest)}: "
             f"{', '.join(rest)[:120] or 'none'}"
         )
-    arguments = tuple(_parse(_unquote(text.strip()), keep_lorem, depth) for text in rest)
+    arguments = tuple(_parse(_unquote(text.strip()), known, depth) for text in rest)
     if function.check is not None and all(map(is_plain, arguments)):
         try:
             function.check(["".join(map(str, argument)) for argument in arguments])
         except TemplateError as error:
             raise TemplateError(f"{function.name}: {error}") from error
-    return Call(function, arguments, _parse(file, keep_lorem, depth) if file else None)
+    return Call(function, arguments, _parse(file, known, depth) if file else None)
 
 
-def _parse(text: str, keep_lorem: bool, depth: int) -> Text:
-    return tuple(_merge(_parts(text, keep_lorem, depth + 1)))
+def _parse(text: str, known: _Known, depth: int) -> Text:
+    return tuple(_merge(_parts(text, known, depth + 1)))
 
 
 def _count(function: Function) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.errors import TemplateError, nearest
 from generators.stream import Stream
+from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place, key_of, line_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Component:
     config: Mapping[str, Any]
     depends_on: tuple[str, ...]
     place: Place
+    values: ValueSet = field(default=BUILT_IN, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Question:
     expected_content: str | None = None
     files_to_check: tuple[str, ...] = ()
     expected_structure: tuple[str, ...] = ()
+    values: ValueSet = field(default=BUILT_IN, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,12 @@ class TemplateFile:
     """A template file, whole."""
 
     name: str  # of the file, without its ending
-    digest: str  # "sha256:…" of its bytes
+    digest: str  # "sha256:…" of its bytes, and of those of the values file that it names
     text: str = field(repr=False)
     questions: tuple[Question, ...]
     lines: Mapping[Place, int] = field(repr=False)
+    values_name: str = ""  # of the values file beside it
+    values_text: str = field(default="", repr=False)
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one above it that is there."""

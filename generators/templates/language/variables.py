@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from math import log10
+from typing import Any
 
 from generators.errors import TemplateError, nearest
 from generators.stream import Stream
-from generators.templates.language.data_types import DATA_TYPES, POOLS
+from generators.templates.language.data_types import DataType
+from generators.templates.language.values import BUILT_IN, ValueSet
 
 # Kind of a number → the step between the values that it takes, and the decimals it is written with.
 NUMBER_KINDS: Mapping[str, tuple[Decimal, int]] = {
@@ -41,27 +43,40 @@ class Variable:
     choice: str = ""  # pool, data type, number kind
     low: Decimal = Decimal(0)
     high: Decimal = Decimal(0)
+    source: DataType | tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def log10_values(self) -> float:
         """log10 of how many values it may take."""
+        if isinstance(self.source, DataType):
+            return self.source.log10_values
         if self.kind == "entity":
-            return log10(len(POOLS[self.choice]))
-        if self.kind == "semantic":
-            return DATA_TYPES[self.choice].log10_values
+            return log10(len(self.source))
         first, last = self._steps()
         return log10(last - first + 1)
 
     def draw(self, stream: Stream) -> str:
         """Its value in one sample."""
+        if isinstance(self.source, DataType):
+            return self.of_units(stream.uniforms(1))
         if self.kind == "entity":
-            return stream.choice(POOLS[self.choice])
-        if self.kind == "semantic":
-            kind = DATA_TYPES[self.choice]
-            return kind.write(kind.draw(stream, 1)[0])
+            return stream.choice(self.source)
         step, places = NUMBER_KINDS[self.choice]
         value = stream.integer(*self._steps()) * step
         return f"{value:.{places}f}"
+
+    def of_units(self, units: Any) -> str:
+        """The value of a data type that one uniform makes, never that of an empty cell."""
+        if not isinstance(self.source, DataType):
+            raise LookupError(f"{self.key} has no data type")
+        return str((self.source.filled or self.source).as_text.make(units)[0])
+
+    @property
+    def group(self) -> tuple[str, str] | None:
+        """Its number and group, if it has the data type of a group; None for others."""
+        if not isinstance(self.source, DataType) or self.source.group is None:
+            return None
+        return self.key.partition(":")[0], self.source.group
 
     def _steps(self) -> tuple[int, int]:
         """The first and last multiple of its step within its range."""
@@ -71,7 +86,9 @@ class Variable:
         return int(first), int(last)
 
 
-def find_variable(name: str, arguments: tuple[str, ...]) -> Variable | None:
+def find_variable(
+    name: str, arguments: tuple[str, ...], values: ValueSet = BUILT_IN
+) -> Variable | None:
     """The variable of a placeholder's name and arguments; None for a name of something else.
 
     Raises TemplateError for a variable that is not as it should be.
@@ -81,38 +98,47 @@ def find_variable(name: str, arguments: tuple[str, ...]) -> Variable | None:
         return None
     kind = match[1]
     if kind == "entity":
-        return _entity(name, arguments)
+        return _entity(name, arguments, values)
     if kind == "semantic":
-        return _semantic(name, arguments)
+        return _semantic(name, arguments, values)
     return _number(name, arguments)
 
 
 def draw_values(variables: Iterable[Variable], stream: Stream) -> dict[str, str]:
-    """A value for each variable, by key, drawn in the order given."""
+    """A value for each variable, by key, drawn in the order given. Of data types that go together
+    those of one number are of one row."""
     values: dict[str, str] = {}
+    shared: dict[tuple[str, str], Any] = {}
     for variable in variables:
-        if variable.key not in values:
+        if variable.key in values:
+            continue
+        if (group := variable.group) is None:
             values[variable.key] = variable.draw(stream)
+            continue
+        if group not in shared:
+            shared[group] = stream.uniforms(1)
+        values[variable.key] = variable.of_units(shared[group])
     return values
 
 
-def _entity(name: str, arguments: tuple[str, ...]) -> Variable:
+def _entity(name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable:
     if len(arguments) > 1:
         raise TemplateError(f"{name} takes a pool at the most, as in {{{{{name}:colors}}}}")
     pool = arguments[0] if arguments else "default"
-    if pool not in POOLS:
-        raise TemplateError(f"{name}: unknown pool {pool!r}; {nearest(pool, POOLS)}")
-    return Variable(name if pool == "default" else f"{name}:{pool}", "entity", pool)
+    if pool not in values.pools:
+        raise TemplateError(f"{name}: unknown pool {pool!r}; {nearest(pool, values.pools)}")
+    key = name if pool == "default" else f"{name}:{pool}"
+    return Variable(key, "entity", pool, source=values.pools[pool])
 
 
-def _semantic(name: str, arguments: tuple[str, ...]) -> Variable:
+def _semantic(name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable:
     if len(arguments) != 1:
         raise TemplateError(f"{name} takes one data type, as in {{{{{name}:person_name}}}}")
-    if arguments[0] not in DATA_TYPES:
-        raise TemplateError(
-            f"{name}: unknown data type {arguments[0]!r}; {nearest(arguments[0], DATA_TYPES)}"
-        )
-    return Variable(f"{name}:{arguments[0]}", "semantic", arguments[0])
+    try:
+        source = values.type(arguments[0])
+    except TemplateError as error:
+        raise TemplateError(f"{name}: {error}") from error
+    return Variable(f"{name}:{arguments[0]}", "semantic", arguments[0], source=source)
 
 
 def _number(name: str, arguments: tuple[str, ...]) -> Variable:

@@ -118,7 +118,7 @@ def test_types_as_the_database_stores_them():
     )
     found = kinds.execute("SELECT DISTINCT typeof(t), typeof(r), typeof(b), typeof(n) FROM data")
     assert found.fetchall() == [("text", "real", "text", "integer")]
-    assert set(column(kinds, "data", "b")) == {"true", "false"}
+    assert set(column(kinds, "data", "b")) == {"true", "false", "yes", "no", "1", "0"}
     whole = [value for value in column(kinds, "data", "i") if value == int(value)]
     assert whole
     assert all(isinstance(value, int) for value in whole)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -16,11 +18,12 @@ from generators.templates.language.data_types import (
     LISTS,
     MOMENT,
     POOLS,
+    TRUTH_VALUES,
     DataType,
-    data_type,
     infer_type,
     text,
 )
+from generators.templates.language.values import BUILT_IN
 
 _NAMED_BY_THE_SPEC = """
     person_name first_name last_name entity_pool email age city city_name company company_name
@@ -54,6 +57,7 @@ LISTS = {
     "course": LISTS["courses"],
     "category": LISTS["categories"],
     "lorem_word": LISTS["latin"],
+    "mail_domain": LISTS["mail_domains"],
     "person": POOLS["person"],
     "place": POOLS["place"],
     "business": POOLS["business"],
@@ -67,6 +71,7 @@ SHAPES = {
     "date": r"202[0-5]-\d\d-\d\d",
     "semester": r"(Spring|Summer|Fall|Winter) 202[345]",
     "lorem_words": r"[a-z]+( [a-z]+){1,4}",
+    "version": r"[1-9]\.1?\d\.\d",
 }
 
 
@@ -76,7 +81,8 @@ def drawn(name: str, count: int = 20_000) -> list[Any]:
 
 def test_the_29_types_of_the_specification_and_the_semantic_pools():
     assert len(NAMED_BY_THE_SPEC) == 29
-    assert list(DATA_TYPES) == [*NAMED_BY_THE_SPEC, "person", "place", "business", "technology"]
+    others = ["version", "mail_domain", "person", "place", "business", "technology"]
+    assert list(DATA_TYPES) == [*NAMED_BY_THE_SPEC, *others]
 
 
 @pytest.mark.parametrize("name", RANGES)
@@ -120,6 +126,68 @@ def test_truth_values_are_truth_values_and_even():
     assert 0.48 < sum(values) / len(values) < 0.52
 
 
+# The values that the documentation of the format gives as examples, by data type, and those that
+# files in use name beside them (spec/authors.md, section 1).
+DOCUMENTED = {
+    "department": "Engineering, Sales, Marketing, Finance, HR, Operations, IT, Customer Service, "
+    "Research",
+    "category": "Electronics, Clothing, Books, Home & Garden, Sports, Automotive",
+    "boolean": "true, false, yes, no, 1, 0",
+    "status": "active, inactive, completed, pending, cancelled, approved, rejected, processing",
+    "region": "North, South, East, West, Central, Northeast, Midwest",
+    "company": "Acme Corp, Global Industries, Tech Solutions, Dynamic Systems",
+    "product": "Widget Pro, Super Gadget, Ultra Tool, Smart Sensor",
+    "city": "New York, Los Angeles, Chicago, Houston, Phoenix",
+    "course": "Math 101, Physics 201, Computer Science 202, Data Science 501",
+    "semester": "Spring 2024, Fall 2023, Summer 2025",
+    "first_name": "John, Sarah, Michael, Emily",
+    "last_name": "Smith, Johnson, Brown, Wilson",
+    "mail_domain": "gmail.com, company.com",
+    "entity_pool": "crimson, harbor, whisper, ancient, mountain, legend",
+}
+SAME = {"city_name": "city", "company_name": "company", "product_name": "product"}
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTED, *SAME])
+def test_every_documented_value_is_drawn_and_as_often_as_any_other(name: str):
+    kind = DATA_TYPES[name].as_text
+    stream = Seed(bytes(31) + b"\3").child(name).rng()
+    drawn_texts = Counter(kind.draw(stream, 50_000))
+    share = 1 / len(drawn_texts)
+    deviation = math.sqrt(share * (1 - share) * 50_000)
+    for value in DOCUMENTED[SAME.get(name, name)].split(", "):
+        assert abs(drawn_texts[value] - 50_000 * share) < 5 * deviation, value
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "documented"),
+    [
+        ("email", lambda value: value.split("@")[1], DOCUMENTED["mail_domain"]),
+        ("person_name", lambda value: value.split()[0], DOCUMENTED["first_name"]),
+        ("person_name", lambda value: value.split()[1], DOCUMENTED["last_name"]),
+    ],
+)
+def test_documented_parts_of_values_are_drawn(
+    name: str, part: Callable[[str], str], documented: str
+):
+    counts = Counter(map(part, drawn(name, 50_000)))
+    share = 1 / len(counts)
+    deviation = math.sqrt(share * (1 - share) * 50_000)
+    for value in documented.split(", "):
+        assert abs(counts[value] - 50_000 * share) < 5 * deviation, value
+
+
+def test_a_truth_value_as_text_is_one_of_six_that_agree_with_it():
+    kind = DATA_TYPES["boolean"]
+    units = Seed(bytes(32)).rng().uniforms(2000)
+    truths, texts = kind.make(units), kind.as_text.make(units)
+    assert set(texts) == set(TRUTH_VALUES)
+    assert all(
+        (written in ("true", "yes", "1")) is truth
+        for truth, written in zip(truths, texts, strict=True)
+    )
+
+
 def test_moments_fill_the_day():
     values = MOMENT.draw(Seed(bytes(32)).rng(), 5000)
     assert all(re.fullmatch(r"202[0-5]-\d\d-\d\d [0-2]\d:[0-5]\d:[0-5]\d", one) for one in values)
@@ -161,7 +229,7 @@ def test_none_are_drawn_where_none_are_asked_for(name: str):
 
 def test_an_unknown_type_is_refused_with_the_nearest():
     with pytest.raises(TemplateError, match="unknown data type 'persn_name'; did you mean 'person"):
-        data_type("persn_name")
+        BUILT_IN.type("persn_name")
 
 
 def test_values_as_text():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from generators.stream import Stream
@@ -21,7 +22,7 @@ from generators.templates.components.sqlite.spec import (
     TableSpec,
     read_tables,
 )
-from generators.templates.language import DATA_TYPES, DataType, lookup, text
+from generators.templates.language import DataType, ValueSet, integers, lookup, partners
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
     Units = NDArray[float64]
 
+# A text that SQLite reads as a number.
+_NUMBER = re.compile(
+    r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?\s*", re.ASCII
+)
+_ROW_NUMBER = integers("row", 1, 2)  # as a type: its size is not used
 SEQUENCE = "CREATE TABLE sqlite_sequence(name,seq)"
 
 
@@ -56,6 +62,7 @@ class SqliteTable:
     columns: tuple[SqliteColumn, ...]
     order: tuple[int, ...]  # of drawing: references within the table come after the rest
     sizes: Units  # of the columns that are drawn, in that order, one below the other
+    together: tuple[tuple[int, int], ...]  # those that go with an earlier one, in that order
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +94,13 @@ def _columns_of(table: SqliteTable, units: Units, made: list[list[list[Any]]]) -
     values: list[list[Any]] = [[] for _ in table.columns]
     made.append(values)
     stored = [nothing(table.rows)] * len(table.columns)  # a row's number stands apart from it
+    for later, earlier in table.together:
+        units[later] = units[earlier]
     indices = (units * table.sizes).astype("int64")
     for row, place in enumerate(table.order):
         column = table.columns[place]
         if column.words and column.kind is not None:
-            stored[place] = _encoded_words(column.kind.name)(indices[row])
+            stored[place] = _encoded_words(column.kind)(indices[row])
             continue
         values[place] = drawn = _values(column, indices[row] if column.size else units[row], made)
         stored[place] = encoded(drawn if column.store is None else column.store(drawn))
@@ -108,14 +117,14 @@ def _values(column: SqliteColumn, drawn: Any, made: list[list[list[Any]]]) -> li
     return list(map(made[table][index].__getitem__, drawn.tolist()))
 
 
-@cache
-def _encoded_words(name: str) -> Callable[[Any], Encoded]:
+@lru_cache(maxsize=256)
+def _encoded_words(kind: DataType) -> Callable[[Any], Encoded]:
     """Return an encoder of a data type's texts, by their indices."""
     import numpy as np
 
-    texts = DATA_TYPES[name].texts
+    texts = kind.texts
     if texts is None:
-        raise LookupError(f"{name} has no list of its values")
+        raise LookupError(f"{kind.name} has no list of its values")
     bodies = [text.encode() for text in texts()]
     table, kinds = lookup(bodies), np.array(text_kinds(bodies))
     if kinds.max() < 256:  # as bytes, which are the kinds of a file's rows as they stand
@@ -146,9 +155,9 @@ def write_database(
     return pages.database()
 
 
-def compile_sqlite(content: Mapping[str, Any]) -> Database:
+def compile_sqlite(content: Mapping[str, Any], values: ValueSet) -> Database:
     """The database that a component's ``content`` describes. Raises TemplateError."""
-    specs = read_tables(content)
+    specs = read_tables(content, values)
     roots = _roots(specs)
     tables = tuple(_table(spec, specs, roots[spec.name]) for spec in specs)
     draws = sum(table.rows * sum(column.drawn for column in table.columns) for table in tables)
@@ -196,7 +205,8 @@ def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> SqliteTabl
     places = [index for index, column in enumerate(columns) if column.drawn]
     order = sorted(places, key=lambda index: spec.refers_to_itself(index))
     sizes = np.array([[float(columns[index].size)] for index in order]).reshape(len(order), 1)
-    return SqliteTable(root, spec.rows, columns, tuple(order), sizes)
+    together = partners([columns[index].kind for index in order])
+    return SqliteTable(root, spec.rows, columns, tuple(order), sizes, together)
 
 
 def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> SqliteColumn:
@@ -204,7 +214,7 @@ def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Sqlite
     if spec.reference is None:
         if spec.kind is None:
             return SqliteColumn(None, None, 0, None, 0, False)
-        store = _store(spec.affinity, spec.kind.sql, spec.kind)
+        store = _store_of(spec.affinity, spec.kind)
         words = spec.kind.sql == "TEXT" and spec.kind.texts is not None and not asked
         return SqliteColumn(spec.kind, None, 0, store, spec.kind.size, words and store is None)
     places = {table_spec.name: place for place, table_spec in enumerate(specs)}
@@ -212,24 +222,47 @@ def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Sqlite
     parent = specs[places[table]]
     numbers = parent.rows if parent.number_column == index else 0
     kind = parent.source(index, specs)
-    store = _store(spec.affinity, "INTEGER" if kind is None else kind.sql, kind)
+    store = _store_of(spec.affinity, kind or _ROW_NUMBER)
     return SqliteColumn(None, (places[table], index), numbers, store, parent.rows, False)
 
 
-def _store(
-    affinity: str, drawn: str, kind: DataType | None
-) -> Callable[[list[Any]], list[Any]] | None:
+def _store_of(affinity: str, kind: DataType) -> Callable[[list[Any]], list[Any]] | None:
+    """Return ``_store`` of a data type; of one with empty cells these stay null."""
+    store = _store(affinity, kind)
+    if store is None or kind.filled is None:
+        return store
+
+    def store_filled(values: list[Any]) -> list[Any]:
+        stored = iter(store([value for value in values if value is not None]))
+        return [None if value is None else next(stored) for value in values]
+
+    return store_filled
+
+
+def _store(affinity: str, kind: DataType) -> Callable[[list[Any]], list[Any]] | None:
     """Return SQLite's conversion of values of a type when it stores them; None if they stay."""
+    drawn = kind.sql
     if affinity == "TEXT" and drawn != "TEXT":
-        write = text if kind is None else kind.write
-        return lambda values: list(map(write, values))
+        return lambda values: list(map(kind.write, values))
     if affinity == "INTEGER" and drawn == "REAL":
         return lambda values: [int(number) if number.is_integer() else number for number in values]
     if drawn == "BOOLEAN":
         return lambda values: list(map(int, values))
     if affinity == "REAL" and drawn == "INTEGER":
         return lambda values: list(map(float, values))
+    if affinity != "TEXT" and drawn == "TEXT" and kind.custom:
+        return lambda values: [_as_number(value, affinity) for value in values]
     return None
+
+
+def _as_number(text: str, affinity: str) -> Any:
+    """The value of a column of numbers for a text: a number if the text is one."""
+    if _NUMBER.fullmatch(text) is None:
+        return text
+    number = float(text)
+    if affinity == "REAL" or not number.is_integer() or abs(number) >= 1 << 53:
+        return number
+    return int(number)
 
 
 def _log10(spec: TableSpec) -> float:

@@ -9,11 +9,10 @@ from typing import Any
 from generators.errors import nearest
 from generators.templates.components.csv_table import type_at
 from generators.templates.language import (
-    CALENDAR,
-    DATA_TYPES,
     MOMENT,
     DataType,
     Problems,
+    ValueSet,
     check_size,
     hundredths,
     infer_type,
@@ -103,13 +102,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def read_tables(content: Mapping[str, Any]) -> tuple[TableSpec, ...]:
+def read_tables(content: Mapping[str, Any], values: ValueSet) -> tuple[TableSpec, ...]:
     """The tables that a component's ``content`` describes, each after those that it refers to.
 
     Raises TemplateError for what is unknown, misspelt, doubled or of a wrong kind, for a
     reference that leads nowhere or in a circle, and for more than memory should hold.
     """
-    tables = _tables(content)
+    tables = _tables(content, values)
     _check_names(tables)
     problems = Problems()
     linked = []
@@ -122,11 +121,11 @@ def read_tables(content: Mapping[str, Any]) -> tuple[TableSpec, ...]:
     return ordered
 
 
-def _tables(content: Mapping[str, Any]) -> list[TableSpec]:
+def _tables(content: Mapping[str, Any], values: ValueSet) -> list[TableSpec]:
     if "tables" not in content:
         mapping("content", content, ("table_name", "columns", "rows"))
         name = content.get("table_name", DEFAULT_TABLE)
-        return [_table("content", "content.table_name", name, content)]
+        return [_table("content", "content.table_name", name, content, values)]
     mapping("content", content, ("tables",))
     problems, tables = Problems(), []
     written = sequence("content.tables", content["tables"])
@@ -136,12 +135,14 @@ def _tables(content: Mapping[str, Any]) -> list[TableSpec]:
         path = f"content.tables[{index}]"
         with problems.gathered():
             mapping(path, table, ("name", "columns", "rows"))
-            tables.append(_table(path, f"{path}.name", table.get("name"), table))
+            tables.append(_table(path, f"{path}.name", table.get("name"), table, values))
     problems.settle()
     return tables
 
 
-def _table(path: str, name_path: str, name: Any, written: Mapping[str, Any]) -> TableSpec:
+def _table(
+    path: str, name_path: str, name: Any, written: Mapping[str, Any], values: ValueSet
+) -> TableSpec:
     problems, columns = Problems(), []
     table, rows = DEFAULT_TABLE, 0
     with problems.gathered():
@@ -150,7 +151,7 @@ def _table(path: str, name_path: str, name: Any, written: Mapping[str, Any]) -> 
         rows = whole(f"{path}.rows", written.get("rows", DEFAULT_ROWS))
     for index, column in enumerate(sequence(f"{path}.columns", written.get("columns"))):
         with problems.gathered():
-            columns.append(_column(f"{path}.columns[{index}]", column))
+            columns.append(_column(f"{path}.columns[{index}]", column, values))
     problems.settle()
     if not 0 < len(columns) <= MOST_COLUMNS:
         refuse(f"{path}.columns", f"{len(columns)} columns; 1 to {MOST_COLUMNS} are wanted")
@@ -166,7 +167,7 @@ def _name(path: str, value: Any) -> str:
     return name
 
 
-def _column(path: str, written: Any) -> ColumnSpec:
+def _column(path: str, written: Any, values: ValueSet) -> ColumnSpec:
     if isinstance(written, str):
         written = {"name": written, "type": "TEXT"}
     mapping(path, written, ("name", "type", "data_type", "foreign_key"))
@@ -178,7 +179,9 @@ def _column(path: str, written: Any) -> ColumnSpec:
             if written.get(key) is not None:
                 refuse(f"{path}.{key}", "an auto_id column numbers its rows; it takes no other")
         return ColumnSpec(name, AFFINITIES[type_], None, path)
-    kind = _kind(path, name, type_, written.get("data_type"))
+    kind = _kind(path, name, type_, written.get("data_type"), values)
+    if kind.sql == "BOOLEAN" and AFFINITIES[type_] == "TEXT":
+        kind = kind.as_text
     if asked is not None:
         return ColumnSpec(name, AFFINITIES[type_], None, path, asked)
     return ColumnSpec(name, AFFINITIES[type_], kind, path, width=max(kind.longest, 8) + 1)
@@ -192,17 +195,18 @@ def _type(path: str, value: Any) -> str:
     return affinity
 
 
-def _kind(path: str, name: str, type_: str, data_type: Any) -> DataType:
+def _kind(path: str, name: str, type_: str, data_type: Any, values: ValueSet) -> DataType:
     """Return a column's data type: the given one, or the one that its type and name suggest."""
     if data_type is not None:
-        return type_at(f"{path}.data_type", data_type)
+        return type_at(f"{path}.data_type", data_type, values)
     if type_ == "INTEGER":
         lower = name.lower()
         if "age" in lower:
-            return DATA_TYPES["age"]
+            return values.type("age")
         return _AMOUNT if "amount" in lower or "price" in lower else _SMALL
-    types = {"REAL": _REAL, "BOOLEAN": DATA_TYPES["boolean"], "DATE": CALENDAR, "DATETIME": MOMENT}
-    return types.get(type_) or DATA_TYPES[infer_type(name)]
+    types = {"BOOLEAN": "boolean", "DATE": "date", "TEXT": infer_type(name)}
+    own = {"REAL": _REAL, "DATETIME": MOMENT}
+    return own.get(type_) or values.type(types[type_])
 
 
 def _check_names(tables: Sequence[TableSpec]) -> None:

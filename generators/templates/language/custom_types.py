@@ -1,0 +1,160 @@
+"""Data types of values that an author gives: lists with weights, ranges, shares of empty cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from generators.templates.language.data_types import (
+    TRUTH_VALUES,
+    DataType,
+    distinct_identifiers,
+    lookup,
+    text,
+)
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Units = NDArray[float64]
+
+_BELOW_ONE = 1.0 - 2.0**-53
+_PART = 1 << 17  # values of one of up to three parts that a uniform is split into
+_TRUE = TRUTH_VALUES[::2]
+
+
+def listed(
+    name: str, values: Sequence[str | int | float], weights: Sequence[float] | None = None
+) -> DataType:
+    """The type of some values, texts or numbers, each as likely as its weight; a value that stands
+    there twice counts twice."""
+    kind, given = _stored(name, values)
+    table = cache(lambda: lookup(given))
+    texts = cache(lambda: lookup(map(text, values)))
+    longest = max(len(text(value)) for value in values)
+    positive = values if weights is None else [v for v, w in zip(values, weights, strict=True) if w]
+    log10 = math.log10(len(set(positive)))
+    if weights is None:
+
+        def at(drawn: Any) -> list[Any]:
+            taken: list[Any] = table().take(drawn).tolist()
+            return taken
+
+        return DataType(name, kind, log10, len(values), at, longest, text, texts, custom=True)
+    pick = _picker(weights)
+
+    def at_units(units: Units) -> list[Any]:
+        taken: list[Any] = table().take(pick(units)).tolist()
+        return taken
+
+    def spell(units: Units) -> list[str]:
+        taken: list[str] = texts().take(pick(units)).tolist()
+        return taken
+
+    return DataType(name, kind, log10, 0, at_units, longest, text, spell=spell, custom=True)
+
+
+def _stored(name: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """The type by which a database knows the values, and the values as JSON has them."""
+    if name == "boolean" and set(values) <= set(TRUTH_VALUES):
+        return "BOOLEAN", [value in _TRUE for value in values]
+    if isinstance(values[0], str):
+        return "TEXT", values
+    if all(isinstance(value, int) for value in values):
+        return "INTEGER", values
+    return "REAL", [float(value) for value in values]
+
+
+def _picker(weights: Sequence[float]) -> Callable[[Units], Any]:
+    """Return the function from uniforms to the indices of values of these weights."""
+
+    @cache
+    def edges() -> Any:
+        import numpy as np
+
+        sums = np.cumsum(np.array(weights, dtype=np.float64))
+        # So that no uniform lies beyond the last value that has a weight.
+        sums[max(i for i, weight in enumerate(weights) if weight) :] = 1.0
+        return sums
+
+    return lambda units: edges().searchsorted(units, side="right")
+
+
+def decimals(name: str, low: int, high: int, places: int) -> DataType:
+    """The numbers of so many decimals from ``low`` to ``high``, both in units of the last one."""
+    scale = 10**places
+
+    def at(drawn: Any) -> list[Any]:
+        values: list[Any] = ((drawn + low) / scale).tolist()
+        return values
+
+    size = high - low + 1
+    longest = max(len(str(low)), len(str(high)), places + 1) + 2
+    return DataType(
+        name, "REAL", math.log10(size), size, at, longest, lambda value: f"{value:.{places}f}"
+    )
+
+
+def identifiers(name: str, low: int, high: int) -> DataType:
+    """The whole numbers of a range, none of them twice before all were drawn."""
+    size = high - low + 1
+
+    def at(drawn: Any) -> list[Any]:
+        return distinct_identifiers(drawn, low, size)
+
+    longest = max(len(str(low)), len(str(high)))
+    return DataType(name, "INTEGER", math.log10(size), size, at, longest, str)
+
+
+def with_empty_cells(kind: DataType, share: float) -> DataType:
+    """The type with a share of cells in which nothing stands: null in JSON, YAML and SQL."""
+
+    def split(units: Units) -> tuple[Any, Any]:
+        import numpy as np
+
+        empty = units < share
+        rest = np.minimum((units - share) / (1 - share), _BELOW_ONE)
+        return empty.tolist(), np.where(empty, 0.5, rest)
+
+    def at(units: Units) -> list[Any]:
+        empty, rest = split(units)
+        values = kind.make(rest)
+        return [None if none else value for none, value in zip(empty, values, strict=True)]
+
+    def spell(units: Units) -> list[str]:
+        empty, rest = split(units)
+        texts = kind.as_text.make(rest)
+        return ["" if none else value for none, value in zip(empty, texts, strict=True)]
+
+    def write(value: Any) -> str:
+        return "" if value is None else kind.write(value)
+
+    return replace(
+        kind, size=0, at=at, write=write, texts=None, spell=spell, custom=True, filled=kind
+    )
+
+
+def composed(
+    name: str, kinds: Sequence[DataType], write: Callable[[Sequence[str]], str]
+) -> DataType:
+    """The type of texts that are made of up to three others, empty cells let be."""
+    parts = [(kind.filled or kind).as_text for kind in kinds]
+
+    def at(units: Units) -> list[Any]:
+        import numpy as np
+
+        columns = []
+        for part in parts:
+            scaled = units * _PART
+            whole = np.floor(scaled)
+            columns.append(part.make((whole + 0.5) / _PART))
+            units = scaled - whole
+        return [write(row) for row in zip(*columns, strict=True)]
+
+    log10 = sum(part.log10_values for part in parts)
+    longest = sum(part.longest + 1 for part in parts)
+    return DataType(name, "TEXT", log10, 0, at, longest, text, custom=True)
