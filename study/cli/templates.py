@@ -132,6 +132,39 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
         click.echo(f"wrote {count:,} samples to {out}, and the key to {out / 'precheck.jsonl'}")
 
 
+@template.command("values")
+@click.option(
+    "--from", "checkout", required=True, type=PATH, metavar="CHECKOUT", help="A PICARD checkout."
+)
+@click.option("--out", required=True, type=PATH, metavar="FILE", help="A new file.")
+@json_option
+def template_values(checkout: Path, out: Path, as_json: bool) -> None:
+    """Write the words of a PICARD checkout to a values file.
+
+    They are those of its config/entity_pool.txt and the lists in its data generator, which is
+    read as text and never run. A template beside FILE draws them if it has the line
+    `values: FILE`.
+
+    \b
+    Example:
+      dosimeter template values --from ~/picard --out picard-values.yml
+    """
+    values = picard.write_checkout_values(checkout, out)
+    if as_json:
+        counts = {"values": values.counts, "left_out": values.left_out}
+        print_json({**counts, "written": str(out)})
+        return
+    rows = [{"type": name, "values": count} for name, count in values.counts.items()]
+    print_records(rows, title="Values", right=("values",))
+    if values.left_out:
+        print_line(
+            f"{_count(values.left_out, 'text')} left out: no word, or none a value may be",
+            "warning",
+            "yellow",
+        )
+    print_line(f"wrote {out}: write `values: {out.name}` in a template beside it")
+
+
 @template.command("score")
 @click.argument("run", metavar="RUN_DIR", type=PATH)
 @click.option(

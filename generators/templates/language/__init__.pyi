@@ -54,13 +54,22 @@ from .placeholders import (
     variables_of,
 )
 from .template import Component, MadeFile, Maker, Question, TemplateFile
-from .values import BUILT_IN, ValueSet, fault_of_path, named_values_file
+from .values import (
+    BUILT_IN,
+    FORMAT,
+    ValueSet,
+    fault_of_path,
+    fault_of_text,
+    fault_of_word,
+    named_values_file,
+)
 from .variables import Variable, draw_values
 
 __all__ = [
     "BUILT_IN",
     "CONSTANTS",
     "CONTENT_KEYS",
+    "FORMAT",
     "LATIN",
     "MAX_BYTES",
     "MOMENT",
@@ -88,6 +97,8 @@ __all__ = [
     "draw_values",
     "drawn_columns",
     "fault_of_path",
+    "fault_of_text",
+    "fault_of_word",
     "foremost",
     "hundredths",
     "indices",

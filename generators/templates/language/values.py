@@ -194,12 +194,8 @@ class ValuesForm(Form):
             words, weights, inner = given.get("values"), given.get("weights"), ("values",)
         pool = self.listed(inner, place, name, words, weights, pool=True)
         for index, word in enumerate(words if pool is not None else ()):
-            if not isinstance(word, str) or not _WORD.fullmatch(word):
-                self.error(
-                    (*place, *inner, index),
-                    f"{shown(word)} is no word: up to 60 letters, digits, _ and - are wanted, "
-                    "since it may become the name of a file or a column",
-                )
+            if (fault := fault_of_word(word)) is not None:
+                self.error((*place, *inner, index), f"{shown(word)} {fault}")
         return pool
 
     def listed(
@@ -327,6 +323,16 @@ def fault_of_text(value: str) -> str | None:
     if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in value):
         return "holds a control character"
     return "holds braces of a placeholder" if "{{" in value or "}}" in value else None
+
+
+def fault_of_word(word: Any) -> str | None:
+    """Return why a value may not stand in a pool; None if it may."""
+    if isinstance(word, str) and _WORD.fullmatch(word):
+        return None
+    return (
+        "is no word: up to 60 letters, digits, _ and - are wanted, since it may become the name of "
+        "a file or a column"
+    )
 
 
 def _is_number(value: Any) -> bool:
