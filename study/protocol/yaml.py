@@ -187,7 +187,10 @@ def _read_text(path: Path, kind: str) -> str:
     or no text, and FileNotFoundError for the caller to explain."""
     from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
 
-    data = read_bounded(path, MAX_TEMPLATE_BYTES, kind)
+    try:
+        data = read_bounded(path, MAX_TEMPLATE_BYTES, kind)
+    except StudyError as error:
+        raise StudyError(f"{path}:1: {str(error).removeprefix(f'{path}: ')}") from error
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

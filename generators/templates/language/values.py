@@ -20,7 +20,7 @@ import difflib
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import PurePosixPath
@@ -102,6 +102,8 @@ class ValuesForm(Form):
     def read_file(self) -> ValueSet:
         """The values of a file."""
         content = self.mapping((), self.document.value, ("format", "description", *_SECTIONS))
+        if not content:
+            return BUILT_IN
         given = content.get("format")
         if "format" not in content or given != FORMAT or isinstance(given, bool):
             what = "is missing" if "format" not in content else f"is {shown(given)}"
@@ -192,11 +194,7 @@ class ValuesForm(Form):
         if isinstance(given, dict):
             self.known_keys(place, given, ("values", "weights"))
             words, weights, inner = given.get("values"), given.get("weights"), ("values",)
-        pool = self.listed(inner, place, name, words, weights, pool=True)
-        for index, word in enumerate(words if pool is not None else ()):
-            if (fault := fault_of_word(word)) is not None:
-                self.error((*place, *inner, index), f"{shown(word)} {fault}")
-        return pool
+        return self.listed(inner, place, name, words, weights, fault_of_word)
 
     def listed(
         self,
@@ -205,35 +203,32 @@ class ValuesForm(Form):
         name: str,
         given: Any,
         weights: Any,
-        pool: bool = False,
+        fault_of: Callable[[Any], str | None] | None = None,
     ) -> DataType | None:
         """The data type of a list of values, with their weights if they have some."""
         within = (*place, *inner)
         if not isinstance(given, list) or not given:
             self.error(within, f"a list of at least one value is wanted, not {shown(given)}")
             return None
-        if not self.plain(within, given, pool):
+        if not self.plain(within, given, fault_of or _fault_of_value):
             return None
         if weights is None:
             return listed(name, given)
         shares = self.weights((*place, "weights"), weights, len(given))
         return None if shares is None else listed(name, given, shares)
 
-    def plain(self, place: Place, values: Sequence[Any], pool: bool = False) -> bool:
-        """Check that the values are all texts, or all numbers."""
-        before = len(self.errors)
+    def plain(
+        self, place: Place, values: Sequence[Any], fault_of: Callable[[Any], str | None]
+    ) -> bool:
+        """Check that the values are all texts, or all numbers; report the first that is neither."""
         for index, value in enumerate(values):
-            if isinstance(value, str):
-                fault = None if pool else fault_of_text(value)
-            elif _is_number(value):
-                fault = None if abs(value) < _MOST_STEPS else "a number nearer to 0 is wanted"
-            else:
-                fault = "a text or a number is wanted; put true, false, yes, no and dates in quotes"
-            if fault is not None:
-                self.error((*place, index), f"{shown(value)}: {fault}")
-        if len(self.errors) == before and len({isinstance(value, str) for value in values}) > 1:
+            if (fault := fault_of(value)) is not None:
+                self.error((*place, index), f"{shown(value)} {fault}")
+                return False
+        if len({isinstance(value, str) for value in values}) > 1:
             self.error(place, "texts and numbers in one list; put the numbers in quotes")
-        return len(self.errors) == before
+            return False
+        return True
 
     def weights(self, place: Place, given: Any, count: int) -> list[float] | None:
         """The weights of as many values."""
@@ -308,7 +303,7 @@ class ValuesForm(Form):
             weights = self.weights((*place, "weights"), content["weights"], len(rows))
         for index, name in enumerate(names):
             column = [row[index] for row in rows]
-            if self.plain((*place, "rows"), column) and len(self.errors) == before:
+            if self.plain((*place, "rows"), column, _fault_of_value) and len(self.errors) == before:
                 kind = listed(name, column, weights)
                 self.types[name] = replace(kind, group="+".join(names))
 
@@ -333,6 +328,15 @@ def fault_of_word(word: Any) -> str | None:
         "is no word: up to 60 letters, digits, _ and - are wanted, since it may become the name of "
         "a file or a column"
     )
+
+
+def _fault_of_value(value: Any) -> str | None:
+    """Return why a value may not be one of a data type; None if it may."""
+    if isinstance(value, str):
+        return fault_of_text(value)
+    if _is_number(value):
+        return None if abs(value) < _MOST_STEPS else "is too far from 0"
+    return "is neither text nor a number; put true, false, yes, no and dates in quotes"
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,450 @@
+"""Values that an author gives, and the strata of ``for_each``: what they draw, and every error."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import sqlite3
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from generators.errors import TemplateError
+from generators.seed import Seed
+from generators.templates import prepare, template_family
+from generators.templates.language import named_values_file
+from generators.templates.prepare import Prepared
+from tests.study.cli.program import run
+
+ROWS = 4000
+PAIRS = {("Oakville", "Upper"), ("Elmton", "Lower"), ("Ashford", "Lower")}
+VALUES: dict[str, Any] = {
+    "types": {
+        "department": ["Dyeing", "Looms, old", 'The "Loft"'],
+        "status": {"values": ["open", "shut", "never"], "weights": [0.9, 0.1, 0], "empty": 0.2},
+        "price": {"range": [0.5, 2], "empty": 0.5},
+        "age": {"range": [3, 5]},
+        "rating": [1, 2, 3],
+        "zip": ["01234", "1e2", "A1"],
+        "boolean": ["yes", "no"],
+        "id": {"range": [100, 100 + ROWS]},
+        "first_name": ["Ada", "Bob"],
+        "mail_domain": ["mail.test"],
+    },
+    "pools": {"fruit": {"values": ["apple", "pear"], "weights": [0.25, 0.75]}},
+    "together": [{"types": ["city", "region"], "rows": [list(pair) for pair in sorted(PAIRS)]}],
+}
+HEADERS = ["id", "city", "department", "status", "price", "boolean", "region", "age", "city_name"]
+
+
+def question(**keys: Any) -> dict[str, Any]:
+    return {
+        "question_id": "q",
+        "samples": 2,
+        "template": "Say {{entity1}}",
+        "scoring_type": "stringmatch",
+        "expected_response": "{{entity1}}",
+        **keys,
+    }
+
+
+def template(values: Any = None, **keys: Any) -> str:
+    given = {} if values is None else {"values": values}
+    return yaml.safe_dump({**given, "tests": [question(**keys)]}, sort_keys=False)
+
+
+def made(content: dict[str, Any], kind: str, **keys: Any) -> bytes:
+    """The bytes of a file with the values."""
+    setup = {"type": kind, "target_file": "artifacts/x", "content": content}
+    return sample(template(VALUES, sandbox_setup=setup, **keys)).files[0].data
+
+
+def sample(text: str, seed: int = 3, values: str = "") -> Prepared:
+    family = template_family("mine.yml", text, values)
+    return prepare(family.compiled(family.questions[0]), Seed(bytes([seed]) * 32))
+
+
+def table(headers: list[str] = HEADERS, rows: int = ROWS) -> list[dict[str, str]]:
+    content = {"headers": headers, "header_types": headers, "rows": rows}
+    return list(csv.DictReader(io.StringIO(made(content, "create_csv").decode())))
+
+
+def near(count: int, share: float, of: int) -> bool:
+    return abs(count - share * of) < 5 * math.sqrt(share * (1 - share) * of)
+
+
+# -- what is drawn ----------------------------------------------------------------------------
+
+
+def test_lists_weights_and_empty_cells_are_those_given() -> None:
+    rows = table()
+    departments = Counter(row["department"] for row in rows)
+    assert set(departments) == set(VALUES["types"]["department"])
+    assert all(near(count, 1 / 3, ROWS) for count in departments.values())
+    statuses = Counter(row["status"] for row in rows)
+    assert set(statuses) == {"open", "shut", ""}
+    assert near(statuses[""], 0.2, ROWS)
+    assert near(statuses["open"], 0.8 * 0.9, ROWS)
+    assert {row["boolean"] for row in rows} == {"yes", "no"}
+
+
+def test_ranges_are_filled_to_both_ends() -> None:
+    rows = table()
+    prices = {row["price"] for row in rows} - {""}
+    assert prices == {f"{number / 100:.2f}" for number in range(50, 201)}
+    assert {row["age"] for row in rows} == {"3", "4", "5"}
+    numbers = [int(row["id"]) for row in rows]
+    assert len(set(numbers)) == ROWS  # ids identify in a range of one's own, too
+    assert min(numbers) >= 100 and max(numbers) <= 100 + ROWS  # noqa: PT018
+
+
+def test_columns_that_go_together_do_so_in_every_kind_of_file() -> None:
+    assert {(row["city"], row["region"]) for row in table()} == PAIRS
+    assert all(row["city"] == row["city_name"] for row in table())
+    items = {"c": "city", "r": "region", "other": "city"}
+    schema = {"schema": {"type": "array", "count": 300, "items": items}}
+    for kind, read in (("create_json", json.loads), ("create_yaml", yaml.safe_load)):
+        objects = read(made(schema, kind))
+        assert {(each["c"], each["r"]) for each in objects} == PAIRS
+        assert {each["c"] == each["other"] for each in objects} == {True, False}
+    tree = ET.fromstring(made(schema, "create_xml"))
+    assert {(each.findtext("c"), each.findtext("r")) for each in tree} == PAIRS
+
+
+def test_weights_of_rows_hold_for_columns_that_go_together() -> None:
+    values = {"together": [{**VALUES["together"][0], "weights": [0.5, 0.5, 0]}]}
+    content = {"headers": ["city", "region"], "rows": 1000}
+    setup = {"type": "create_csv", "target_file": "artifacts/x", "content": content}
+    data = sample(template(values, sandbox_setup=setup)).files[0].data.decode()
+    drawn = Counter(tuple(line.split(",")) for line in data.splitlines()[1:])
+    assert set(drawn) == set(sorted(PAIRS)[:2])
+    assert near(drawn[sorted(PAIRS)[0]], 0.5, 1000)
+
+
+def test_a_database_stores_the_values_as_sqlite_would() -> None:
+    columns = [
+        {"name": "i", "type": "auto_id"},
+        {"name": "c", "type": "TEXT", "data_type": "city"},
+        {"name": "z", "type": "INTEGER", "data_type": "zip"},
+        {"name": "s", "type": "TEXT", "data_type": "status"},
+        {"name": "r", "type": "TEXT", "data_type": "region"},
+        {"name": "p", "type": "REAL", "data_type": "price"},
+        {"name": "k", "type": "REAL", "data_type": "rating"},
+        {"name": "b", "type": "BOOLEAN"},
+        {"name": "t", "type": "TEXT", "data_type": "price"},
+    ]
+    data = made({"table_name": "t", "columns": columns, "rows": 500}, "create_sqlite")
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(data)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+    def distinct(column: str) -> set[Any]:
+        return {value for (value,) in connection.execute(f"SELECT DISTINCT {column} FROM t")}
+
+    assert set(connection.execute("SELECT DISTINCT c, r FROM t")) == PAIRS
+    written = sqlite3.connect(":memory:")
+    written.execute("CREATE TABLE t (z INTEGER)")
+    written.executemany("INSERT INTO t VALUES (?)", [(text,) for text in VALUES["types"]["zip"]])
+    by_sqlite = {value for (value,) in written.execute("SELECT z FROM t")}
+    assert distinct("z") == by_sqlite == {1234, 100, "A1"}
+    assert distinct("s") == {"open", "shut", None}
+    assert distinct("typeof(p)") == {"real", "null"}
+    assert distinct("typeof(t)") == {"text", "null"}
+    assert distinct("k") == {1.0, 2.0, 3.0}
+    assert distinct("b") == {0, 1}
+    connection.close()
+    written.close()
+
+
+def test_an_empty_cell_is_null_in_json_and_no_value_of_a_placeholder() -> None:
+    items = {"s": "status", "p": "price"}
+    schema = {"schema": {"type": "array", "count": 300, "items": items}}
+    objects = json.loads(made(schema, "create_json"))
+    assert {each["s"] for each in objects} == {"open", "shut", None}
+    text = template(VALUES, template="Say {{entity1}} {{semantic1:status}}")
+    words = Counter(sample(text, seed).prompt.split()[-1] for seed in range(200))
+    assert set(words) == {"open", "shut"}
+
+
+def test_a_column_of_nothing_but_empty_cells_still_has_its_rows() -> None:
+    values = {"types": {"note": {"values": ["x"], "empty": 0.999}}}
+    content = {"headers": ["note"], "header_types": ["note"], "rows": 50}
+    setup = {"type": "create_csv", "target_file": "artifacts/x", "content": content}
+    text = template(values, sandbox_setup=setup, expected_response="{{csv_row:50:TARGET_FILE}}")
+    data = sample(text).files[0].data.decode()
+    assert len([row for row in csv.reader(io.StringIO(data)) if row]) == 51
+
+
+def test_placeholders_of_one_number_are_of_one_row() -> None:
+    text = template(VALUES, template="{{entity1}} {{semantic1:city}} {{semantic1:region}}")
+    drawn = {tuple(sample(text, seed).prompt.split()[1:]) for seed in range(100)}
+    assert drawn == PAIRS
+
+
+def test_pools_have_their_words_and_names_follow_their_parts() -> None:
+    text = template(
+        VALUES,
+        template="{{entity1:fruit}} {{semantic1:email}} {{semantic1:person_name}}",
+        expected_response="{{entity1:fruit}}",
+    )
+    prompts = [sample(text, seed).prompt.split() for seed in range(250)]
+    words = Counter(prompt[0] for prompt in prompts)
+    assert set(words) == {"apple", "pear"}
+    assert near(words["pear"], 0.75, 250)
+    assert {prompt[1].split(".")[0] for prompt in prompts} == {"ada", "bob"}
+    assert {prompt[1].split("@")[1] for prompt in prompts} == {"mail.test"}
+    assert {prompt[2] for prompt in prompts} == {"Ada", "Bob"}
+
+
+# -- versions ---------------------------------------------------------------------------------
+
+
+def test_values_are_part_of_the_version_in_the_template_and_in_a_file() -> None:
+    plain = template_family("mine.yml", template())
+    inline = template_family("mine.yml", template(VALUES))
+    text = template("v.yml")
+    written = yaml.safe_dump({"format": 1, **VALUES}, sort_keys=False)
+    named = template_family("mine.yml", text, written)
+    other = template_family("mine.yml", text, written.replace("Dyeing", "Felting"))
+    assert len({plain.version, inline.version, named.version, other.version}) == 4
+    assert named.version == template_family("mine.yml", text, written).version
+    content = {"headers": HEADERS, "rows": 20}
+    setup = {"type": "create_csv", "target_file": "artifacts/x", "content": content}
+    apart = sample(template("v.yml", sandbox_setup=setup), values=written)
+    assert apart.files == sample(template(VALUES, sandbox_setup=setup)).files
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("values: my values.yml  # ours\ntests: []\n", "my values.yml"),
+        ('tests: []\nvalues: "v.yml"\n', "v.yml"),
+        ("values: {types: {}}\n", None),
+        ("values:\n  types: {}\n", None),
+        ("tests:\n- values: v.yml\n", None),
+    ],
+)
+def test_the_name_of_a_values_file_is_found(text: str, name: str | None) -> None:
+    assert named_values_file(text) == name
+
+
+# -- strata -----------------------------------------------------------------------------------
+
+
+def strata(for_each: Any, **keys: Any) -> dict[str, Prepared]:
+    family = template_family("mine.yml", template(None, for_each=for_each, **keys))
+    return {id: prepare(family.compiled(id), Seed(bytes(32))) for id in family.questions}
+
+
+SETUP: dict[str, Any] = {
+    "type": "create_csv",
+    "target_file": "artifacts/x",
+    "content": {"headers": ["id", "age"]},
+}
+
+
+def test_each_number_of_rows_is_a_stratum() -> None:
+    setup = {**SETUP, "rows": 7}
+    made_of = strata({"rows": [50, 500, 5000]}, sandbox_setup=setup)
+    counts = {id: each.files[0].data.count(b"\r\n") - 1 for id, each in made_of.items()}
+    assert counts == {"q-rows-50": 50, "q-rows-500": 500, "q-rows-5000": 5000}
+
+
+def test_a_placeholder_stands_for_the_value_everywhere() -> None:
+    setup = {**SETUP, "content": {**SETUP["content"], "rows": "{{rows}}"}}
+    made_of = strata(
+        {"rows": [3, 4], "column": ["id", "age"]},
+        template="Row {{rows}}: {{column}}",
+        expected_response="{{csv_cell:{{rows}}:{{column}}:TARGET_FILE}}".replace(
+            "csv_cell:{{rows}}", "csv_value:0"
+        ),
+        sandbox_setup=setup,
+    )
+    assert list(made_of) == [
+        *("q-rows-3-column-id", "q-rows-3-column-age"),
+        *("q-rows-4-column-id", "q-rows-4-column-age"),
+    ]
+    for id, each in made_of.items():
+        _, _, rows, _, column = id.split("-")
+        assert each.prompt == f"Row {rows}: {column}"
+        lines = each.files[0].data.decode().splitlines()
+        assert len(lines) == int(rows) + 1
+        assert each.key.expected == lines[1].split(",")[["id", "age"].index(column)]
+
+
+# -- errors -----------------------------------------------------------------------------------
+
+HEAD = """\
+tests:
+- question_id: 1
+  samples: 2
+  template: "Say {{entity1}}"
+  scoring_type: stringmatch
+  expected_response: "{{entity1}}"
+"""
+
+
+def inline(lines: str) -> str:
+    return f"{HEAD}values:\n{lines}"
+
+
+def each(line: str) -> str:
+    return HEAD + f"  for_each: {line}\n"
+
+
+TYPES = "  types:\n    "
+BAD = {
+    "no mapping": (inline("  - 1\n"), 7, "a mapping is wanted"),
+    "unknown section": (inline("  type: {}\n"), 8, "unknown key"),
+    "empty list": (inline(TYPES + "status: []\n"), 9, "at least one value"),
+    "empty entry": (inline(TYPES + "status: {}\n"), 9, "a list of values, or a mapping"),
+    "null entry": (inline(TYPES + "status:\n"), 9, "a list of values, or a mapping"),
+    "misspelt type": (inline(TYPES + "departmnt: [a]\n"), 9, "did you mean 'department'"),
+    "kind of a schema": (inline(TYPES + "array: [a]\n"), 9, "is no name"),
+    "odd name": (inline(TYPES + '"a b": [a]\n'), 9, "is no name"),
+    "bidi name": (inline(TYPES + '"a\u202eb": [a]\n'), 9, "is no name"),
+    "unknown key": (inline(TYPES + "status: {values: [a], weight: [1]}\n"), 9, "unknown key"),
+    "truth values": (inline(TYPES + "status: [yes, no]\n"), 9, "in quotes"),
+    "mixed": (inline(TYPES + "status: [a, 1]\n"), 9, "put the numbers in quotes"),
+    "a date": (inline(TYPES + "date: [2024-01-01]\n"), 9, "in quotes"),
+    "a list in a list": (inline(TYPES + "status: [[a]]\n"), 9, "neither text nor a number"),
+    "blank value": (inline(TYPES + 'status: ["a", " "]\n'), 9, "is empty"),
+    "bidi value": (inline(TYPES + 'status: ["a\\u202eb"]\n'), 9, "control character"),
+    "line end": (inline(TYPES + 'status: ["a\\nb"]\n'), 9, "control character"),
+    "placeholder": (inline(TYPES + 'status: ["{{entity1}}"]\n'), 9, "braces"),
+    "long value": (inline(TYPES + f"status: [{'a' * 201}]\n"), 9, "longer than 200"),
+    "infinite": (inline(TYPES + "rank: [.inf]\n"), 9, "neither text nor a number"),
+    "weights": (inline(TYPES + "status: {values: [a, b], weights: [0.5, 0.6]}\n"), 9, "sum to 1.1"),
+    "fewer weights": (
+        inline(TYPES + "status: {values: [a, b], weights: [1]}\n"),
+        9,
+        "1 weights for 2 values",
+    ),
+    "negative weight": (
+        inline(TYPES + "status: {values: [a, b], weights: [2, -1]}\n"),
+        9,
+        "shares from 0 on",
+    ),
+    "no weights": (inline(TYPES + "status: {values: [a], weights: x}\n"), 9, "a list of numbers"),
+    "share": (inline(TYPES + "status: {values: [a], empty: 1}\n"), 9, "below 1"),
+    "reversed": (inline(TYPES + "age: {range: [9, 1]}\n"), 9, "write [1, 9]"),
+    "huge": (inline(TYPES + "age: {range: [0, 1.0e+300]}\n"), 9, "too wide"),
+    "one end": (inline(TYPES + "age: {range: [1]}\n"), 9, "[least, greatest]"),
+    "texts as ends": (inline(TYPES + "age: {range: [a, b]}\n"), 9, "[least, greatest]"),
+    "none in range": (inline(TYPES + "age: {range: [0.2, 0.4], decimals: 0}\n"), 9, "no number"),
+    "decimals": (inline(TYPES + "age: {range: [0, 1], decimals: 9}\n"), 9, "from 0 to 6"),
+    "nothing given": (inline(TYPES + "rank: {empty: 0.5}\n"), 9, "lacks `values`"),
+    "pool of paths": (inline("  pools:\n    default: [../../etc/passwd]\n"), 9, "is no word"),
+    "pool of numbers": (inline("  pools:\n    default: [1, 2]\n"), 9, "is no word"),
+    "pool of nothing": (inline("  pools:\n    default: {}\n"), 9, "at least one value"),
+    "pool with a range": (
+        inline("  pools:\n    default: {values: [a], range: [1, 2]}\n"),
+        9,
+        "unknown key",
+    ),
+    "one column": (inline("  together:\n  - {types: [city], rows: [[a]]}\n"), 9, "at least two"),
+    "short row": (
+        inline("  together:\n  - types: [city, region]\n    rows:\n    - [a, b]\n    - [a]\n"),
+        12,
+        "a list of 2 values",
+    ),
+    "no rows": (inline("  together:\n  - {types: [city, region], rows: []}\n"), 9, "list of rows"),
+    "given twice": (
+        inline("  types: {city: [a]}\n  together:\n  - {types: [city, region], rows: [[a, b]]}\n"),
+        10,
+        "has its values already",
+    ),
+    "cyclic": (inline("  types: &a\n    status: *a\n"), 9, "stands inside what it stands for"),
+    "indentation": (inline("  types:\n status: [a]\n"), 9, "not valid YAML"),
+    "path out": (HEAD + "values: ../v.yml\n", 7, "leads out"),
+    "absolute": (HEAD + "values: /etc/passwd\n", 7, "leads out"),
+    "no YAML": (HEAD + "values: v.txt\n", 7, ".yml or .yaml"),
+    "absent": (HEAD + "values: none.yml\n", 7, "No such file"),
+    "a number": (HEAD + "values: 7\n", 7, "a mapping is wanted"),
+    "unknown pool": (HEAD.replace("entity1", "entity1:fruits", 1), 4, "unknown pool"),
+    "unknown type": (HEAD.replace("entity1", "semantic1:citi", 1), 4, "unknown data type"),
+    "no strata": (each("{}"), 7, "is empty"),
+    "strata of a list": (each("[1]"), 7, "a mapping is wanted"),
+    "empty strata": (each("{rows: []}"), 7, "at least one value"),
+    "unused": (each("{rows: [1, 2]}"), 7, "nothing in the question uses {{rows}}"),
+    "twice": (each("{word: [a, a]}"), 7, "twice"),
+    "nested": (each("{word: [[a]]}"), 7, "numbers and texts"),
+    "another's name": (each("{artifacts: [a]}"), 7, "is no name"),
+    "a million": (each("{rows: [" + "1, " * 1_000_000 + "]}"), 7, "at most 100000 values"),
+    "a million by product": (
+        each("{a: [%s], b: [%s], c: [%s]}" % ((", ".join(map(str, range(100))),) * 3)),
+        7,
+        "1000000 strata",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_a_fault_is_one_error_with_its_line(tmp_path: Path, fault: str) -> None:
+    text, line, words = BAD[fault]
+    path = tmp_path / "mine.yml"
+    path.write_text(text, encoding="utf-8")
+    refused(path, f"{path}:{line}: ", words)
+
+
+FILE = "format: 1\ntypes:\n  status: [open, shut]\n"
+BAD_FILES = {
+    "another version": (FILE.replace("1", "2").encode(), 1, "the format is 2"),
+    "no version": (b"types: {}\n", 1, "the format is missing"),
+    "empty": (b"", 1, "no file that could be read"),
+    "no mapping": (b"- 1\n", 1, "a mapping is wanted"),
+    "a file of its own": (FILE.encode() + b"values: other.yml\n", 4, "unknown key"),
+    "empty list": (FILE.replace("open, shut", "").encode(), 3, "at least one value"),
+    "aliases": (FILE.encode() + b"pools: &a {default: *a}\n", 4, "aliases"),
+    "UTF-8": (b"format: 1\ntypes:\n  status: [a\xff]\n", 3, "not UTF-8"),
+    "given twice": (FILE.encode() + b"  status: [a]\n", 4, "already"),
+    "syntax": (b"format: 1\ntypes: [\n", 3, "not valid YAML"),
+    "50 MB": (FILE.encode() + b"#" * 50_000_000, 1, "a values file has at most 4000000"),
+    "many values": (
+        b"format: 1\npools:\n  default: [" + b"a, " * 100_000 + b"]\n",
+        3,
+        "at most 100000 values",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_FILES)
+def test_a_fault_of_a_values_file_names_that_file_and_its_line(tmp_path: Path, fault: str) -> None:
+    data, line, words = BAD_FILES[fault]
+    path, values = tmp_path / "mine.yml", tmp_path / "v.yml"
+    path.write_text("values: v.yml\n" + HEAD, encoding="utf-8")
+    values.write_bytes(data)
+    refused(path, f"{path if fault == 'empty' else values}:{line}: ", words)
+
+
+def refused(path: Path, where: str, words: str) -> None:
+    """Both commands refuse the file with one error, and leave nothing behind."""
+    done = run("template", "check", str(path))
+    assert done.exit_code == 2
+    errors = [x for x in done.output.splitlines() if x.startswith("error ")]
+    assert len(errors) == 1, done.output
+    assert where in errors[0]
+    assert words in errors[0]
+    out = path.parent / "out"
+    done = run("template", "prepare", str(path), "--seed", "00" * 32, "--out", str(out))
+    assert done.exit_code == 2
+    lines = [x for x in done.stderr.splitlines() if not x.startswith("note: ")]
+    assert len(lines) == 1, done.stderr
+    assert re.search(r"(\.yml|mine):[1-9][0-9]*: ", lines[0])
+    assert words in lines[0]
+    assert not list(path.parent.glob("*out*"))
+
+
+def test_a_new_type_may_have_a_name_near_a_known_one_if_it_is_used() -> None:
+    values = {"types": {"cities": ["Oakville"]}}
+    text = template(values, template="Say {{entity1}} {{semantic1:cities}}")
+    assert sample(text).prompt.endswith("Oakville")
+    with pytest.raises(TemplateError, match="did you mean 'city'"):
+        template_family("mine.yml", template({"types": {"citys": ["Oakville"]}}))
