@@ -338,6 +338,7 @@ class _Tasks:
     folder: Path
     strata: list[Task] = field(default_factory=list)
     templates: dict[str, TemplateSource] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)  # texts of values files, by name
     paths: list[str] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
 
@@ -391,6 +392,11 @@ class _Tasks:
                 family.compiled(question)
         except (GeneratorError, StudyError) as error:
             raise self.fault(index, error, "template") from error
+        named = family.file.values_name
+        if named and self.values.setdefault(named, source.values) != source.values:
+            # They come to lie in one folder, of a release.
+            message = f"another template has a values file {named} with other values: rename one"
+            raise self.fault(index, message, "template")
         self.templates[source.name] = source
         self.paths.append(str(section.template))
         if source.values:

@@ -111,10 +111,33 @@ def test_a_stratum_is_a_question_and_its_version_pins_the_file(tmp_path: Path):
     assert read_protocol(tmp_path).tasks[1] == protocol.tasks[1]
 
 
+def test_two_values_files_of_one_name_and_other_values_are_refused(tmp_path: Path):
+    for folder, word in (("a", "quokka"), ("b", "numbat")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{folder}_test.yml").write_text("values: words.yml\n" + OWN)
+        words = f"format: 1\npools: {{default: [{word}]}}\n"
+        (tmp_path / folder / "words.yml").write_text(words)
+    text = PROTOCOL.replace("{template: past}", "a/a_test.yml")
+    text = text.replace("{template: formats}", "b/b_test.yml")
+    (tmp_path / FILE_NAME).write_text(text)
+    with pytest.raises(StudyError, match=r"yaml:4: .*values file words.yml with other values"):
+        read_protocol(tmp_path)
+    (tmp_path / "b" / "words.yml").write_text((tmp_path / "a" / "words.yml").read_text())
+    assert read_protocol(tmp_path).template_paths == (
+        *("a/a_test.yml", "a/words.yml", "b/b_test.yml", "b/words.yml"),
+    )
+
+
+@pytest.mark.parametrize("edited", ["ours.yml", "words.yml"])
 def test_the_registration_names_the_versions_and_an_edited_file_is_a_broken_promise(
-    tmp_path: Path,
+    tmp_path: Path, edited: str
 ):
-    (tmp_path / "ours.yml").write_text(OWN)
+    files = {
+        "ours.yml": "values: words.yml\n" + OWN,
+        "words.yml": "format: 1\npools: {default: [quokka, numbat]}\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
     text = PROTOCOL.replace("  - {template: formats}\n", "").replace("{template: past}", "ours.yml")
     text = text.replace("seeds_per_arm: 1", "seeds_per_arm: 2")
     study = make_study(tmp_path, text.replace("kind: docker", "kind: local"))
@@ -123,7 +146,7 @@ def test_the_registration_names_the_versions_and_an_edited_file_is_a_broken_prom
     registered: Preregistration = entry.record
     (pinned,) = registered.tasks
     assert pinned == f"ours@{study.protocol.tasks[0].version}/greet"
-    (tmp_path / "ours.yml").write_text(OWN.replace("Respond only", "Answer only"))
+    (tmp_path / edited).write_text(files[edited].replace("only", "just").replace("numbat", "koala"))
     with pytest.raises((BrokenPromise, RegistryError), match=r"ours@.*are registered"):
         sweep(pipeline.open_study(tmp_path), 0)
 

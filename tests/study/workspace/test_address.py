@@ -44,6 +44,8 @@ plan: {permutations: 199, looks: 1}
 prices: prices.yaml
 sandbox: {kind: local}
 """
+TEMPLATE = "values: words/ours.yml\n" + OWN
+VALUES = "format: 1\npools:\n  default: [quokka, numbat]\n"
 PRICES = "prices: []  # of ours\n"
 WRITERS = {
     *(("draw",), ("register",), ("publish",), ("report",), ("calibrate",), ("reveal",)),
@@ -68,8 +70,9 @@ class Moved:
 def start(folder: Path) -> Study:
     """A registered study with an operator, a template file and a price file."""
     init_study(folder, TEXT.replace("  - {template: ours/own.yml}\n", "").replace("prices:", "#"))
-    (folder / "ours").mkdir()
-    (folder / "ours/own.yml").write_text(OWN)
+    (folder / "ours/words").mkdir(parents=True)
+    (folder / "ours/own.yml").write_text(TEMPLATE)
+    (folder / "ours/words/ours.yml").write_text(VALUES)
     (folder / "prices.yaml").write_text(PRICES)
     made = run("keys", "new", "--operator", "--study", str(folder))
     assert made.exit_code == 0, made.stderr
@@ -128,6 +131,7 @@ def test_a_wave_is_run_and_verified_by_address_and_operators_key(operated: Moved
     study = pipeline.open_study(operated.address)
     assert study.folder.is_relative_to(make_user_folder("studies"))
     assert (study.folder / "prices.yaml").read_text() == PRICES
+    assert (study.folder / "ours/words/ours.yml").read_text() == VALUES
     assert run_wave(study, 0).finished == 12
     listed = run("wave", "list", "--study", operated.address, "--json")
     assert [row["state"] for row in json.loads(listed.stdout)] == ["closed"]
@@ -182,7 +186,7 @@ def test_a_wave_opened_without_the_study_key_is_not_recorded_and_says_so(folder:
 
 def test_nothing_of_the_files_is_in_the_store_in_plain(moved: Moved) -> None:
     whole = b"".join(path.read_bytes() for path in moved.store.rglob("*") if path.is_file())
-    for secret in (b"error_rate", b"Respond only", b"# of ours", b"ours/own.yml"):
+    for secret in (b"error_rate", b"Respond only", b"# of ours", b"ours/own.yml", b"quokka"):
         assert secret not in whole
 
 
