@@ -1,11 +1,10 @@
 from .answers import answers_of_rows, facts_of_study, report_runs
-from .checkout_values import CheckoutValues, write_checkout_values
+from .checkout_values import write_checkout_values
 from .import_results import Imported, import_parametr, import_picard, write_rows
 from .prepare import check_files, prepare_template
 from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
 
 __all__ = [
-    "CheckoutValues",
     "Imported",
     "RunScores",
     "answers_of_rows",

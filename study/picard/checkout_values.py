@@ -34,8 +34,8 @@ _LABELS: Mapping[str, str] = {"domain": "mail_domain", "word": "lorem_word"}
 
 @dataclass(frozen=True, slots=True)
 class CheckoutValues:
-    """The values that a checkout has, by data type and pool, and how many texts none of ours may
-    be."""
+    """The values that a checkout has, by data type and pool, and how many texts are left out, since
+    they may be no value of a template."""
 
     types: Mapping[str, list[str]]
     pools: Mapping[str, list[str]]
