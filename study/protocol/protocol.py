@@ -387,15 +387,16 @@ class _Tasks:
         try:
             source = read_template(self.folder, str(section.template))
             family = template_family(*source)
-            chosen = [str(question) for question in section.questions or family.questions]
+            named = map(str, section.questions or family.questions)
+            chosen = [id for name in named for id in family.file.strata_of(name)]
             for question in chosen:
                 family.compiled(question)
         except (GeneratorError, StudyError) as error:
             raise self.fault(index, error, "template") from error
-        named = family.file.values_name
-        if named and self.values.setdefault(named, source.values) != source.values:
+        file = family.file.values_name
+        if file and self.values.setdefault(file, source.values) != source.values:
             # They come to lie in one folder, of a release.
-            message = f"another template has a values file {named} with other values: rename one"
+            message = f"another template has a values file {file} with other values: rename one"
             raise self.fault(index, message, "template")
         self.templates[source.name] = source
         self.paths.append(str(section.template))

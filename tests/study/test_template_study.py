@@ -128,6 +128,23 @@ def test_two_values_files_of_one_name_and_other_values_are_refused(tmp_path: Pat
     )
 
 
+def test_a_release_holds_the_values_file_beside_its_template_and_a_stratum_for_each_value(
+    tmp_path: Path,
+):
+    words = "format: 1\npools: {default: [quokka, numbat]}\n"
+    own = OWN.replace("Respond only", "{{manner}} only") + "  for_each: {manner: [Say, Write]}\n"
+    (tmp_path / "ours.yml").write_text("values: words.yml\n" + own)
+    (tmp_path / "words.yml").write_text(words)
+    text = PROTOCOL.replace("  - {template: formats}\n", "").replace("kind: docker", "kind: local")
+    text = text.replace("{template: past}", "{template: ours.yml, questions: [greet]}")
+    study = make_study(tmp_path, text.replace("seeds_per_arm: 1", "seeds_per_arm: 2"))
+    strata = [task.stratum for task in study.protocol.tasks]
+    assert strata == ["ours/greet-manner-Say", "ours/greet-manner-Write"]
+    run_wave(study, 0)
+    pipeline.publish(study, None, lambda *step: None)
+    assert (tmp_path / "release" / "templates" / "words.yml").read_text() == words
+
+
 @pytest.mark.parametrize("edited", ["ours.yml", "words.yml"])
 def test_the_registration_names_the_versions_and_an_edited_file_is_a_broken_promise(
     tmp_path: Path, edited: str

@@ -199,10 +199,11 @@ class _Form(SandboxForm, StrataForm):
         except YamlError as error:
             self.errors.append(replace(problem_of(str(error), path), file=path))
             return BUILT_IN
-        form = ValuesForm(document, used=used)
+        form = ValuesForm(document, used=used, shared=True)
         values = form.read_file()
         form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
         self.errors += [replace(problem, file=path) for problem in form.errors]
+        self.warnings += [replace(problem, file=path) for problem in form.warnings]
         return values
 
     # -- a question -----------------------------------------------------------------------------

@@ -123,8 +123,6 @@ def _stratum(test: Mapping[str, Any], values: Mapping[str, Any], sizes: set[str]
 
 def _filled(value: Any, form: re.Pattern[str], given: Any) -> Any:
     if isinstance(value, str):
-        if form.fullmatch(value):
-            return given  # a number stays a number
         return form.sub(lambda _: str(given), value)
     if isinstance(value, Mapping):
         return {

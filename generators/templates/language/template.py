@@ -72,6 +72,16 @@ class TemplateFile:
         """``file:line: key`` of a place."""
         return f"{self.name}:{self.line(place)}: {key_of(place)}"
 
+    def strata_of(self, id: str) -> tuple[str, ...]:
+        """The ids of the questions that ``for_each`` makes of this one; else the id itself."""
+        strata = [
+            question.id
+            for question in self.questions
+            if (*question.place, "for_each") in self.lines and question.id.startswith(f"{id}-")
+        ]
+        known = any(question.id == id for question in self.questions)
+        return (id,) if known or not strata else tuple(strata)
+
     def question(self, id: str) -> Question:
         """The question of this id. Raises TemplateError with the nearest that is there."""
         for question in self.questions:

@@ -54,6 +54,7 @@ _LONGEST_VALUE = 200  # characters
 _MOST_DECIMALS = 6
 _MOST_STEPS = 1 << 53  # a uniform distinguishes no more values
 _TOLERANCE = 1e-6  # of the sum of weights, which are written as decimals
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters
 _SCHEMA_KINDS = frozenset(("array", "object", "string", "number", "integer", "null", "literal"))
 _FILE = re.compile(r"""^values:[ \t]+(["']?)([^\s"'#{\[|>&*!][^"'#\n]*?)\1[ \t]*(?:#.*)?$""", re.M)
 # Data type → the one that it has its values from, if only that one is given.
@@ -96,6 +97,7 @@ class ValuesForm(Form):
     """The reading of ``values:``, or of a values file."""
 
     used: str = ""  # the text in which a type of a new name is to be used
+    shared: bool = False  # whether other templates may use it
     types: dict[str, DataType] = field(default_factory=dict)
     pools: dict[str, DataType] = field(default_factory=dict)
 
@@ -151,11 +153,10 @@ class ValuesForm(Form):
             return True
         near = difflib.get_close_matches(name, DATA_TYPES, n=1, cutoff=0.8)
         if near and not re.search(rf"(?<![\w-]){name}(?![\w-]|\s*:)", self.used):
-            self.error(
-                (*place, name),
-                f"unknown data type {name!r}, which no question uses; did you mean {near[0]!r}?",
-            )
-            return False
+            what = f"unknown data type {name!r}, which no question uses; did you mean {near[0]!r}?"
+            report = self.warn if self.shared else self.error
+            report((*place, name), what)
+            return self.shared
         return True
 
     def entry(self, place: Place, name: str, given: Any) -> DataType | None:
@@ -315,8 +316,10 @@ def fault_of_text(value: str) -> str | None:
     if len(value) > _LONGEST_VALUE:
         return f"is longer than {_LONGEST_VALUE} characters"
     # Controls, line ends, bidirectional formatting and halves of characters.
-    if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in value):
-        return "holds a control character"
+    if any(
+        unicodedata.category(letter) in _INVISIBLE or letter in "\ufffe\uffff" for letter in value
+    ):
+        return "holds a control character, or one that nobody sees"
     return "holds braces of a placeholder" if "{{" in value or "}}" in value else None
 
 

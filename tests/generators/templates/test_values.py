@@ -95,6 +95,14 @@ def test_lists_weights_and_empty_cells_are_those_given() -> None:
     assert {row["boolean"] for row in rows} == {"yes", "no"}
 
 
+def test_a_csv_file_is_read_as_what_was_drawn() -> None:
+    content = {"headers": HEADERS, "header_types": HEADERS, "rows": 200}
+    setup = {"type": "create_csv", "target_file": "artifacts/x", "content": content}
+    file = sample(template(VALUES, sandbox_setup=setup)).files[0]
+    assert file.table is not None
+    assert file.table.rows == list(csv.reader(io.StringIO(file.data.decode(), newline="")))
+
+
 def test_ranges_are_filled_to_both_ends() -> None:
     rows = table()
     prices = {row["price"] for row in rows} - {""}
@@ -279,6 +287,28 @@ def test_a_placeholder_stands_for_the_value_everywhere() -> None:
         assert each.key.expected == lines[1].split(",")[["id", "age"].index(column)]
 
 
+def test_a_value_is_text_where_text_is_wanted() -> None:
+    made_of = strata({"rows": [3, 4]}, template="{{rows}}", expected_response="{{rows}}")
+    assert [each.key.expected for each in made_of.values()] == ["3", "4"]
+
+
+def test_a_question_names_all_of_its_strata() -> None:
+    text = yaml.safe_dump(
+        {
+            "tests": [
+                question(for_each={"word": ["a", "b"]}, template="{{word}} {{entity1}}"),
+                question(question_id="q-word"),
+                question(question_id="r"),
+            ]
+        }
+    )
+    file = template_family("mine.yml", text).file
+    assert file.strata_of("q") == ("q-word-a", "q-word-b")
+    assert [file.strata_of(id) for id in ("q-word", "r", "q-word-a", "x")] == [
+        *(("q-word",), ("r",), ("q-word-a",), ("x",))
+    ]
+
+
 # -- errors -----------------------------------------------------------------------------------
 
 HEAD = """\
@@ -440,6 +470,16 @@ def refused(path: Path, where: str, words: str) -> None:
     assert re.search(r"(\.yml|mine):[1-9][0-9]*: ", lines[0])
     assert words in lines[0]
     assert not list(path.parent.glob("*out*"))
+
+
+def test_a_name_near_a_known_one_is_a_warning_in_a_file_that_others_may_use(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.yml").write_text("values: v.yml\n" + HEAD, encoding="utf-8")
+    (tmp_path / "v.yml").write_text("format: 1\ntypes: {citys: [Oakville]}\n", encoding="utf-8")
+    done = run("template", "check", str(tmp_path / "mine.yml"))
+    assert done.exit_code == 0, done.output
+    assert "v.yml:2: types.citys: unknown data type 'citys'" in done.output
 
 
 def test_a_new_type_may_have_a_name_near_a_known_one_if_it_is_used() -> None:
