@@ -259,7 +259,7 @@ class ValuesForm(Form):
             self.error(within, f"[{low}, {high}] is reversed; write [{high}, {low}]")
             return None
         places = given.get("decimals", _places(name, low, high))
-        if not isinstance(places, int) or not 0 <= places <= _MOST_DECIMALS:
+        if type(places) is not int or not 0 <= places <= _MOST_DECIMALS:  # true is no number
             self.error(
                 (*place, "decimals"),
                 f"a whole number from 0 to {_MOST_DECIMALS} is wanted, not {shown(places)}",

@@ -370,6 +370,11 @@ BAD = {
     "texts as ends": (inline(TYPES + "age: {range: [a, b]}\n"), 9, "[least, greatest]"),
     "none in range": (inline(TYPES + "age: {range: [0.2, 0.4], decimals: 0}\n"), 9, "no number"),
     "decimals": (inline(TYPES + "age: {range: [0, 1], decimals: 9}\n"), 9, "from 0 to 6"),
+    "decimals of truth": (
+        inline(TYPES + "price: {range: [0, 1], decimals: true}\n"),
+        9,
+        "from 0 to 6",
+    ),
     "nothing given": (inline(TYPES + "rank: {empty: 0.5}\n"), 9, "lacks `values`"),
     "pool of paths": (inline("  pools:\n    default: [../../etc/passwd]\n"), 9, "is no word"),
     "pool of numbers": (inline("  pools:\n    default: [1, 2]\n"), 9, "is no word"),
