@@ -17,7 +17,7 @@ from study import reporting, sweeps, workspace
 if TYPE_CHECKING:
     from analysis.report import Report
     from harness.sweep import Progress
-    from registry.ledger import Preregistration, Release, SealedSet, Underpowered
+    from registry.ledger import Preregistration, Release, SealedSet, Underpowered, Unproved
     from registry.verify import Verification
     from study.evidence import VerifyRequest
     from study.sweeps import SweepOutcome, SweepRequest
@@ -36,40 +36,50 @@ def draw(
     watch: Watch = lambda what, done, of: None,
     underpowered: str = "",
     request: DrawRequest | None = None,
+    unproved: str = "",
 ) -> tuple[SealedSet, bool]:
     """Seed → sealed set: seeds at random, announced in the ledger by their commitments, and then
-    allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer."""
-    gate = _gate(study, watch, underpowered)
+    allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer,
+    ``unproved`` that for template questions with an error."""
+    gate = _gate(study, watch, underpowered, unproved)
     return workspace.draw_seeds(study, watch, utc_now, gate, request)
 
 
 def register(
-    study: Study, watch: Watch = lambda what, done, of: None, underpowered: str = ""
+    study: Study,
+    watch: Watch = lambda what, done, of: None,
+    underpowered: str = "",
+    unproved: str = "",
 ) -> tuple[Preregistration, bool]:
     """The plan, promised before any data, with the code and image it is promised for; and its
     ``registration.json``, for a public registry. study.yaml is recorded too, also as it was
     changed since. Seeds are drawn first if none are drawn yet.
-    ``underpowered`` is the reason to register one that cannot answer; by default the draw's."""
+    ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for
+    template questions with an error; by default the draw's."""
     from study.readiness import describe_chances
 
     if not workspace.is_drawn(study):
         workspace.pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
-        draw(study, watch, underpowered)
-    gate, simulate = _gate(study, watch, underpowered), partial(describe_chances, study.protocol)
+        draw(study, watch, underpowered, unproved=unproved)
+    gate = _gate(study, watch, underpowered, unproved)
+    simulate = partial(describe_chances, study.protocol)
     record, fresh = workspace.register_plan(study, watch, utc_now(), gate, simulate)
     workspace.write_registration(study, record)
     workspace.record_files(study, utc_now())
     return record, fresh
 
 
-def _gate(study: Study, watch: Watch, reason: str) -> Callable[[str], Underpowered | None]:
-    """Return the check of a study that is to be drawn or registered, with a reason if there is
-    one."""
+def _gate(
+    study: Study, watch: Watch, underpowered: str, unproved: str
+) -> Callable[[str, str], tuple[Underpowered | None, Unproved | None]]:
+    """Return the check of a study that is to be drawn or registered, with reasons if there are
+    any."""
 
-    def check(recorded: str) -> Underpowered | None:
-        from study.readiness import check_ready
+    def check(powerless: str, faulty: str) -> tuple[Underpowered | None, Unproved | None]:
+        from study.readiness import check_proved, check_ready
 
-        return check_ready(study, reason or recorded, watch)
+        proved = check_proved(study, unproved or faulty)
+        return check_ready(study, underpowered or powerless, watch), proved
 
     return check
 

@@ -169,6 +169,8 @@ def _size_rationale(record: Preregistration, words: dict[str, str]) -> str:
     known = record.underpowered
     target = f"an inflation of {points(record.plan.target_gap)} points in one model"
     shortfalls = "" if known is None else f" Known shortfalls: {'; '.join(known.shortfalls)}."
+    if (unproved := record.unproved) is not None:
+        shortfalls += f" Questions that are not proved: {'; '.join(unproved.questions)}."
     return (
         f"Fixed before the draw, to find {target} with a power of 80 % or more by simulation of "
         f"this plan with its {counted(record.plan.looks, 'look')} (`dosimeter power`). "

@@ -43,6 +43,7 @@ from generators.templates.prepare import (
     plan_component,
     prepare,
 )
+from generators.templates.proof import FEWEST, Proof, interval
 from generators.templates.scoring import complete_edit
 from generators.yaml_lines import Place
 
@@ -51,7 +52,6 @@ GUESSABLE = 0.15  # share of the most frequent answer above which a question is 
 MOST_SIMULATED = 256 << 20  # bytes of files made for one question
 MOST_SECONDS = 10.0  # of CPU for one question, the first sample let be
 MOST_SECONDS_IN_ALL = 60.0  # and for a file; of questions after that one sample is made
-_FEWEST_JUDGED = 20  # samples that say how easily an answer is guessed
 _ENOUGH_FAILURES = 12  # samples without a key; where none ever had one, a quarter of it
 _JSON_NAMES = {
     "id": "question_id",
@@ -81,6 +81,7 @@ class QuestionReport:
     distinct: int | None = None  # answers among them
     most_frequent: float | None = None  # share of the answer that came most often
     constant_guess: float | None = None  # right answers of the best guess of the other half
+    faults: tuple[str, ...] = ()  # errors in it; a question without any is proved
 
     @property
     def log10_instances(self) -> float | None:
@@ -91,8 +92,10 @@ class QuestionReport:
 
     def as_json(self) -> dict[str, Any]:
         """The value as plain JSON."""
-        return {
-            _JSON_NAMES.get(name, name): _rounded(value) for name, value in asdict(self).items()
+        values = {name: _rounded(value) for name, value in asdict(self).items()}
+        proved = not values.pop("faults")
+        return {_JSON_NAMES.get(name, name): value for name, value in values.items()} | {
+            "proved": proved
         }
 
 
@@ -163,7 +166,7 @@ def _report(
 ) -> TemplateReport:
     finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
     wanted = [q for q in reading.file.questions if chosen is None or q.id in chosen]
-    questions = tuple(map(finder.question, wanted))
+    questions = tuple(finder.proved(question) for question in wanted)
     finder.report_time()
     return TemplateReport(
         path,
@@ -203,6 +206,12 @@ class _Finder:
     def warn(self, place: Place, what: str) -> None:
         place = self.written(place)
         self.warnings.append(Problem(self.file.line(place), place, what))
+
+    def proved(self, question: Question) -> QuestionReport:
+        """The report on a question, with the errors in it."""
+        report = self.question(question)
+        faults = [error.what for error in self.errors if error.place[:2] == question.place[:2]]
+        return replace(report, faults=tuple(faults))
 
     def question(self, question: Question) -> QuestionReport:
         self.placeholders(question)
@@ -250,14 +259,17 @@ class _Finder:
         faults: Counter[str] = Counter()
         size = tried = 0
         failures = 0
+        proof = Proof(question, tuple(_texts_of(question)), _answer_place(question))
         begun = process_time()
         end = begun + min(MOST_SECONDS, self.left)
         while tried < SAMPLES and size <= MOST_SIMULATED and failures < _ENOUGH_FAILURES:
             if tried and process_time() > end:
                 break
             tried += 1
+            proof.begin()
             try:
-                sample = prepare(compiled, root.child(question.id, tried), tried, attempts=1)
+                seed = root.child(question.id, tried)
+                sample = prepare(compiled, seed, tried, attempts=1, trace=proof.trace)
             except TemplateLimitError as error:
                 where, what = self.inside(question, _inner(str(error)))
                 self.error(where, f"{what} (in sample {tried}, and no other is tried)")
@@ -269,6 +281,7 @@ class _Finder:
                 continue
             size += sum(len(file.data) for file in sample.files)
             made.append((_answer(sample), sample.log10_data))
+            proof.add(sample, made[-1][0])
             faults.update(_faults(sample))
         self.left -= process_time() - begun
         hurried = tried < SAMPLES and self.left <= 0
@@ -280,10 +293,12 @@ class _Finder:
                 question.place,
                 f"only {tried} of {SAMPLES} samples were simulated: they are slow, or large",
             )
+        if made or not struck:
+            proof.report(self.error, self.warn)
         if not made:
             return bare
         answers = [answer for answer, _ in made]
-        enough = len(made) >= min(_FEWEST_JUDGED, SAMPLES)
+        enough = len(made) >= min(FEWEST, SAMPLES)
         report = QuestionReport(
             question.id,
             question.scoring_type,
@@ -334,7 +349,8 @@ class _Finder:
             self.warn(
                 place,
                 f"guessable: one answer is right in {report.most_frequent:.0%} of "
-                f"{report.simulated} samples (above {GUESSABLE:.0%})",
+                f"{report.simulated} samples (above {GUESSABLE:.0%}; "
+                f"{interval(report.most_frequent or 0, report.simulated)})",
             )
         instances = report.log10_instances
         if instances is not None and instances < 6 and 10**instances < question.samples:

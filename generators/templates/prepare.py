@@ -31,6 +31,7 @@ from generators.templates.language import (
     Scope,
     TemplateFile,
     Text,
+    Trace,
     ValueSet,
     Variable,
     compile_text,
@@ -165,6 +166,7 @@ def prepare(
     sample: int = 1,
     artifacts: str = ARTIFACTS,
     attempts: int = ATTEMPTS,
+    trace: Trace | None = None,
 ) -> Prepared:
     """The sample that a seed makes of a question: same seed, same bytes.
 
@@ -172,7 +174,8 @@ def prepare(
     drawn again, as often as ``attempts`` allow, and recorded. Raises TemplateError, which names
     the question, where there is still none, with what was wrong first. A bound that is struck is
     the template's, and TemplateLimitError is raised at once: another draw would strike it too, and
-    what strikes a limit of time on one machine alone would make other bytes there.
+    what strikes a limit of time on one machine alone would make other bytes there. ``trace``
+    receives what each function meets in the files.
     """
     question = compiled.question
     name = f"{compiled.file}: question {question.id}"
@@ -181,7 +184,7 @@ def prepare(
     for attempt in range(attempts):
         drawn = root.child("attempt", attempt) if attempt else root
         try:
-            return _prepare(compiled, drawn, sample, artifacts, attempt)
+            return _prepare(compiled, drawn, sample, artifacts, attempt, trace)
         except TemplateLimitError as error:
             raise TemplateLimitError(f"{name}: {error}") from error
         except TemplateError as error:
@@ -190,14 +193,19 @@ def prepare(
 
 
 def _prepare(
-    compiled: CompiledQuestion, root: Seed, sample: int, artifacts: str, redraws: int
+    compiled: CompiledQuestion,
+    root: Seed,
+    sample: int,
+    artifacts: str,
+    redraws: int,
+    trace: Trace | None,
 ) -> Prepared:
     question = compiled.question
     variables = compiled.variables
     values = draw_values(variables, _stream(root, "variables")) if variables else {}
     given = {**values, "artifacts": artifacts, "qs_id": f"q{question.id}_s{sample}"}
     made: dict[str, OpenFile] = {}
-    scope = Scope(given, lambda file: _open(file, made))
+    scope = Scope(given, lambda file: _open(file, made), trace)
     try:
         paths = tuple([_confined(path(scope)) for path in compiled.paths])
         if question.expected_structure:

@@ -14,7 +14,7 @@ from registry.canonical import digest_bytes
 from registry.draws.allocation import allocation_seed, check_numbers, commit_secret, sealed_key
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Announcement, Beacon, Ledger, Parties, SealedSet, Underpowered
+from registry.ledger import Announcement, Beacon, Ledger, Parties, SealedSet, Underpowered, Unproved
 from registry.sealing import (
     DrawnSeed,
     SealedSeeds,
@@ -145,13 +145,14 @@ def announce_draw(
     after: int = -1,
     again: str = "",
     underpowered: Underpowered | None = None,
+    unproved: Unproved | None = None,
     parties: Parties | None = None,
 ) -> Announcement:
     """Put the sealed seeds into the store, then their announcement into the ledger; return the one
     that the ledger has. ``beacon`` allots them, or else a secret that is sealed with them;
     ``after`` is the number of the announcement that it replaces, -1 for none, and ``again`` the
-    reason; ``underpowered`` is why a plan that cannot answer is drawn all the same; ``parties`` are
-    the operator and the witnesses.
+    reason; ``underpowered`` is why a plan that cannot answer is drawn all the same, ``unproved``
+    why one with questions that are not proved; ``parties`` are the operator and the witnesses.
 
     Killed between the two, it leaves a ciphertext that nothing names, and can be run again. Raises
     RegistryError for a beacon's round that is over by then.
@@ -171,6 +172,7 @@ def announce_draw(
         commitment="" if beacon else commit_secret(study, secret),
         again=again,
         underpowered=underpowered,
+        unproved=unproved,
         **asdict(parties or Parties()),
     )
     store.put(sealed_key(record.ciphertext), ciphertext)
@@ -212,6 +214,7 @@ def allot_draw(announced: Announcement, sealed: SealedSeeds, value: str) -> Seal
         allocation_seed=allocation_seed(announced, value),
         reserve=announced.reserve,
         underpowered=announced.underpowered,
+        unproved=announced.unproved,
         value=value,
     )
 

@@ -8,7 +8,15 @@ from .chain import (
     record_key,
     signers_of,
 )
-from .draw_records import Announcement, Beacon, Parties, Revealed, SealedSet, Underpowered
+from .draw_records import (
+    Announcement,
+    Beacon,
+    Parties,
+    Revealed,
+    SealedSet,
+    Underpowered,
+    Unproved,
+)
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -101,6 +109,7 @@ __all__ = [
     "StandardRules",
     "StudyFiles",
     "Underpowered",
+    "Unproved",
     "WaveClosed",
     "Withdrawal",
     "entry_bytes",

@@ -18,6 +18,15 @@ class Underpowered:
 
 
 @dataclass(frozen=True, slots=True)
+class Unproved:
+    """Template questions that `dosimeter template check` finds an error in, and that were drawn or
+    registered all the same."""
+
+    reason: str  # as given, in words
+    questions: tuple[str, ...]  # file and question; the errors might quote a private template
+
+
+@dataclass(frozen=True, slots=True)
 class Beacon:
     """A round of a public randomness beacon of drand."""
 
@@ -55,6 +64,7 @@ class Announcement:
     # Reason of a draw that replaces the one before it; "" for the first.
     again: str = field(default="", metadata=LATER)
     underpowered: Underpowered | None = field(default=None, metadata=LATER)
+    unproved: Unproved | None = field(default=None, metadata=LATER)
     # As in Parties.
     operator_recipient: str = field(default="", metadata=LATER)
     operator_signer: str = field(default="", metadata=LATER)
@@ -86,6 +96,7 @@ class SealedSet:
     # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
     reserve: tuple[int, ...] = field(default=(), metadata=LATER)
     underpowered: Underpowered | None = field(default=None, metadata=LATER)
+    unproved: Unproved | None = field(default=None, metadata=LATER)
     # Hex: the beacon's signature of the announced round, or the secret that was committed to.
     value: str = ""
 

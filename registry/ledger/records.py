@@ -15,7 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.draw_records import LATER as _LATER
-from registry.ledger.draw_records import Announcement, Revealed, SealedSet, Underpowered
+from registry.ledger.draw_records import (
+    Announcement,
+    Revealed,
+    SealedSet,
+    Underpowered,
+    Unproved,
+)
 
 R = TypeVar("R")
 
@@ -107,6 +113,7 @@ class Preregistration:
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
     grading: str = field(default="", metadata=_LATER)
     underpowered: Underpowered | None = field(default=None, metadata=_LATER)
+    unproved: Unproved | None = field(default=None, metadata=_LATER)
 
 
 FILES = "files/"  # age files, each named by its digest

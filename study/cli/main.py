@@ -27,6 +27,7 @@ from study.cli.evidence import (
     reveal,
     show_readiness,
     underpowered_option,
+    unproved_option,
     witness,
 )
 from study.cli.init import init, lint, schema
@@ -243,8 +244,9 @@ main.add_command(draw)
 @main.command()
 @folder_option
 @underpowered_option
+@unproved_option
 @json_option
-def register(study: Study, underpowered: str, as_json: bool) -> None:
+def register(study: Study, underpowered: str, unproved: str, as_json: bool) -> None:
     """Register the plan: the promised analysis, with the commit and image it is made with.
 
     The plan is also written to registration.json beside study.yaml, in the fields of an OSF
@@ -262,7 +264,7 @@ def register(study: Study, underpowered: str, as_json: bool) -> None:
 
     drawn = is_drawn(study)
     with progress_watch("registering") as watch:
-        record, fresh = pipeline.register(study, watch, underpowered)
+        record, fresh = pipeline.register(study, watch, underpowered, unproved)
     if not drawn:
         show_readiness(study)
         click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from analysis.files import write_whole
 from generators.templates.language import BUILT_IN, FORMAT, fault_of_text, fault_of_word
+from registry.files import write_whole
 from study.errors import StudyError
 from study.protocol import read_bounded
 

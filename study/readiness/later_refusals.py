@@ -112,23 +112,36 @@ def key_faults(study: Study) -> Faults:
 
 def guessable_questions(protocol: Protocol) -> Faults:
     """Yield template questions of the study with an answer that anybody can guess."""
-    for source in protocol.templates:
-        family = template_family(*source).name
-        chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
-        for question in _checked(source, chosen):
+    for name, question in _checked_questions(protocol):
+        if (question.most_frequent or 0) > GUESSABLE:
             yield (
                 ("tasks",),
-                f"{source.name}, question {question.id}: one answer is right in "
+                f"{name}, question {question.id}: one answer is right in "
                 f"{question.most_frequent:.0%} of its samples (above {GUESSABLE:.0%}), so that "
                 "knowing it gains little: vary the question, or leave it out",
             )
 
 
+def unproved_questions(protocol: Protocol) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names of template questions that are not proved, with the errors in each. These may
+    quote a template that is not public."""
+    for name, question in _checked_questions(protocol):
+        if question.faults:
+            yield f"{name}, question {question.id}", question.faults
+
+
+def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:
+    for source in protocol.templates:
+        family = template_family(*source).name
+        chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
+        for question in _checked(source, chosen):
+            yield source.name, question
+
+
 @cache
 def _checked(source: TemplateSource, chosen: tuple[str, ...]) -> tuple[QuestionReport, ...]:
-    """Return the guessable ones of the chosen questions of a template file."""
-    report = check_text(source.text, source.name, chosen, source.values)
-    return tuple(q for q in report.questions if (q.most_frequent or 0) > GUESSABLE)
+    """Check the chosen questions of a template file."""
+    return check_text(source.text, source.name, chosen, source.values).questions
 
 
 def _planned(protocol: Protocol) -> list[ModelPin]:

@@ -40,6 +40,7 @@ from study.readiness.later_refusals import (
     guessable_questions,
     key_faults,
     price_faults,
+    unproved_questions,
 )
 from study.readiness.target_power import LEAST_POWER, find_power, find_remedies, points
 from study.sweeps import example_of
@@ -81,7 +82,11 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
     document = read_yaml(path)
     errors = [("error", *error) for error in find_errors(study)]
     needs = chain(find_needs(study, environment), draw_faults(protocol, today()))
-    lacks = () if errors else find_shortfalls(protocol, watch, remedies=False)
+    unproved = (
+        (("tasks",), f"{name}: {'; '.join(faults)}")
+        for name, faults in unproved_questions(protocol)
+    )
+    lacks = () if errors else chain(unproved, find_shortfalls(protocol, watch, remedies=False))
     findings = [
         Finding(level, document.path, document.line(place), key_of(place), message)
         for level, place, message in (*errors, *(("warning", *need) for need in (*needs, *lacks)))

@@ -307,12 +307,20 @@ def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | Non
 
 
 def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
-    """Return a sentence on a plan that was registered although it cannot be expected to answer."""
-    known = registered.underpowered
-    if known is None:
-        return ()
-    shortfalls = "; ".join(known.shortfalls)
-    return (f"The plan was registered with known shortfalls ({shortfalls}), since {known.reason}.",)
+    """Return a sentence on a plan that was registered although it cannot be expected to answer, and
+    one on template questions that were registered although they are not proved."""
+    sentences = []
+    if (known := registered.underpowered) is not None:
+        shortfalls = "; ".join(known.shortfalls)
+        sentences.append(
+            f"The plan was registered with known shortfalls ({shortfalls}), since {known.reason}."
+        )
+    if (unproved := registered.unproved) is not None:
+        questions = "; ".join(unproved.questions)
+        sentences.append(
+            f"Questions were registered that are not proved ({questions}), since {unproved.reason}."
+        )
+    return tuple(sentences)
 
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:

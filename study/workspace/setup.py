@@ -21,6 +21,7 @@ from registry.ledger import (
     Preregistration,
     SealedSet,
     Underpowered,
+    Unproved,
     record_body,
 )
 from registry.provenance import read_provenance, utc_now
@@ -40,8 +41,9 @@ from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
-# Raises StudyError for a plan that cannot answer, unless it has a reason, such as that of the draw.
-Gate = Callable[[str], Underpowered | None]
+# Raises StudyError for a plan that cannot answer, and for questions that are not proved, unless
+# there is a reason, such as that of the draw.
+Gate = Callable[[str, str], tuple[Underpowered | None, Unproved | None]]
 
 NO_IMAGE = "none"
 REGISTRATION = "registration.json"
@@ -134,8 +136,9 @@ def _ignore(path: Path, names: tuple[str, ...]) -> None:
         draft.replace(path)
 
 
-def open_gate(reason: str) -> None:
+def open_gate(underpowered: str, unproved: str) -> tuple[None, None]:
     """Let any plan pass."""
+    return None, None
 
 
 def register_plan(
@@ -154,7 +157,10 @@ def register_plan(
         return registered, False
     sealed = check_drawn(study)
     study.own_identities()  # before a simulation that may take minutes
-    underpowered = gate(sealed.underpowered.reason if sealed.underpowered else "")
+    underpowered, unproved = gate(
+        sealed.underpowered.reason if sealed.underpowered else "",
+        sealed.unproved.reason if sealed.unproved else "",
+    )
     record = Preregistration(
         study=study.protocol.name,
         plan=replace(study.protocol.registered_plan(), chances=simulate()),
@@ -163,6 +169,7 @@ def register_plan(
         tasks=_pinned_tasks(study.protocol),
         grading=grading_digest(study.protocol.tasks, study.protocol.catalog),
         underpowered=underpowered,
+        unproved=unproved,
     )
     entry, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "preregistration"

@@ -115,7 +115,7 @@ def _announce(
     beacon = round_of(request.beacon) if request.beacon else None
     if beacon is not None:
         check_ahead(beacon, now())
-    underpowered = gate("")
+    underpowered, unproved = gate("", "")
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
 
@@ -142,6 +142,7 @@ def _announce(
         after=before[-1].sequence if before else -1,
         again=request.again,
         underpowered=underpowered,
+        unproved=unproved,
         parties=protocol.parties,
     )
     sealed = SealedSeeds(drawn.seeds, "" if beacon else drawn.secret)

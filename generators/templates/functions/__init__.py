@@ -7,9 +7,10 @@ lists them with an example each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from generators.errors import TemplateError, TemplateLimitError
-from generators.templates.functions.base import Function, OpenFile
+from generators.templates.functions.base import Function, Match, OpenFile
 from generators.templates.functions.csv_file import CSV, CsvRows, parse_table
 from generators.templates.functions.json_yaml import TREE
 from generators.templates.functions.numbers import ARITHMETIC
@@ -21,8 +22,10 @@ __all__ = [
     "FUNCTIONS",
     "CsvRows",
     "Function",
+    "Match",
     "OpenFile",
     "call_function",
+    "find_matches",
     "parse_table",
 ]
 
@@ -51,6 +54,16 @@ def call_function(name: str, arguments: Sequence[str], file: OpenFile | None) ->
             f"has at most {MAX_ANSWER}"
         )
     return answer
+
+
+def find_matches(name: str, arguments: Sequence[str], file: OpenFile) -> tuple[Match, ...]:
+    """What the parts of a call meet in the file, up to the first that cannot be looked for."""
+    function, found = FUNCTIONS[name], list[Match]()
+    with suppress(TemplateError):
+        if function.matches is not None:
+            for match in function.matches(arguments, file):
+                found.append(match)
+    return tuple(found)
 
 
 def _show_call(name: str, arguments: Sequence[str], file: OpenFile | None) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from generators.errors import TemplateError, TemplateLimitError
 
@@ -28,6 +28,29 @@ WORDS: dict[str, Callable[[str, str], bool]] = {
 }
 
 
+Kind = Literal["path", "filter", "range", "literal", "number", "added", "tie", "untouched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What one part of a call met in one file.
+
+    A ``path`` leads to values, a ``filter`` passes them, a ``range`` is a filter by order, a
+    ``literal`` equals them, a ``number`` is what they are added up as, an ``added`` key is one that
+    an edit adds where nothing is met. Two more say what is amiss if they are met at all: a ``tie``
+    is an answer that another order of equal rows would change, ``untouched`` a file that is right
+    without an edit.
+    """
+
+    kind: Kind
+    part: str  # as written
+    met: int  # values that it leads to, passes or equals
+    of: int  # values that it was tried on
+    sought: str = ""  # the name or the literal in it
+    known: tuple[str, ...] = ()  # where it meets nothing: what stands there; of a range, its ends
+    remedy: str = ""  # what would be right, where it is known
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function by name: how many arguments it takes, and how it is computed.
@@ -37,7 +60,8 @@ class Function:
     gets the arguments as texts and the file; it raises TemplateError with the bare reason, to
     which ``call_function`` adds the call.
     ``check`` raises likewise for arguments that no file could make right (a path or an operator
-    that is none); it never sees a file.
+    that is none); it never sees a file. ``matches`` says what the parts of a call meet in a file,
+    the same parts in the same order for every file.
     """
 
     name: str
@@ -48,6 +72,7 @@ class Function:
     compute: Callable[[Sequence[str], Any], str]
     check: Callable[[Sequence[str]], object] | None = None
     split: Callable[[str], list[str]] | None = None
+    matches: Callable[[Sequence[str], Any], Iterator[Match]] | None = None
 
 
 def table_of(*functions: Function) -> dict[str, Function]:

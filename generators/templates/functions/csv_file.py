@@ -14,11 +14,19 @@ texts (see ``to_number``), and a byte order mark is no part of the first header.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions.base import ORDERS, WORDS, Function, OpenFile, table_of
+from generators.templates.functions.base import (
+    ORDERS,
+    WORDS,
+    Function,
+    Match,
+    OpenFile,
+    table_of,
+)
+from generators.templates.functions.matches import match_comparison, match_numbers
 from generators.templates.functions.numbers import (
     AGGREGATES,
     aggregate,
@@ -134,7 +142,11 @@ def _of_column(verb: str) -> Function:
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
         return _aggregate(verb, file.parsed(parse_table).column(arguments[0]))
 
-    return Function(f"csv_{verb}", 1, 1, True, False, compute)
+    def matches(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+        if verb != "count":
+            yield match_numbers(arguments[0], file.parsed(parse_table).column(arguments[0]))
+
+    return Function(f"csv_{verb}", 1, 1, True, False, compute, matches=matches)
 
 
 def _of_filtered(verb: str) -> Function:
@@ -143,7 +155,16 @@ def _of_filtered(verb: str) -> Function:
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
         return _aggregate(verb, select_cells(file.parsed(parse_table), *arguments))
 
-    return Function(f"csv_{verb}_where", 4, 4, True, False, compute, _check_where)
+    def matches(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+        header, filtered, sign, value = arguments
+        table = file.parsed(parse_table)
+        cells = [cell for cell in table.column(filtered) if cell.strip()]
+        sign = sign or "=="
+        yield match_comparison(f"{filtered} {sign} {value}", sign, value, cells, make_filter)
+        if verb != "count":
+            yield match_numbers(header, table.column(header))
+
+    return Function(f"csv_{verb}_where", 4, 4, True, False, compute, _check_where, matches=matches)
 
 
 def select_cells(table: CsvRows, header: str, filtered: str, sign: str, value: str) -> Cells:

@@ -53,6 +53,30 @@ _LITERALS: dict[Any, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class JsonComparison:
+    """One comparison of a filter: a field of an item, a sign and a value."""
+
+    text: str
+    field: str
+    steps: tuple[JsonStep, ...]  # to the field
+    sign: str
+    value: str
+
+    def test(self) -> Test:
+        """The test of an item."""
+        compare = compare_with(self.sign, self.value)
+
+        def test(item: Any) -> bool:
+            for step in self.steps:
+                item = _one(item, step)
+                if item is _MISSING:
+                    return False
+            return compare(item)
+
+        return test
+
+
+@dataclass(frozen=True, slots=True)
 class JsonStep:
     """One step: a key, an index, a filter's test, or nothing for those that take all."""
 
@@ -60,6 +84,12 @@ class JsonStep:
     name: str = ""
     index: int = 0
     test: Test | None = field(default=None, compare=False)  # a filter's name is its text
+    comparisons: tuple[JsonComparison, ...] = field(default=(), compare=False)  # of the filter
+
+    def __str__(self) -> str:
+        """As a path has it."""
+        forms = {"index": f"[{self.index}]", "all": "[*]", "values": ".*"}
+        return forms.get(self.kind) or (f"[?{self.name}]" if self.test else f".{self.name}")
 
     @property
     def is_single(self) -> bool:
@@ -212,7 +242,8 @@ def _bracket(inner: str) -> JsonStep:
         return JsonStep("all")
     if inner.startswith("?"):
         text = inner[1:].strip()
-        return JsonStep("filter", text, test=_filter(text))
+        test, comparisons = _filter(text)
+        return JsonStep("filter", text, test=test, comparisons=comparisons)
     if _QUOTED.fullmatch(inner):
         return JsonStep("key", inner[1:-1])
     if re.fullmatch(r"-?[0-9]{1,9}", inner):
@@ -222,16 +253,18 @@ def _bracket(inner: str) -> JsonStep:
     )
 
 
-def _filter(text: str) -> Test:
-    """The test of comparisons joined by and and or."""
+def _filter(text: str) -> tuple[Test, tuple[JsonComparison, ...]]:
+    """The test of comparisons joined by and and or, and the comparisons."""
     if text.startswith("(") and text.endswith(")"):
         text = text[1:-1].strip()
     ways: list[list[Test]] = [[]]
-    for joined, comparison in _comparisons(text):
+    comparisons: list[JsonComparison] = []
+    for joined, written in _comparisons(text):
         if joined == "or":
             ways.append([])
-        ways[-1].append(_comparison(comparison))
-    return lambda item: any(all(test(item) for test in way) for way in ways)
+        comparisons.append(_comparison(written))
+        ways[-1].append(comparisons[-1].test())
+    return lambda item: any(all(test(item) for test in way) for way in ways), tuple(comparisons)
 
 
 def _comparisons(text: str) -> list[tuple[str, str]]:
@@ -251,7 +284,7 @@ def _comparisons(text: str) -> list[tuple[str, str]]:
     return [(word, text[start:end]) for word, start, end in parts]
 
 
-def _comparison(text: str) -> Test:
+def _comparison(text: str) -> JsonComparison:
     match = _OPERATOR.search(_mask(text))
     if match is None or not text[: match.start()].strip():
         raise TemplateError(
@@ -263,17 +296,7 @@ def _comparison(text: str) -> Test:
         value = value[1:-1]
     elif value.startswith("="):
         raise TemplateError(f"the filter {text[:60]!r} has no operator that is known")
-    steps = _field(field)
-    compare = _compare(match[1] or match[2], value)
-
-    def test(item: Any) -> bool:
-        for step in steps:
-            item = _one(item, step)
-            if item is _MISSING:
-                return False
-        return compare(item)
-
-    return test
+    return JsonComparison(text.strip(), field, _field(field), match[1] or match[2], value)
 
 
 def _field(text: str) -> tuple[JsonStep, ...]:
@@ -284,7 +307,8 @@ def _field(text: str) -> tuple[JsonStep, ...]:
     return path.steps
 
 
-def _compare(sign: str, value: str) -> Test:
+def compare_with(sign: str, value: str) -> Test:
+    """Return the comparison of values with one that is written."""
     number = to_number(value)
     if sign in ("==", "!="):
         return lambda item: _equals(item, value, number) is (sign == "==")

@@ -27,8 +27,15 @@ from typing import Any
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions import numbers as numeric
-from generators.templates.functions.base import Function, OpenFile, parts_paths, table_of
+from generators.templates.functions.base import (
+    Function,
+    Match,
+    OpenFile,
+    parts_paths,
+    table_of,
+)
 from generators.templates.functions.json_path import Path, compile_path, expand, follow, name_kind
+from generators.templates.functions.matches import match_json, match_numbers
 
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
@@ -357,6 +364,7 @@ _ANSWERS: dict[str, tuple[int, Answer]] = {  # least number of arguments, and th
     "min_value": (1, _extreme(False)),
     "max_count": (1, max_count),
 }
+_NUMERIC = (*numeric.AGGREGATES, "max_value", "min_value")
 _FILTERING = ("count_where", "filter")
 _LABELS: dict[str, Callable[[Any, Path, Path], Any]] = {  # with a path of labels before
     "max_value": lambda value, one, two: label_of_extreme(value, one, two, _many, True),
@@ -387,10 +395,17 @@ def _function(language: str, verb: str) -> Function:
     def check(arguments: Sequence[str]) -> None:
         _read_paths(verb, arguments)
 
+    def matches(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+        value = file.parsed(parse_json if reads_json else parse_yaml)
+        for path in arguments:
+            yield from match_json(path, value)
+        if verb in _NUMERIC and len(arguments) == 1:
+            yield match_numbers(arguments[0], _many(value, compile_path(arguments[0])))
+
     name = f"{language}_{verb}"
     if verb in _LABELS:
-        return Function(name, 1, 2, True, True, compute, check, _TWO_PATHS)
-    return Function(name, least, 1, True, True, compute, check)
+        return Function(name, 1, 2, True, True, compute, check, _TWO_PATHS, matches)
+    return Function(name, least, 1, True, True, compute, check, matches=matches)
 
 
 TREE = table_of(*(_function(kind, verb) for kind in ("json", "yaml") for verb in _ANSWERS))

@@ -18,15 +18,16 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import count
 from math import inf
 from typing import TypeAlias
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
-from generators.templates.functions.base import MAX_BYTES, Function, OpenFile, table_of
+from generators.templates.functions.base import MAX_BYTES, Function, Match, OpenFile, table_of
 from generators.templates.functions.numbers import to_index
+from generators.templates.functions.sql_matches import match_query
 
 # --- SQLite's functions of dates, kept from the clock and the time zone ---
 
@@ -356,6 +357,11 @@ def check_query(sql: str) -> None:
             )
 
 
+def _matches_of_query(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+    check_query(arguments[0])
+    return match_query(arguments[0], file.parsed(parse_database))
+
+
 def _find_table(database: OpenDatabase, name: str | None) -> tuple[str, bool]:
     tables = database.all("SELECT name FROM sqlite_master WHERE type='table' ORDER BY rowid")
     tables = [table for table in tables if not table.lower().startswith("sqlite_")]
@@ -403,7 +409,14 @@ def _check_value(arguments: Sequence[str]) -> None:
 
 SQLITE = table_of(
     Function(
-        "sqlite_query", 1, 1, True, True, sqlite_query, lambda arguments: check_query(arguments[0])
+        "sqlite_query",
+        1,
+        1,
+        True,
+        True,
+        sqlite_query,
+        lambda arguments: check_query(arguments[0]),
+        matches=_matches_of_query,
     ),
     Function("sqlite_value", 2, 3, True, False, sqlite_value, _check_value),
 )

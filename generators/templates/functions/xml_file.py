@@ -17,12 +17,19 @@ three two paths, labels and values, and mean the label (``texts_by_label``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from generators.errors import TemplateError
 from generators.templates.functions import numbers as numeric
-from generators.templates.functions.base import Function, OpenFile, parts_paths, table_of
+from generators.templates.functions.base import (
+    Function,
+    Match,
+    OpenFile,
+    parts_paths,
+    table_of,
+)
+from generators.templates.functions.matches import match_numbers, match_xml
 
 if TYPE_CHECKING:
     from elementpath import XPathNode
@@ -143,13 +150,39 @@ def _check_attribute(arguments: Sequence[str]) -> None:
     _check([arguments[0] if path.endswith("/") else path or "."])
 
 
+def _matches_in(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+    """What the paths meet; a relative one after the first may start anywhere in the file."""
+    document = file.parsed(parse_document)
+    for index, path in enumerate(arguments):
+        relative = index > 0 and not path.lstrip().startswith("/")
+        yield from match_xml(f"//{path.strip().removeprefix('./')}" if relative else path, document)
+
+
+def _matches_numbers(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+    """The same, and how many of the values are numbers."""
+    yield from _matches_in(arguments, file)
+    if len(arguments) == 1:
+        yield match_numbers(arguments[0], _texts(arguments[0], file))
+
+
+def _matches_attribute(arguments: Sequence[str], file: OpenFile) -> Iterator[Match]:
+    path, name = _split_attribute(arguments[0])
+    start = path.removesuffix("/") or "."
+    return match_xml(f"{start}/@{name}", file.parsed(parse_document))
+
+
 def _function(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
-    check = _check_attribute if name == "xpath_attr" else _check
-    return Function(name, 1, 1, True, True, compute, check)
+    if name == "xpath_attr":
+        return Function(
+            name, 1, 1, True, True, compute, _check_attribute, matches=_matches_attribute
+        )
+    adds = name.rpartition("_")[2] in numeric.AGGREGATES
+    matches = _matches_numbers if adds else _matches_in
+    return Function(name, 1, 1, True, True, compute, _check, matches=matches)
 
 
 def _of_labels(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
-    return Function(name, 1, 2, True, True, compute, _check, parts_paths("./@"))
+    return Function(name, 1, 2, True, True, compute, _check, parts_paths("./@"), _matches_in)
 
 
 XML = table_of(

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions import FUNCTIONS, Function, OpenFile, call_function
+from generators.templates.functions import (
+    FUNCTIONS,
+    Function,
+    Match,
+    OpenFile,
+    call_function,
+    find_matches,
+)
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.templates.language.variables import Variable, find_variable
 
@@ -45,12 +52,17 @@ Part = str | Variable | Constant | Call
 Text = tuple[Part, ...]
 
 
+# Receives a call, its file's path, and what finds out what the call's parts meet there.
+Trace = Callable[[Call, str, Callable[[], tuple[Match, ...]]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Values that replace a sample's placeholders."""
 
     values: Mapping[str, str]  # of variables by key, and of constants by name
     open_file: Callable[[str], OpenFile]  # a path, or TARGET_FILE…; raises TemplateError
+    trace: Trace | None = None  # receives each call that reads a file
 
 
 @lru_cache(maxsize=4096)
@@ -138,9 +150,14 @@ def _compile_part(part: Variable | Constant | Call) -> Fill:
     if part.file is None:
         return lambda scope: call_function(name, [fill(scope) for fill in fills], None)
     file = compile_text(part.file)
-    return lambda scope: call_function(
-        name, [fill(scope) for fill in fills], scope.open_file(file(scope))
-    )
+
+    def answer(scope: Scope) -> str:
+        arguments, opened = [fill(scope) for fill in fills], scope.open_file(file(scope))
+        if scope.trace is not None:
+            scope.trace(part, opened.path, lambda: find_matches(name, arguments, opened))
+        return call_function(name, arguments, opened)
+
+    return answer
 
 
 def outermost(text: str) -> Iterator[tuple[int, int]]:

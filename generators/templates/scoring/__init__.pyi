@@ -1,4 +1,4 @@
-from .json_edit import complete_edit
+from .json_edit import complete_edit, match_edits
 from .response import MOST_READ
 from .score import Failure, Scored, Scores, score, score_both, score_leniently, scoring_types
 from .scorer import SCORING_TYPES, AnswerScore, Key, Workspace
@@ -17,6 +17,7 @@ __all__ = [
     "Scores",
     "Workspace",
     "complete_edit",
+    "match_edits",
     "score",
     "score_both",
     "score_leniently",

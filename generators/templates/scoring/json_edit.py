@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.errors import TemplateError
+from generators.templates.functions import Match
 from generators.templates.scoring.comparison import (
     NotJson,
     differences,
@@ -307,6 +308,22 @@ def complete_edit(expected: str, files: Mapping[str, bytes]) -> str:
         spec["original"] = _json_of(files[path].decode(errors="replace"), path)
     _edited(_task(spec, None))
     return json.dumps(spec, ensure_ascii=False)
+
+
+def match_edits(expected: str) -> Iterator[Match]:
+    """What the path of each edit meets in the original of a completed key, and whether the
+    original is right as it stands."""
+    task = _task(_parse(expected), None)
+    original = _json_of(task.original, "the original")
+    for edit in task.edits:
+        reached = list(find_targets(original, edit.steps, absent=edit.act == "value"))
+        yield Match("path", edit.path, len(reached), 1)
+        if edit.act == "value":
+            there = sum(isinstance(holder, list) or key in holder for _, holder, key in reached)
+            names = {name: None for _, holder, _ in reached for name in holder if not there}
+            last = str(edit.steps[-1][1])
+            yield Match("added", edit.path, there, len(reached), last, tuple(map(str, names)))
+    yield Match("untouched", "", same_json(original, _edited(task)[0]), 1)
 
 
 def score_edit(key: Key, response: str, workspace: Workspace) -> AnswerScore:

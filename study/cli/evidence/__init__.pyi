@@ -1,5 +1,5 @@
 from .checkpoints import checkpoint, witness
-from .draws import draw, reveal, show_readiness, underpowered_option
+from .draws import draw, reveal, show_readiness, underpowered_option, unproved_option
 from .keys import keys
 
 __all__ = [
@@ -9,5 +9,6 @@ __all__ = [
     "reveal",
     "show_readiness",
     "underpowered_option",
+    "unproved_option",
     "witness",
 ]

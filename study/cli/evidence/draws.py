@@ -34,6 +34,15 @@ underpowered_option = click.option(
     "the report shows it. Default: such a plan is refused.",
 )
 
+unproved_option = click.option(
+    "--unproved",
+    metavar="REASON",
+    default="",
+    show_default=False,
+    help="Go on with template questions in which `dosimeter template check` finds an error. The "
+    "ledger records the reason and the report shows it. Default: such questions are refused.",
+)
+
 
 @click.command()
 @folder_option
@@ -62,6 +71,7 @@ underpowered_option = click.option(
     help="Draw anew, before the plan is registered. The ledger keeps both draws, and the reason.",
 )
 @underpowered_option
+@unproved_option
 @json_option
 def draw(
     study: Study,
@@ -69,12 +79,14 @@ def draw(
     relays: tuple[str, ...],
     again: str,
     underpowered: str,
+    unproved: str,
     as_json: bool,
 ) -> None:
     """Draw seeds at random, seal them, announce them, and allot them to the arms.
 
     The plan is simulated first: one that finds its target gap in a model with a probability below
-    80 % is refused, and so is what a later step would refuse.
+    80 % is refused, and so are template questions that are not proved, and what a later step would
+    refuse.
 
     With --beacon the draw is announced before the round's value exists, and exits with 1; run the
     command again once the round is public.
@@ -90,7 +102,7 @@ def draw(
     if relays:
         request = DrawRequest(beacon, relays, again)
     with progress_watch("drawing") as watch:
-        sealed, fresh = pipeline.draw(study, watch, underpowered, request)
+        sealed, fresh = pipeline.draw(study, watch, underpowered, request, unproved)
     if fresh:
         show_readiness(study)
     print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)

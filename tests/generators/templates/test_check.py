@@ -239,6 +239,7 @@ def test_a_report_is_plain_json() -> None:
         "distinct_answers",
         "most_frequent_share",
         "constant_guess",
+        "proved",
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from registry.ledger.records import Underpowered
+from registry.ledger.records import Underpowered, Unproved
 from study import pipeline
 from study.cli.main import main
 from study.protocol import draw_faults
@@ -60,6 +60,19 @@ tests:
   template: "Respond only with {{number1:1000:9999}}"
   scoring_type: stringmatch
   expected_response: "{{number1:1000:9999}}"
+"""
+# A filter that never matches: its answer is 0 for ever.
+BROKEN = """\
+tests:
+- question_id: lost
+  samples: 2
+  template: "How many in Enginering are in {{artifacts}}/{{entity1}}.csv? Reply with the number."
+  scoring_type: stringmatch
+  expected_response: "{{csv_count_where:ID:DEPT:==:Enginering:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_csv
+    target_file: "{{artifacts}}/{{entity1}}.csv"
+    content: {headers: [ID, DEPT], header_types: [id, department], rows: 40}
 """
 PRICES = """\
 prices:
@@ -325,6 +338,37 @@ def test_a_reason_lets_a_plan_pass_and_is_recorded_with_what_it_lacks(tmp_path: 
     (sentence,) = shortfalls_of(record)
     assert SMALLNESS in sentence
     assert "4 control runs" in sentence
+
+
+def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_path: Path) -> None:
+    task = "  - {family: count_circles, difficulty: easy}\n"
+    template = "  - {template: broken.yml, questions: [lost]}\n"
+    folder = make(tmp_path / "study", changed((task, task + template)))
+    (folder / "broken.yml").write_text(BROKEN)
+    refused = draw(folder)
+    assert refused.exit_code == 2, refused.output
+    assert "broken.yml, question lost: 'Enginering' in `DEPT == Enginering`" in refused.stderr
+    assert "did you mean 'Engineering'?" in refused.stderr
+    assert "--unproved REASON" in refused.stderr
+    assert not list(folder.glob("store/**/*.*"))
+    linted = CliRunner().invoke(main, ["lint", str(folder)])
+    assert "broken.yml, question lost: 'Enginering'" in linted.output
+    empty = draw(folder, "--unproved", " ")
+    assert "--unproved: give the reason in words" in empty.stderr
+
+    # A constant answer is guessable too, which leaves the study without an answer to it.
+    reasons = ("--unproved", "a test of it", "--underpowered", SMALLNESS)
+    drawn = draw(folder, *reasons)
+    assert drawn.exit_code == 0, drawn.stderr
+    study = pipeline.open_study(folder)
+    record, _ = pipeline.register(study)  # the reasons of the draw hold
+    assert record.unproved == Unproved("a test of it", ("broken.yml, question lost",))
+    assert record.unproved == study.sealed_set().unproved
+    _, sentence = shortfalls_of(record)
+    assert "broken.yml, question lost" in sentence
+    assert "since a test of it" in sentence
+    form = json.loads((folder / "registration.json").read_text())
+    assert "not proved: broken.yml, question lost" in json.dumps(form)
 
 
 def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_path: Path) -> None:

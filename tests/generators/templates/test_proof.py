@@ -1,0 +1,314 @@
+"""A question is proved: what never matches is an error, and what weakens an answer a warning."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from generators.templates.check import check_text
+from generators.templates.functions import OpenFile, find_matches
+
+CSV = {
+    "type": "create_csv",
+    "target_file": "{{artifacts}}/{{entity1}}.csv",
+    "content": {
+        "headers": ["ID", "NAME", "DEPT", "AGE", "PAY"],
+        "header_types": ["id", "person_name", "department", "age", "salary"],
+        "rows": 40,
+    },
+}
+STAFF = {
+    "type": "object",
+    "properties": {
+        "company": "company",
+        "employees": {
+            "type": "array",
+            "count": [8, 20],
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": "person_name",
+                    "dept": "department",
+                    "age": "age",
+                    "skills": {"type": "array", "count": [0, 9], "items": "lorem_word"},
+                },
+            },
+        },
+    },
+}
+JSON = {
+    "type": "create_json",
+    "target_file": "{{artifacts}}/{{entity1}}.json",
+    "content": {"schema": STAFF},
+}
+XML = {
+    "type": "create_xml",
+    "target_file": "{{artifacts}}/{{entity1}}.xml",
+    "content": {
+        "root_element": "shop",
+        "schema": {
+            "type": "array",
+            "count": [5, 30],
+            "items": {
+                "type": "object",
+                "properties": {"sku": "id", "kind": "category", "price": "price"},
+            },
+        },
+    },
+}
+SQLITE = {
+    "type": "create_sqlite",
+    "target_file": "{{artifacts}}/{{entity1}}.db",
+    "content": {
+        "table_name": "staff",
+        "columns": [
+            {"name": "id", "type": "auto_id"},
+            {"name": "who", "type": "TEXT", "data_type": "person_name"},
+            {"name": "dept", "type": "TEXT", "data_type": "department"},
+            {"name": "age", "type": "INTEGER", "data_type": "age"},
+            {"name": "pay", "type": "INTEGER", "data_type": "salary"},
+        ],
+        "rows": 40,
+    },
+}
+
+
+def call(name: str, arguments: str) -> str:
+    return f"{{{{{name}:{arguments}:TARGET_FILE}}}}"
+
+
+def sql(query: str) -> str:
+    return call("sqlite_query", query)
+
+
+def report(key: str, sandbox: dict[str, Any], ask: str | None = None, **more: Any) -> Any:
+    """The report on a question with this key and these files."""
+    path = sandbox["target_file"]
+    question = {
+        "question_id": 1,
+        "samples": 3,
+        "template": f"What is asked of {path}? Reply with it alone." if ask is None else ask,
+        "scoring_type": "stringmatch",
+        "expected_response": key,
+        "sandbox_setup": sandbox,
+    } | more
+    kept = {name: value for name, value in question.items() if value is not None}
+    return check_text(yaml.safe_dump({"tests": [kept]}, sort_keys=False, width=10**6), "t.yml")
+
+
+def errors(*of: Any, **more: Any) -> str:
+    found = report(*of, **more)
+    assert found.holds == (not found.errors)
+    assert all(question.faults for question in found.questions) == bool(found.errors)
+    return "\n".join(problem.text("t.yml") for problem in found.errors)
+
+
+def warnings(*of: Any, **more: Any) -> str:
+    found = report(*of, **more)
+    assert found.holds, found.errors
+    return "\n".join(problem.what for problem in found.warnings)
+
+
+# --- the five questions that were passed, and what is said of each
+
+
+def test_the_length_of_a_list_is_no_field() -> None:
+    found = errors(call("json_count_where", "$.employees[?@.skills.length > 5]"), JSON)
+    assert found.startswith(
+        "t.yml:6: tests[0].expected_response: `@.skills.length` leads to nothing"
+    )
+    assert "json_count" in found
+
+
+def test_an_element_of_another_name() -> None:
+    found = errors(call("xpath_count", "//book"), XML)
+    assert "t.yml:6: " in found
+    assert "`//book` leads to nothing in any of 200 samples" in found
+    assert "item" in found
+
+
+EDIT = {
+    "scoring_type": "json_targeted_edit",
+    "expected_response": None,
+    "original_file": "{{artifacts}}/{{entity1}}.json",
+    "modified_file": "{{artifacts}}/{{entity1}}.json",
+}
+
+
+def edit(selector: str, value: str = "{{entity2}}") -> dict[str, Any]:
+    return {
+        "edit_verification": {"target_changes": [{"selector": selector, "expected_value": value}]}
+    }
+
+
+def test_a_misspelt_selector() -> None:
+    path = JSON["target_file"]
+    ask = f"Set the company of {path} to {{{{entity2}}}}."
+    wrong = errors("", JSON, ask, **EDIT, **edit("$.employees[*].nmae.x"))
+    assert "`$.employees[*].nmae.x` leads to nothing in any of 200 samples" in wrong
+    near = errors("", JSON, ask, **EDIT, **edit("$.compnay"))
+    assert "`$.compnay` leads to no key that is there" in near
+    assert "did you mean 'company'?" in near
+    assert errors("", JSON, ask, **EDIT, **edit("$.company")) == ""
+    added = edit("$.reviewer")
+    assert "does not name the one" in warnings("", JSON, ask, **EDIT, **added)
+    asked = f"Add reviewer to {path}, with {{{{entity2}}}}."
+    assert warnings("", JSON, asked, **EDIT, **added) == ""
+
+
+def test_an_edit_that_few_samples_need_is_warned_of() -> None:
+    path = JSON["target_file"]
+    rare = edit("$.employees[?(@.age == 44)].name")
+    found = warnings("", JSON, f"Set in {path} the name of 44 year olds.", **EDIT, **rare)
+    assert "the file is right without any edit" in found
+
+
+def test_an_answer_that_is_constant() -> None:
+    found = errors(call("csv_count", "ID"), CSV)
+    assert "the answer is '40' in all of 200 samples, though a function computes it" in found
+
+
+def test_a_literal_that_is_no_value_of_its_column() -> None:
+    for key, sandbox in (
+        (call("csv_sum_where", "PAY:DEPT:==:Enginering"), CSV),
+        (call("csv_sum_where", "PAY:DEPT:!=:Enginering"), CSV),
+        (
+            sql("SELECT SUM(pay) FROM staff s WHERE s.dept = 'Enginering'"),
+            SQLITE,
+        ),
+        (
+            sql("SELECT SUM(pay) FROM staff WHERE dept NOT IN ('Sales', 'Enginering')"),
+            SQLITE,
+        ),
+        (call("json_count_where", "$.employees[?dept==Enginering or age>60]"), JSON),
+    ):
+        found = errors(key, sandbox)
+        assert "'Enginering' in `" in found, (key, found)
+        assert "is no value that stands there" in found
+        assert "did you mean 'Engineering'? known: Engineering, " in found
+
+
+# --- more that never matches
+
+
+@pytest.mark.parametrize(
+    ("key", "sandbox", "words"),
+    [
+        (call("csv_count_where", "ID:AGE:>:90"), CSV, "the values there go from 18 to 70"),
+        (call("csv_count_where", "ID:NAME:contains:@"), CSV, "`NAME contains @` matches nothing"),
+        (call("csv_sum", "NAME"), CSV, "`NAME` leads to no number"),
+        (call("json_count", "$.employees[*].nam"), JSON, "did you mean 'name'?"),
+        (call("json_sum", "$.employees.age"), JSON, "write [*] or [0] before .age"),
+        (call("json_sum", "$.employees[*].name"), JSON, "leads to no number"),
+        (
+            call("json_count_where", "$.employees[?dept==Sales and dept==HR]"),
+            JSON,
+            "matches nothing",
+        ),
+        (call("xpath_count", "item[kind='Book']"), XML, "did you mean 'Books'?"),
+        (call("xpath_count", "item[price > 9000]/sku"), XML, "`price > 9000` matches nothing"),
+        (call("xpath_sum", "item/prise"), XML, "did you mean 'price'?"),
+        (call("xpath_count", "price"), XML, "a path starts at the root"),
+        (sql("SELECT COUNT(*) FROM staff WHERE age BETWEEN 80 AND 90"), SQLITE, "from 18 to 70"),
+        (
+            sql("SELECT COUNT(*) FROM staff WHERE lower(dept) = 'Sales'"),
+            SQLITE,
+            "did you mean 'sales'?",
+        ),
+        (sql("SELECT COUNT(*) FROM staff WHERE who LIKE '%@%'"), SQLITE, "matches nothing"),
+    ],
+)
+def test_what_never_matches_is_an_error(key: str, sandbox: dict[str, Any], words: str) -> None:
+    found = errors(key, sandbox)
+    assert words in found, found
+    assert found.startswith("t.yml:6: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "sandbox"),
+    [
+        (call("csv_sum_where", "PAY:DEPT:!=:{{semantic1:department}}"), CSV),
+        (call("csv_sum_where", "PAY:NAME:startswith:A"), CSV),
+        (call("json_count_where", "$.employees[?age>{{number1:30:60}} and dept==Sales]"), JSON),
+        (call("json_max_value", "$.employees[*].name:$.employees[*].age"), JSON),
+        (call("xpath_sum", "item[kind='Books' or price < 200]/price"), XML),
+        (call("xpath_value", "item[last()]/sku"), XML),
+        (
+            sql("SELECT SUM(pay) FROM staff WHERE dept IN ('Sales', 'Marketing') AND NOT age < 40"),
+            SQLITE,
+        ),
+        (sql("SELECT who FROM staff ORDER BY pay DESC, who LIMIT 1"), SQLITE),
+        (
+            sql("SELECT SUM(pay) FROM staff WHERE dept || '!' = 'Sales!' AND pay * 2 > 200000"),
+            SQLITE,
+        ),
+        (
+            sql(
+                "WITH loud AS (SELECT upper(dept) AS dept, pay FROM staff) "
+                "SELECT SUM(pay) FROM loud WHERE dept = 'SALES'"
+            ),
+            SQLITE,
+        ),
+        (
+            sql(
+                "SELECT SUM(s.pay) FROM staff s JOIN staff t ON t.id = s.id + 1 WHERE t.age < s.age"
+            ),
+            SQLITE,
+        ),
+    ],
+)
+def test_a_good_key_has_no_error(key: str, sandbox: dict[str, Any]) -> None:
+    assert errors(key, sandbox) == ""
+
+
+# --- warnings
+
+
+def test_equal_rows_that_decide_an_answer_are_warned_of() -> None:
+    ordered = "{{{{sqlite_query:SELECT who FROM staff ORDER BY {}:TARGET_FILE}}}}"
+    assert "equal under ORDER BY" in warnings(ordered.format("age DESC"), SQLITE)
+    assert "equal under ORDER BY" not in warnings(ordered.format("age DESC, id"), SQLITE)
+    oldest = sql("SELECT age FROM staff ORDER BY age DESC")
+    assert "equal under ORDER BY" not in warnings(oldest, SQLITE), "equal rows, one answer"
+
+
+def test_files_that_the_question_does_not_name_are_warned_of() -> None:
+    key = call("csv_sum", "PAY")
+    assert "the file that the answer is read from is not named" in warnings(key, CSV, "The sum?")
+    folder = {**CSV, "target_file": "{{artifacts}}/data/{{entity1}}.csv"}
+    assert warnings(key, folder, "Add up PAY in the file in {{artifacts}}/data.") == ""
+    written = {
+        "scoring_type": "readfile_stringmatch",
+        "expected_response": None,
+        "file_to_read": "{{artifacts}}/total.txt",
+        "expected_content": key,
+    }
+    ask = f"Add up PAY in {CSV['target_file']} and write it to {{{{artifacts}}}}/"
+    assert "the answer's file is not named" in warnings(key, CSV, f"{ask}sum.txt", **written)
+    assert warnings(key, CSV, f"{ask}total.txt", **written) == ""
+
+
+def test_floats_in_full_are_warned_of_and_rounded_ones_are_not() -> None:
+    sevenths = {**CSV, "content": {**CSV["content"], "rows": 35}}
+    assert "many decimals" in warnings(call("csv_avg", "PAY"), sevenths)
+    assert warnings("{{math_round:{{csv_avg:PAY:TARGET_FILE}}:2}}", sevenths) == ""
+
+
+def test_a_bound_that_everything_passes_is_warned_of() -> None:
+    key = call("csv_sum_where", "PAY:AGE:>:5")
+    assert "`AGE > 5` holds for every value" in warnings(key, CSV)
+
+
+def test_a_guessable_answer_has_an_interval() -> None:
+    found = warnings(call("csv_count_where", "ID:AGE:>:68"), CSV)
+    assert "95 % interval" in found
+
+
+def test_what_a_call_meets_is_the_same_in_number_for_every_file() -> None:
+    path = "$.a[?x==1 and y>2].b"
+    for value in ({"a": [{"x": 1, "y": 3, "b": 4}]}, {"a": []}, {"b": 1}):
+        file = OpenFile("f.json", json.dumps(value).encode())
+        assert len(find_matches("json_count", [path], file)) == 7
