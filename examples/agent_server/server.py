@@ -1,8 +1,8 @@
 """A small agent server to start from: ``python -m examples.agent_server.server --help``.
 
 It speaks the protocol of docs/agent-servers.md. Its model is any of ours; its tools are those of
-one sandbox: the one behind the bridge that the request names, or the folder that its first
-message names.
+one sandbox: the one behind the bridge that the request names, the folder that its first message
+names, or a fresh folder if a model that is trusted is asked about files elsewhere.
 """
 
 from __future__ import annotations
@@ -166,8 +166,10 @@ class Agent:
         if "tools" in request:
             return _bridge_tools(request["tools"])
         named = FOLDER.match(text)
-        if named is None:
+        if named is None and not (model.trusted or self.unisolated):
             return nullcontext(NoTools())
+        if named is None:  # the message names its own files
+            return _own_tools(self.limits)
         if not (model.trusted or self.unisolated):
             raise BadRequest(
                 "this server's model is not built in, and nothing confines programs that it runs "
@@ -202,6 +204,15 @@ def _folder_tools(folder: Path, limits: Limits) -> Iterator[Toolbox]:
     from harness.sandboxes.local import LocalSandboxes
 
     with LocalSandboxes().open_in(folder, limits) as sandbox:
+        yield FolderTools(sandbox, limits)
+
+
+@contextmanager
+def _own_tools(limits: Limits) -> Iterator[Toolbox]:
+    """Tools in a fresh folder. Programs reach any file that the message names."""
+    from harness.sandboxes.local import LocalSandboxes
+
+    with LocalSandboxes().open((), limits) as sandbox:
         yield FolderTools(sandbox, limits)
 
 

@@ -1,10 +1,12 @@
 from .check import GUESSABLE, QuestionReport, TemplateReport, check_text
 from .family import TemplateFamily, catalog_with, template_family
-from .prepare import ARTIFACTS, precheck_writer, prepare
+from .prepare import ARTIFACTS, CompiledQuestion, Prepared, precheck_writer, prepare
 
 __all__ = [
     "ARTIFACTS",
     "GUESSABLE",
+    "CompiledQuestion",
+    "Prepared",
     "QuestionReport",
     "TemplateFamily",
     "TemplateReport",

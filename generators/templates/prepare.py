@@ -168,7 +168,8 @@ def prepare(
     attempts: int = ATTEMPTS,
     trace: Trace | None = None,
 ) -> Prepared:
-    """The sample that a seed makes of a question: same seed, same bytes.
+    """The sample that a seed makes of a question: same seed, same bytes. ``artifacts`` is the
+    folder that ``{{artifacts}}`` names; it may be absolute.
 
     What was drawn may have no key, such as the average of a department in which nobody is: it is
     drawn again, as often as ``attempts`` allow, and recorded. Raises TemplateError, which names
@@ -207,11 +208,11 @@ def _prepare(
     made: dict[str, OpenFile] = {}
     scope = Scope(given, lambda file: _open(file, made), trace)
     try:
-        paths = tuple([_confined(path(scope)) for path in compiled.paths])
+        paths = tuple([_confined(path(scope), artifacts) for path in compiled.paths])
         if question.expected_structure:
             _check_folders(set(paths))
             given["expected_structure"] = draw_tree(paths)
-        files, log10_data = _make_files(compiled.plans, scope, root, made)
+        files, log10_data = _make_files(compiled.plans, scope, root, made, artifacts)
         expected = compiled.expected(scope)
         if question.scoring_type == EDIT:  # its key holds the file as it was
             expected = complete_edit(expected, {file.path: file.data for file in files})
@@ -224,7 +225,7 @@ def _prepare(
             key=Key(
                 question.scoring_type,
                 expected=expected,
-                file=_confined(compiled.read(scope)) if compiled.read else "",
+                file=_confined(compiled.read(scope), artifacts) if compiled.read else "",
                 paths=paths,
             ),
             before=compiled.before(scope),
@@ -237,7 +238,11 @@ def _prepare(
 
 
 def _make_files(
-    plans: tuple[ComponentPlan, ...], scope: Scope, root: Seed, made: dict[str, OpenFile]
+    plans: tuple[ComponentPlan, ...],
+    scope: Scope,
+    root: Seed,
+    made: dict[str, OpenFile],
+    artifacts: str,
 ) -> tuple[tuple[MadeFile, ...], float]:
     """The files of all components, and log10 of what they might have been. ``made`` receives
     each component's own file, under its path and as a target."""
@@ -245,7 +250,7 @@ def _make_files(
     space = 0.0
     taken: set[str] = set()
     for index, plan in enumerate(plans):
-        target = _tidy(_confined(plan.target(scope)))
+        target = _tidy(_confined(plan.target(scope), artifacts))
         maker = plan.maker or fit_component(plan, scope)
         fresh = maker.make(_stream(root, "component", index), target)
         if fresh and fresh[0].path in taken:
@@ -309,13 +314,15 @@ def _open(file: str, made: Mapping[str, OpenFile]) -> OpenFile:
     raise TemplateError(f"{file[:120]}: no such file in the sandbox; its files are: {known[:400]}")
 
 
-def _confined(path: str) -> str:
-    """The path, if it stays below the sandbox's root."""
+def _confined(path: str, artifacts: str = ARTIFACTS) -> str:
+    """The path, if it stays below the sandbox's root; one in ``artifacts`` may be absolute."""
+    inside = path == artifacts or path.startswith(f"{artifacts}/")
+    inner = path[len(artifacts) :] if inside else path
     if (
-        (".." in path and ".." in path.split("/"))
-        or path.startswith(("/", "~"))
-        or "\0" in path
-        or "\\" in path
+        (".." in inner and ".." in inner.split("/"))
+        or (inner.startswith(("/", "~")) and not inside)
+        or "\0" in inner
+        or "\\" in inner
     ):
         raise TemplateError(
             f"{path[:120]!r} leads out of the sandbox: start paths with {{{{artifacts}}}}/ and "

@@ -71,7 +71,7 @@ class AgentServerSettings:
     """Request settings of a server and its time limits. Seconds are wall time."""
 
     base_url: str
-    tree: str  # "host" or "bridge"
+    tree: str  # "host" or "bridge"; "" for messages that name their own files
     rounds: int = ROUNDS
     temperature: float | None = None
     max_output_tokens: int | None = None
@@ -106,7 +106,7 @@ class AgentServer:
         self._sleep = sleep
         # Made at once: this removes what processes that were killed have left.
         self.folders = LocalSandboxes() if terms.tree == "host" else None
-        self._bridge = None if terms.tree == "host" else _open_bridge(terms)
+        self._bridge = _open_bridge(terms) if terms.tree == "bridge" else None
 
     def __repr__(self) -> str:
         return f"AgentServer({self.name!r}, {self._version!r}, {self._terms.base_url!r})"
@@ -136,6 +136,18 @@ class AgentServer:
             journal.admit()
             conversation = self._talk(text, brief, sandbox, seed, tick)
             self._keep(conversation, brief, folder, journal)
+        return self._run_of(text, conversation)
+
+    def chat(
+        self, text: str, seed: Seed, seconds: float, untouched: Callable[[], bool]
+    ) -> AgentRun:
+        """Send one message as it stands and return the conversation. Files that it names are the
+        caller's; a request is not sent again unless they are ``untouched``."""
+        body = _request(self._terms, text)
+        conversation = self._listen(body, seed, seconds, time.monotonic, untouched)
+        return self._run_of(text, conversation)
+
+    def _run_of(self, text: str, conversation: _Conversation) -> AgentRun:
         opening, steps = (Message(Role.USER, text),), tuple(self._steps(conversation))
         if conversation.error:
             return AgentRun(opening, steps, StopReason.FAILED, conversation.error)

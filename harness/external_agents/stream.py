@@ -1,14 +1,15 @@
 """The stream of an agent server: one JSON object a line, read as rounds.
 
 A round is a message of the model (``chunk`` after ``chunk``, ended by ``done``) and the results of
-the tools that it then called (``tool_call``). All of it is untrusted.
+the tools that it then called (``tool_call``). A line may be framed as ``data: {…}``. Lines that are
+no JSON, such as comments, are skipped, as the original does. All of it is untrusted.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.model import Usage, clean_text
@@ -39,6 +40,11 @@ class Round:
         """Its lines as they came."""
         return b"\n".join((*self.lines, b""))
 
+    @property
+    def blank(self) -> bool:
+        """True if it has neither a message nor results of tools."""
+        return not self.text.strip() and not self.results
+
 
 class ChatStream:
     """Reads the stream's bytes as they come, up to ``limit`` rounds."""
@@ -48,6 +54,7 @@ class ChatStream:
         self._rest: list[bytes] = []  # of a line that is not at its end, as its bytes came
         self._waiting = 0  # bytes of it
         self._lines = 0
+        self._events = 0  # lines that are an object
         self._closed: list[Round] = []
         self._open = Round()
         self._chunks: list[str] = []
@@ -56,10 +63,17 @@ class ChatStream:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds so far; the last may not be done."""
+        """The rounds so far; the last may not be done. A blank message at the end, without results
+        of tools, is no round: its usage is that of the round before it."""
         self._open.text = "".join(self._chunks)
-        begun = self._open.text or self._open.results
-        return (*self._closed, self._open) if begun else tuple(self._closed)
+        if self._open.text or self._open.results:
+            return (*self._closed, self._open)
+        if len(self._closed) > 1 and self._closed[-1].blank:
+            *earlier, before, last = self._closed
+            usage, version = before.usage + last.usage, before.version or last.version
+            lines = [*before.lines, *last.lines]
+            return (*earlier, replace(before, usage=usage, version=version, lines=lines))
+        return tuple(self._closed)
 
     @property
     def done(self) -> int:
@@ -98,20 +112,23 @@ class ChatStream:
     def end(self) -> bool:
         """Take the end; return True if the stream is whole. Raises MalformedStream."""
         rest, self._rest = b"".join(self._rest), []
-        if rest.strip():
-            try:
-                self._take_line(rest)
-            except MalformedStream:
-                return False  # half a line
-        if not self._lines:
-            raise MalformedStream("nothing at all")
+        events = self._events
+        try:
+            self._take_line(rest)
+        except MalformedStream:
+            return False
+        if events == self._events and _unframed(rest).startswith(b"{"):
+            return False  # half a line
+        if not self._events:
+            raise MalformedStream("no event at all")
         return bool(self._closed) and not "".join(self._chunks).strip()
 
     def _take_line(self, line: bytes) -> None:
         self._lines += 1
-        if not line.strip():
-            return  # some servers send them to keep the connection
         event = self._read(line)
+        if event is None:
+            return
+        self._events += 1
         role, kind = event.get("role"), event.get("type")
         if role == "assistant" and kind in ("chunk", "done"):
             self._say(event, kind, line)
@@ -144,11 +161,12 @@ class ChatStream:
         round.results.append((name, self._content(event)))
         round.lines.append(line)
 
-    def _read(self, line: bytes) -> Mapping[str, Any]:
+    def _read(self, line: bytes) -> Mapping[str, Any] | None:
+        """The event of a line; None for a blank line, a comment or a stray one."""
         try:
-            event = json.loads(line)
+            event = json.loads(_unframed(line))
         except (ValueError, RecursionError):
-            raise MalformedStream(f"line {self._lines} is not JSON") from None
+            return None
         if not isinstance(event, dict):
             raise MalformedStream(f"line {self._lines} is not an object")
         return event
@@ -157,6 +175,11 @@ class ChatStream:
         if not _is_text(event, "content"):
             raise MalformedStream(f"line {self._lines} has no text under 'content'")
         return clean_text(event["content"])
+
+
+def _unframed(line: bytes) -> bytes:
+    """The line without the framing of a server-sent event."""
+    return line.strip().removeprefix(b"data:").lstrip()
 
 
 def _is_text(event: Mapping[str, Any], key: str) -> bool:

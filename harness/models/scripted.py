@@ -163,9 +163,10 @@ with open("answer.json", encoding="utf-8") as _file:
 """
 
 # Added too where the agent errs: a mark before the response, and before the text of each file.
-_SPOIL = """
+_SPOIL = r"""
 response = "?" + response
-for _place, _, _names in os.walk("artifacts"):
+_roots = re.findall(r"[^\s']*artifacts", QUESTION)
+for _place, _, _names in os.walk(_roots[0] if _roots else "artifacts"):
     for _name in _names:
         _path = os.path.join(_place, _name)
         if os.path.getmtime(_path) >= os.path.getmtime("question.txt"):

@@ -617,12 +617,12 @@ def progress_bar(transient: bool = False) -> Iterator[Watch]:
     if context is not None and context.params.get("as_json"):
         yield lambda step, done, of: None
         return
-    from rich import progress
-
     console = stderr()
     if not console.is_terminal:
         yield _print_periodically(console)
         return
+    from rich import progress
+
     wide = console.width >= _WIDE
     bar = progress.Progress(
         progress.SpinnerColumn(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from study import picard
 from study.cli.output import (
     PATH,
     Exit,
+    exit_by,
     json_option,
     print_json,
     print_line,
@@ -169,6 +171,74 @@ def template_values(checkout: Path, out: Path, as_json: bool) -> None:
     print_line(f"wrote {out}: write `values: {out.name}` in a template beside it")
 
 
+@template.command("run")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--out", required=True, type=PATH, help="The run folder: a new one, or one to resume."
+)
+@click.option("--server", metavar="URL", help="An agent behind POST URL/api/chat.")
+@click.option("--model", metavar="NAME", help="A model of the study instead, in its sandboxes.")
+@click.option(
+    "--study",
+    "folder",
+    default=".",
+    show_default=True,
+    type=PATH,
+    help="With --model: the study's folder, which holds study.yaml.",
+)
+@click.option("--seed", show_default="drawn", help="64 hexadecimal digits.")
+@click.option(
+    "--samples",
+    show_default="what FILE says",
+    type=click.IntRange(1, 100_000),
+    help="Of each question.",
+)
+@click.option("--shared", is_flag=True, help="With --server: one tree for all samples.")
+@click.option(
+    "--relative",
+    is_flag=True,
+    help="With --server: let {{artifacts}} start in OUT/sandbox instead of at the root.",
+)
+@json_option
+def template_run(
+    file: str, server: str | None, model: str | None, folder: Path, as_json: bool, **options: Any
+) -> None:
+    """Put the samples of a template to an agent, one conversation after the other, and score them.
+
+    The agent gets each question to the letter. Behind --server it works in OUT/sandbox by itself,
+    in a tree for each sample; confine its tools to that folder, since the key is beside it. OUT
+    receives precheck.jsonl, responses.jsonl, conversations, scores.json, and results.html to look
+    at. After a kill, the same command continues: it costs at most one conversation. Exits with 1
+    if conversations failed. FILE may be the name of a library template.
+
+    \b
+    Examples:
+      dosimeter template run past --server http://127.0.0.1:8765 --out past-run
+      dosimeter template run mine.yml --model llama --study my-study --out run --samples 50
+    """
+    if (server is None) == (model is None):
+        raise click.UsageError("give --server URL, or --model NAME of a study")
+    if model is not None and (options["shared"] or options["relative"]):
+        raise click.UsageError("--shared and --relative go with --server: a model has sandboxes")
+    with ExitStack() as stack:
+        watch = stack.enter_context(progress_watch("preparing"))
+        agent: picard.ServerAgent | picard.ModelAgent
+        if server is not None:
+            agent = picard.ServerAgent(server)
+        else:
+            agent = picard.ModelAgent(folder, str(model), stack, watch)
+        run = picard.run_template(picard.TemplateRunRequest(file, **options), agent, watch)
+    if as_json:
+        written = {"folder": str(run.folder), "page": str(run.page)}
+        print_json({**run.scores.as_json(), "failed_conversations": run.failed, **written})
+    else:
+        _print_scores(run.scores, None)
+        if run.failed:
+            print_line(f"{_count(run.failed, 'conversation')} failed", "warning", "yellow")
+        print_line(f"wrote {run.page}")
+    exit_by(not run.failed)
+
+
 @template.command("score")
 @click.argument("run", metavar="RUN_DIR", type=PATH)
 @click.option(
@@ -177,7 +247,8 @@ def template_values(checkout: Path, out: Path, as_json: bool) -> None:
     multiple=True,
     metavar="OLD=NEW",
     help="Where a folder that paths in precheck.jsonl begin with is now: a folder, a zip, or a "
-    "zip and a folder in it. May be given more than once.",
+    "zip and a folder in it; {run} in it is the run folder's name. May be given more than once; of "
+    "several for one OLD, the first that is there counts. Found by itself if RUN_DIR has one tree.",
 )
 @json_option
 def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
@@ -185,7 +256,8 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
 
     RUN_DIR holds precheck.jsonl and responses.jsonl, and the sandbox as a tree or a zip. A missing
     response is wrong. What is wrong strictly and right leniently is a formatting failure, not one
-    of the task. Scores that another program wrote are kept as scores.before.json, and compared.
+    of the task. Questions about files are undetermined if the sandbox is not there; then this
+    exits with 1. Scores that another program wrote are kept as scores.before.json, and compared.
 
     \b
     Examples:
@@ -196,10 +268,12 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
     differing = picard.disagreements(run, scores)  # before scores.json is replaced
     path = picard.write_scores(run, scores)
     if as_json:
-        print_json({**scores.as_json(), "disagreements": differing, "written": str(path)})
-        return
-    _print_scores(scores, differing)
-    print_line(f"wrote {path}")
+        summary = {**scores.as_json(), "disagreements": differing, "written": str(path)}
+        print_json({**summary, "detailed_results": list(scores.details())})
+    else:
+        _print_scores(scores, differing)
+        print_line(f"wrote {path}")
+    exit_by(not scores.undetermined)
 
 
 def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
@@ -213,6 +287,8 @@ def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
         f"{head['correct_answers']} of {head['total_questions']} right strictly "
         f"({head['accuracy_percentage']} %), {head['lenient_correct_answers']} leniently "
         f"({head['lenient_accuracy_percentage']} %)"
+        if head["total_questions"]
+        else "no sample has a verdict"
     )
     for warning in scores.warnings:
         print_line(f"warning: {warning}")
@@ -236,6 +312,7 @@ def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any
             "formatting failures": tally["formatting_failures"],
             "task failures": tally["task_failures"],
             "missing": tally["missing_responses"],
+            "undetermined": tally["undetermined"],
         }
         for group, tally in groups.items()
     ]

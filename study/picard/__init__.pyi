@@ -1,12 +1,17 @@
+from .agents import ModelAgent, ServerAgent
 from .answers import answers_of_rows, facts_of_study, report_runs
 from .checkout_values import write_checkout_values
 from .import_results import Imported, import_parametr, import_picard, write_rows
 from .prepare import check_files, prepare_template
+from .run import TemplateRunRequest, run_template
 from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
 
 __all__ = [
     "Imported",
+    "ModelAgent",
     "RunScores",
+    "ServerAgent",
+    "TemplateRunRequest",
     "answers_of_rows",
     "check_files",
     "disagreements",
@@ -16,6 +21,7 @@ __all__ = [
     "named_folders",
     "prepare_template",
     "report_runs",
+    "run_template",
     "score_run",
     "write_checkout_values",
     "write_rows",

@@ -174,10 +174,10 @@ def _scored(run: ModelRun, result: Result) -> AnswerRow:
         model=run.model,
         question=str(sample.id[0]),
         instance=(sample.qs_id, sample.key),  # the same sample in several folders is one
-        strict=result.strict.correct,
-        lenient=result.lenient.correct,
+        strict=None if result.undetermined else result.strict.correct,
+        lenient=None if result.undetermined else result.lenient.correct,
         rounds=run.rounds.get(sample.qs_id),
-        answered=result.scores is not None,
+        answered=result.undetermined or result.scores is not None,
         replicate=run.replicate,
     )
 

@@ -101,6 +101,8 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
 
 def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow:
     sample, answered = result.sample, result.scores is not None
+    status = Status.SCORED if answered else Status.MODEL_FAILURE
+    status = Status.MISSING if result.undetermined else status
     return _row(
         wave=look,
         model=run.model,
@@ -110,10 +112,10 @@ def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow
         instance=str(digest_value([sample.qs_id, repr(sample.key)])),
         replicate=run.replicate,
         grader=GRADER,
-        status=Status.SCORED if answered else Status.MODEL_FAILURE,
-        score=float(result.strict.correct),
-        passed=int(result.strict.correct),
-        total=1,
+        status=status,
+        score=None if result.undetermined else float(result.strict.correct),
+        passed=None if result.undetermined else int(result.strict.correct),
+        total=None if result.undetermined else 1,
         stop_reason="answered" if answered else "no response",
         turns=run.rounds.get(sample.qs_id) or 0,
     )

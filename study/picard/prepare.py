@@ -4,12 +4,16 @@ to them."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from generators.seed import Seed
 from generators.templates import (
     ARTIFACTS,
+    CompiledQuestion,
+    Prepared,
     TemplateFamily,
     TemplateReport,
     check_text,
@@ -17,7 +21,7 @@ from generators.templates import (
     prepare,
     template_family,
 )
-from generators.templates.language import MadeFile, problem_of
+from generators.templates.language import problem_of
 from study.errors import StudyError
 from study.files import new_folder
 from study.protocol import read_template
@@ -40,39 +44,161 @@ def prepare_template(file: str, seed: str, out: Path, samples: int | None, watch
         return write_samples(family, root, draft, samples, watch)
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the trees of samples lie. ``root`` is the sandbox folder as texts name it, or empty if
+    their paths start there. ``shared``: all samples have one tree. ``own``: paths start in the
+    sample's own tree; ``keys`` is then the sandbox folder for the key's paths, if they are to be
+    absolute."""
+
+    root: str = ""
+    shared: bool = False
+    own: bool = False
+    keys: str = ""
+
+    def artifacts(self, qs_id: str) -> str:
+        """The folder that ``{{artifacts}}`` names in a sample."""
+        tree = ARTIFACTS if self.shared or self.own else f"{qs_id}/{ARTIFACTS}"
+        return f"{self.root}/{tree}" if self.root else tree
+
+    def place(self, qs_id: str, path: str) -> str:
+        """A path of a sample's file or key, from the sandbox folder."""
+        inner = path.removeprefix(f"{self.root}/") if self.root else path
+        return f"{qs_id}/{inner}" if self.own else inner
+
+    def with_keys(self, sample: Prepared) -> Prepared:
+        """The sample with its key's paths as they are written down."""
+        if not self.keys:
+            return sample
+        prefix, key = f"{self.keys}/{sample.qs_id}", sample.key
+        paths = tuple(f"{prefix}/{path}" for path in key.paths)
+        file = f"{prefix}/{key.file}" if key.file else ""
+        return replace(sample, key=replace(key, file=file, paths=paths))
+
+
+OWN_TREES = Layout(own=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTree:
+    """The files of a sample in the sandbox folder of a run."""
+
+    sandbox: Path
+    sample: Prepared
+    layout: Layout
+
+    def reset(self) -> None:
+        """Make the tree as it was prepared: another conversation may have begun in it. Of a shared
+        tree, this is the sample's own files, and those that its key names."""
+        if self.layout.shared:
+            for path in (*self._files(), *self._key_paths()):
+                _remove(self.sandbox / path)
+            self._put(self._files())
+        else:
+            _remove(self.sandbox / self.sample.qs_id)
+            write_tree(str(self.sandbox), self.sample, self.layout, {""})
+
+    def untouched(self) -> bool:
+        """Return True if the files are as they were prepared, and the key's others not there."""
+        files = self._files()
+        try:
+            same = all((self.sandbox / path).read_bytes() == data for path, data in files.items())
+        except OSError:
+            return False
+        others = self._key_paths() - files.keys()
+        return same and not any(os.path.lexists(self.sandbox / path) for path in others)
+
+    def bring_back(self, files: Mapping[str, bytes]) -> None:
+        """Put what an agent left at the key's paths, in a sandbox of its own, into the tree. A
+        folder's path ends in ``/``."""
+        for path in self._key_paths():
+            _remove(self.sandbox / path)
+        self._put({self._place(path): data for path, data in files.items()})
+
+    def _place(self, path: str) -> str:
+        return self.layout.place(self.sample.qs_id, path)
+
+    def _files(self) -> dict[str, bytes]:
+        return {self._place(file.path): file.data for file in self.sample.files}
+
+    def _key_paths(self) -> set[str]:
+        key = self.sample.key
+        return {self._place(path) for path in (key.file, *key.paths) if path}
+
+    def _put(self, files: Mapping[str, bytes]) -> None:
+        for path, data in files.items():
+            place = self.sandbox / path
+            if path.endswith("/"):
+                place.mkdir(parents=True, exist_ok=True)
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(data)
+
+
+def _remove(place: Path) -> None:
+    """Remove a file, or a folder and all in it, without following a link."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
 def sample_seed(root: Seed, question: str, sample: int) -> Seed:
     """The seed of one sample of one question, below that of the whole preparation."""
     return root.child("sample", question, sample)
 
 
 def write_samples(
-    family: TemplateFamily, root: Seed, folder: Path, samples: int | None, watch: Watch
+    family: TemplateFamily,
+    root: Seed,
+    folder: Path,
+    samples: int | None,
+    watch: Watch,
+    layout: Layout = OWN_TREES,
 ) -> int:
-    """The trees and the key, below a folder that is there."""
+    """The trees and the key, below a folder that is there. Raises StudyError if two samples of a
+    shared tree make one file."""
     questions = family.file.questions
     total = sum(samples or question.samples for question in questions)
     done = 0
     (folder / SANDBOX).mkdir()
+    made = {""}  # folders
     with open(folder / PRECHECK, "w", encoding="utf-8", newline="\n") as key:
         for question in questions:
             compiled, written = family.compiled(question.id), precheck_writer(question)
             for number in range(1, (samples or question.samples) + 1):
-                prepared = prepare(compiled, sample_seed(root, question.id, number), number)
-                _write_tree(f"{folder}/{SANDBOX}/{prepared.qs_id}", prepared.files)
-                key.write(f"{written(prepared)}\n")
+                prepared = make_sample(compiled, root, number, layout)
+                try:
+                    write_tree(f"{folder}/{SANDBOX}", prepared, layout, made)
+                except FileExistsError as error:
+                    raise StudyError(
+                        f"{family.file.name}: question {question.id}, sample {number}: another "
+                        f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
+                        "{{qs_id}} in its path, or a tree for each sample"
+                    ) from None
+                key.write(f"{written(layout.with_keys(prepared))}\n")
                 done += 1
                 watch(question.id, done, total)
     return done
 
 
-def _write_tree(root: str, files: Iterable[MadeFile]) -> None:
-    """The files of one sample, each written once."""
-    os.mkdir(root)
-    os.mkdir(f"{root}/{ARTIFACTS}")
-    made = {ARTIFACTS}
-    for file in files:
-        _make_folders(root, file.path.rpartition("/")[0], made)
-        handle = os.open(f"{root}/{file.path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+def make_sample(
+    compiled: CompiledQuestion, root: Seed, number: int, layout: Layout = OWN_TREES
+) -> Prepared:
+    """The sample of this number. Raises TemplateError."""
+    question = compiled.question.id
+    artifacts = layout.artifacts(f"q{question}_s{number}")
+    return prepare(compiled, sample_seed(root, question, number), number, artifacts)
+
+
+def write_tree(sandbox: str, prepared: Prepared, layout: Layout, made: set[str]) -> None:
+    """Write the files of a sample, each once; ``made`` are the folders that are there."""
+    qs_id = prepared.qs_id
+    _make_folders(sandbox, layout.place(qs_id, layout.artifacts(qs_id)), made)
+    for file in prepared.files:
+        path = layout.place(qs_id, file.path)
+        _make_folders(sandbox, path.rpartition("/")[0], made)
+        handle = os.open(f"{sandbox}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             rest = file.data
             while rest:
@@ -81,11 +207,11 @@ def _write_tree(root: str, files: Iterable[MadeFile]) -> None:
             os.close(handle)
 
 
-def _make_folders(root: str, folder: str, made: set[str]) -> None:
-    if folder in made or not folder:
+def _make_folders(sandbox: str, folder: str, made: set[str]) -> None:
+    if folder in made:
         return
-    _make_folders(root, folder.rpartition("/")[0], made)
-    os.mkdir(f"{root}/{folder}")
+    _make_folders(sandbox, folder.rpartition("/")[0], made)
+    os.mkdir(f"{sandbox}/{folder}")
     made.add(folder)
 
 

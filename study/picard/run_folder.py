@@ -5,12 +5,15 @@ A path of a key is looked up
 
 - below NEW, where ``--remap OLD=NEW`` names a folder that it lies in (the longest counts);
 - where it is, if it is absolute and inside the run folder;
+- if it is absolute and elsewhere and there is no ``--remap``, in the run folder's tree or its only
+  zip, if a common root of the paths is found that leads to them there;
 - if it is relative, in the run folder's tree: with ``artifacts/`` at its start in that of its own
   sample, ``sandbox/q<id>_s<n>/``; else in ``sandbox/`` or ``test_artifacts/``, or the one zip
   named ``sandbox…``, a leading ``test_artifacts/`` taken off.
 
-Any other path is refused before anything is scored. A response that is given twice counts as it
-was given last; one that is not there is wrong, and stays in the denominator.
+A path that leads out is refused before anything is scored. A question about files without a tree is
+undetermined and stays out of the denominator. A response that is given twice counts as it was given
+last; one that is not there is wrong, and stays in the denominator.
 """
 
 from __future__ import annotations
@@ -40,11 +43,14 @@ from generators.templates.scoring import (
 )
 from registry.files import write_whole
 from study.errors import StudyError
-from study.picard.run_tree import RunFiles, SampleFiles, parse_remap
+from study.picard.run_tree import NoTreeError, RunFiles, SampleFiles, Tree, parse_remaps
 
 PRECHECK, RESPONSES, SCORES = "precheck.jsonl", "responses.jsonl", "scores.json"
+CONVERSATIONS = "conversations"
 BEFORE = "scores.before.json"  # the earlier scores of another program
 MISSING = "missing response"
+UNDETERMINED = "undetermined"
+_NO_TREE = "the sandbox tree is not there, so this cannot be scored"
 _MOST_LINE = 1 << 29
 _BY_RESPONSE = ("stringmatch", "jsonmatch")
 _BY_FILE = ("readfile_stringmatch", "readfile_jsonmatch", "readfile_jsonedit")
@@ -70,18 +76,26 @@ class Sample:
         """The sample's name, ``q<question>_s<number>``, as PICARD writes it."""
         return f"q{self.id[0]}_s{self.id[1]}"
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths that its key looks at."""
+        return [path for path in (self.key.file, *self.key.paths) if path]
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of one sample; without scores if there is no response."""
+    """Result of one sample; without scores if there is no response, or if it is undetermined: it
+    asks for files, and the tree is not there."""
 
     sample: Sample
     scores: Scores | None
     reason: str = ""  # why there are no scores
+    undetermined: bool = False
 
     @property
     def strict(self) -> AnswerScore:
-        """The score of the answer as it stands; wrong without a response."""
+        """The score of the answer as it stands; wrong without a response, and without meaning if
+        undetermined."""
         return self.scores.strict if self.scores else AnswerScore(False, self.reason)
 
     @property
@@ -92,6 +106,8 @@ class Result:
     @property
     def failure(self) -> str | None:
         """The kind of the failure; None if there is none."""
+        if self.undetermined:
+            return UNDETERMINED
         if self.scores is None:
             return MISSING
         return self.scores.failure.value if self.scores.failure else None
@@ -105,6 +121,12 @@ class RunScores:
     at: datetime
     results: tuple[Result, ...] = field(repr=False)
     warnings: tuple[str, ...] = ()
+    skipped: int = 0  # malformed lines of responses
+
+    @property
+    def undetermined(self) -> int:
+        """The number of samples without a verdict."""
+        return sum(result.undetermined for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
         """The whole of ``scores.json`` but the detailed results."""
@@ -123,6 +145,8 @@ class RunScores:
                 "formatting_failures": tally["formatting_failures"],
                 "task_failures": tally["task_failures"],
                 "missing_responses": tally["missing_responses"],
+                "undetermined": tally["undetermined"],
+                "malformed_responses": self.skipped,
                 "warnings": list(self.warnings),
             },
             "by_question": {
@@ -150,11 +174,11 @@ class RunScores:
                 "question_id": question,
                 "sample_number": number,
                 "scoring_type": result.sample.key.scoring_type,
-                "correct": strict.correct,
+                "correct": None if result.undetermined else strict.correct,
                 "error_message": strict.error or None,
                 "details": strict.details,
                 "timestamp": at,
-                "lenient_correct": result.lenient.correct,
+                "lenient_correct": None if result.undetermined else result.lenient.correct,
                 "failure": result.failure,
             }
 
@@ -163,16 +187,17 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
     """Score a run folder; writes nothing.
 
     Raises StudyError, which names file and line, for a folder without its two files, a malformed
-    line (but a last line of responses that was cut off, which gives a warning), a path that
-    leads out of the run folder or is not mapped, an unknown scoring type, and a bad zip.
+    line of the key, a path that leads out of the run folder or that no ``--remap`` covers, an
+    unknown scoring type, and a bad zip. Malformed lines of responses are skipped and counted.
     """
     samples = read_samples(run / PRECHECK)
-    responses, warnings = read_responses(run / RESPONSES)
-    files = RunFiles(run, tuple(parse_remap(text, run) for text in remaps))
-    doubts = _check_paths(samples, files)
-    results = tuple([_score(sample, responses, files) for sample in samples])
-    warnings += _left_over(samples, responses) + doubts
-    return RunScores(run.resolve().name, at, results, tuple(warnings))
+    responses, skipped = read_responses(run / RESPONSES)
+    paths = (path for sample in samples for path in sample.paths)
+    files = RunFiles(run, parse_remaps(remaps, run), paths)
+    lacking, doubts = _check_paths(samples, files)
+    results = tuple([_score(sample, responses, files, lacking) for sample in samples])
+    warnings = _skipped_words(skipped) + _left_over(samples, responses) + doubts
+    return RunScores(run.resolve().name, at, results, tuple(warnings), len(skipped))
 
 
 def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
@@ -249,7 +274,8 @@ def disagreements(run: Path, scores: RunScores) -> list[str] | None:
     return [
         f"{result.sample.qs_id}: {'right' if result.strict.correct else 'wrong'} here"
         for result in scores.results
-        if theirs.get(result.sample.id, result.strict.correct) != result.strict.correct
+        if not result.undetermined
+        and theirs.get(result.sample.id, result.strict.correct) != result.strict.correct
     ]
 
 
@@ -265,15 +291,16 @@ def read_samples(path: Path) -> tuple[Sample, ...]:
 
 
 def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
-    """Return the last response to each sample, and warnings about the file.
-
-    Raises StudyError naming the line, but for a last line that was cut off.
-    """
+    """Return the last response to each sample, and why each malformed line was skipped. Raises
+    StudyError for a file that cannot be read."""
     responses: dict[Id, Any] = {}
-    warnings: list[str] = []
-    for line in _lines(path, warnings):
-        responses[line.id()] = line.entry.get("response_text", "")
-    return responses, warnings
+    skipped: list[str] = []
+    for line in _lines(path, skipped):
+        try:
+            responses[line.id()] = line.entry.get("response_text", "")
+        except StudyError as error:
+            skipped.append(str(error))
+    return responses, skipped
 
 
 def read_rounds(run: Path) -> dict[str, int | None]:
@@ -283,7 +310,7 @@ def read_rounds(run: Path) -> dict[str, int | None]:
     Raises StudyError naming the file that cannot be read.
     """
     rounds = {}
-    for path in sorted((run / "conversations").glob("q*_s*.json")):
+    for path in sorted((run / CONVERSATIONS).glob("q*_s*.json")):
         try:
             statistics = json.loads(path.read_bytes()).get("statistics") or {}
             count = statistics.get("inference_rounds")
@@ -326,30 +353,36 @@ class _Line:
         return tuple(value)
 
 
-def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[_Line]:
-    """The objects of a file; blank lines do not count. With ``warnings``, a last line that was cut
-    off is one of them."""
+def _lines(path: Path, skipped: list[str] | None = None) -> Iterator[_Line]:
+    """The objects of a file; blank lines do not count. Malformed ones are added to ``skipped`` if
+    it is given; otherwise StudyError is raised."""
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), b""), 1):
                 if line.isspace():
                     continue
                 try:
-                    entry = _decode(line.decode())
-                except (ValueError, RecursionError) as error:
-                    if warnings is None or line.endswith(b"\n"):
-                        raise StudyError(
-                            f"{path}:{number}: is no JSON ({error}); mend or remove the line"
-                        ) from None
-                    warnings.append(f"{path.name}:{number}: the last line is cut off; left out")
-                    return
-                if not isinstance(entry, dict):
-                    raise StudyError(f"{path}:{number}: is no JSON object")
-                yield _Line(path, number, entry)
+                    yield _Line(path, number, _entry(line))
+                except ValueError as error:
+                    reason = f"{path}:{number}: is no JSON {error}"
+                    if skipped is None:
+                        raise StudyError(f"{reason}; mend or remove the line") from None
+                    skipped.append(reason)
     except OSError as error:
         raise StudyError(
             f"{path}: {error.strerror}; a run folder holds {PRECHECK} and {RESPONSES}"
         ) from None
+
+
+def _entry(line: bytes) -> Mapping[str, Any]:
+    """The object of a line. Raises ValueError."""
+    try:
+        entry = _decode(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"({error})") from None
+    if not isinstance(entry, dict):
+        raise ValueError("object")
+    return entry
 
 
 def _decode(line: str) -> Any:
@@ -406,31 +439,58 @@ def _is_writable(value: object) -> bool:
 # --- scoring
 
 
-def _check_paths(samples: Sequence[Sample], files: RunFiles) -> list[str]:
-    """A warning where no path of any key leads to anything: the mapping may be wrong. Raises
-    StudyError for the first path that leads nowhere that may be read."""
-    exists, asked = False, 0
+def _check_paths(samples: Sequence[Sample], files: RunFiles) -> tuple[set[int], list[str]]:
+    """The lines of samples that ask for files of a tree that is not there, and warnings about
+    trees. Raises StudyError for the first path that leads where nothing may be read."""
+    asked: dict[int, list[Tree | None]] = {}
+    there: set[int] = set()  # trees that some path shows to be the right ones
+    advice = ""
     for sample in samples:
-        workspace = SampleFiles(files, sample.qs_id)
-        for path in filter(None, (sample.key.file, *sample.key.paths)):
+        for path in sample.paths:
+            tree = None
             try:
-                files.locate(sample.qs_id, path)
+                tree, inner = files.locate(sample.qs_id, path)
+                if id(tree) not in there and files.shows(tree, inner):
+                    there.add(id(tree))
+            except NoTreeError as error:
+                advice = advice or str(error)
             except StudyError as error:
                 raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
-            exists, asked = exists or workspace.kind(path) is not None, asked + 1
-    if exists or not asked:
-        return []
-    return [f"none of the {asked} paths of the keys is there: is the sandbox the right one?"]
+            asked.setdefault(sample.line, []).append(tree)
+    lacking = {
+        line for line, trees in asked.items() if any(id(tree) not in there for tree in trees)
+    }
+    found = files.found
+    warnings = [f"paths below {found.old} are read from {found.tree.name}"] if found else []
+    if lacking:
+        reason = advice or "none of the paths is there: is the sandbox the right one?"
+        warnings.append(
+            f"{len(lacking)} of the {len(asked)} questions about files are undetermined, for the "
+            f"sandbox tree is not there: {reason}"
+        )
+    return lacking, warnings
 
 
-def _score(sample: Sample, responses: Mapping[Id, Any], files: RunFiles) -> Result:
+def _score(
+    sample: Sample, responses: Mapping[Id, Any], files: RunFiles, lacking: set[int]
+) -> Result:
     if sample.id not in responses:
         return Result(sample, None, f"{RESPONSES} holds no response to it")
+    if sample.line in lacking:
+        return Result(sample, None, _NO_TREE, undetermined=True)
     try:
         response = responses[sample.id]
         return Result(sample, score_both(sample.key, response, SampleFiles(files, sample.qs_id)))
     except TemplateError as error:
         raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
+
+
+def _skipped_words(skipped: Sequence[str]) -> list[str]:
+    """A warning about malformed lines of responses."""
+    if not skipped:
+        return []
+    words = "1 malformed line was" if len(skipped) == 1 else f"{len(skipped)} malformed lines were"
+    return [f"{words} skipped; the first: {skipped[0]}"]
 
 
 def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[str]:
@@ -443,13 +503,15 @@ def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[s
 
 def _tally(results: Sequence[Result]) -> dict[str, int]:
     failures = [result.failure for result in results]
+    undetermined = failures.count(UNDETERMINED)
     return {
         "correct": sum(result.strict.correct for result in results),
-        "total": len(results),
+        "total": len(results) - undetermined,
         "lenient_correct": sum(result.lenient.correct for result in results),
         "formatting_failures": failures.count(Failure.FORMATTING.value),
         "task_failures": failures.count(Failure.TASK.value),
         "missing_responses": failures.count(MISSING),
+        "undetermined": undetermined,
     }
 
 
@@ -460,8 +522,8 @@ def _grouped(results: Sequence[Result], name: Any) -> Iterator[tuple[Any, list[R
     return iter(groups.items())
 
 
-def _percentage(part: int, total: int) -> float:
-    return round(100 * part / total, 2)
+def _percentage(part: int, total: int) -> float | None:
+    return round(100 * part / total, 2) if total else None
 
 
 def _is_anothers(path: Path) -> bool:

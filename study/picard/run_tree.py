@@ -6,12 +6,21 @@ import os
 import posixpath
 import stat
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from generators.templates.scoring import MOST_READ
 from study.errors import StudyError
+
+
+class NoTreeError(StudyError):
+    """A path of a key lies in no tree that is known here."""
+
+
+class NotThereError(StudyError):
+    """The folder or zip of a ``--remap`` is not there."""
+
 
 MOST_ENTRIES = 1_000_000  # of a zip
 MOST_BYTES = 1 << 32  # that a zip may say it holds
@@ -29,6 +38,18 @@ class FolderTree:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
         self._folders: dict[str, str | None] = {"": self.root}
+
+    @property
+    def name(self) -> str:
+        """The path of the folder."""
+        return self.root
+
+    def top(self) -> list[str]:
+        """The names at its top."""
+        try:
+            return sorted(os.listdir(self.root))
+        except OSError:
+            return []
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a regular file below it, None where there is none."""
@@ -118,6 +139,11 @@ class ZipTree:
         if self.inner and self.inner not in self._folders:
             raise StudyError(f"{path}: holds no folder {self.inner!r}")
 
+    @property
+    def name(self) -> str:
+        """The path of the zip, and of the folder in it."""
+        return f"{self.path}/{self.inner}" if self.inner else str(self.path)
+
     def top(self) -> list[str]:
         """The names at its top."""
         names = {name.split("/")[0] for name in (*self._entries, *self._folders) if name}
@@ -158,17 +184,27 @@ class Remap:
 
 
 class RunFiles:
-    """The files of all samples of a run folder, by the paths of their keys."""
+    """The files of all samples of a run folder, by the paths of their keys. Without ``remaps`` the
+    mapping of absolute paths is found, if it can be, by these ``paths`` of keys."""
 
-    def __init__(self, run: Path, remaps: Sequence[Remap]) -> None:
+    def __init__(self, run: Path, remaps: Sequence[Remap], paths: Iterable[str] = ()) -> None:
         self.run = run
         self._home = FolderTree(run)
-        self._remaps = sorted(remaps, key=lambda remap: -len(remap.old))
+        self._stated = bool(remaps)
+        self.found = None if remaps else find_remap(run, self._elsewhere(paths))
+        known = [*remaps, *([self.found] if self.found else [])]
+        self._remaps = sorted(known, key=lambda remap: -len(remap.old))
         self._tree: Tree | None = None
         self._located: dict[tuple[str, str], tuple[Tree, str]] = {}
 
+    def _elsewhere(self, paths: Iterable[str]) -> list[str]:
+        """The absolute paths that do not lie in the run folder."""
+        clean = {posixpath.normpath(path) for path in paths if path.startswith("/")}
+        return sorted(path for path in clean if not path.startswith(f"{self._home.root}/"))
+
     def locate(self, sample: str, path: str) -> tuple[Tree, str]:
-        """The tree and the path in it, for a sample. Raises StudyError."""
+        """The tree and the path in it, for a sample. Raises NoTreeError for an absolute path if no
+        mapping is stated or found, StudyError for one that may not be read."""
         place = self._located.get((sample, path))
         if place is None:
             place = self._located[sample, path] = self._locate(sample, path)
@@ -182,7 +218,7 @@ class RunFiles:
         if clean.startswith(f"{self._home.root}/"):
             return self._home, clean.removeprefix(f"{self._home.root}/")
         if clean.startswith("/"):
-            raise StudyError(
+            raise (StudyError if self._stated else NoTreeError)(
                 f"the path {clean!r} is not in the run folder; say where its sandbox is now, such "
                 f"as --remap {posixpath.dirname(clean)}=FOLDER_OR_ZIP"
             )
@@ -190,8 +226,25 @@ class RunFiles:
             raise StudyError(f"the path {path!r} leads out of the run folder; nothing is read")
         self._tree = self._tree or find_tree(self.run)
         if clean == "artifacts" or clean.startswith("artifacts/"):
-            return self._tree, f"{sample}/{clean}"
+            own = f"{sample}/{clean}"
+            return self._tree, clean if self._is_shared(sample) else own
         return self._tree, "" if clean == "." else clean.removeprefix("test_artifacts/")
+
+    def _is_shared(self, sample: str) -> bool:
+        """Whether all samples have one folder of artifacts."""
+        tree = self._tree
+        return tree is not None and tree.kind("artifacts") == "folder" and not tree.kind(sample)
+
+    def shows(self, tree: Tree, inner: str) -> bool:
+        """Whether a path of a key shows that this is the tree of the run: the path is there, or the
+        folder that it would be in."""
+        if tree is self._tree and tree.top() and not self._is_run(tree):
+            return True  # it has the name of a run's tree
+        folder = inner.partition("/")[0] if tree is self._home else posixpath.dirname(inner)
+        return tree.kind(inner) is not None or bool(folder and tree.kind(folder))
+
+    def _is_run(self, tree: Tree) -> bool:
+        return isinstance(tree, FolderTree) and tree.root == self._home.root
 
 
 class SampleFiles:
@@ -219,20 +272,72 @@ class SampleFiles:
         return tree.kind(inner)
 
 
+def parse_remaps(texts: Sequence[str], run: Path) -> tuple[Remap, ...]:
+    """The mappings that are stated for a run. Of several for one OLD, the first that is there for
+    this run counts. Raises StudyError."""
+    remaps: dict[str, Remap] = {}
+    lacking: dict[str, NotThereError] = {}
+    for text in texts:
+        try:
+            remap = parse_remap(text, run)
+            remaps.setdefault(remap.old, remap)
+        except NotThereError as error:
+            lacking.setdefault(_split_remap(text)[0], error)
+    for old, problem in lacking.items():
+        if old not in remaps:
+            raise problem
+    return tuple(remaps.values())
+
+
 def parse_remap(text: str, run: Path) -> Remap:
     """``OLD=NEW``: NEW is a folder, a zip, or a zip and a folder in it (``run.zip/sandbox``),
-    seen from the run folder or else from here. Raises StudyError."""
-    old, sign, new = text.rpartition("=")
-    if not sign or not old or not new:
-        raise StudyError(f"--remap {text}: must be OLD=NEW, such as /home/me/sandbox=sandbox.zip")
-    old = posixpath.normpath(old).rstrip("/")
+    seen from the run folder or else from here; ``{run}`` in it is the run folder's name. Raises
+    StudyError."""
+    old, new = _split_remap(text)
+    new = new.replace("{run}", run.resolve().name)
     for base in (run, Path()):
         if (base / new).is_dir():
             return Remap(old, FolderTree(base / new))
         for part in (Path(new), *Path(new).parents):
             if (base / part).is_file():
                 return Remap(old, _zip_of(base / part, Path(new).relative_to(part).as_posix(), old))
-    raise StudyError(f"--remap {text}: neither {run / new} nor {new} is a folder or a zip")
+    raise NotThereError(f"--remap {text}: neither {run / new} nor {new} is a folder or a zip")
+
+
+def _split_remap(text: str) -> tuple[str, str]:
+    old, sign, new = text.rpartition("=")
+    if not sign or not old or not new:
+        raise StudyError(f"--remap {text}: must be OLD=NEW, such as /home/me/sandbox=sandbox.zip")
+    return posixpath.normpath(old).rstrip("/"), new
+
+
+def find_remap(run: Path, paths: Sequence[str]) -> Remap | None:
+    """The mapping of absolute paths to the one tree of a run folder, its folder or its only zip:
+    of their common root and the folders above it, the one below which most of them are there, the
+    longest of several. None if there is no such tree, or none of them is there."""
+    if not paths:
+        return None
+    folder = next((run / name for name in _FOLDERS if (run / name).is_dir()), None)
+    zips = sorted(run.glob("*.zip"))
+    if folder is None and len(zips) != 1:
+        return None
+    tree = ZipTree(zips[0]) if folder is None else FolderTree(folder)
+    best, found = (0, 0), None
+    old = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+    while old != "/":
+        for inner in ("", *(tree.top() if len(tree.top()) == 1 else ())):
+            places = [f"{inner}/{path[len(old) + 1 :]}".lstrip("/") for path in paths]
+            there = sum(tree.kind(place) is not None for place in places)
+            near = sum(tree.kind(posixpath.dirname(place)) == "folder" for place in places)
+            near -= sum("/" not in place for place in places)  # the top shows nothing
+            if (there, near) > best:
+                best, found = (there, near), (old, inner)
+        old = posixpath.dirname(old)
+    if found is None:
+        return None
+    if isinstance(tree, ZipTree):
+        return Remap(found[0], ZipTree(zips[0], found[1]))
+    return Remap(found[0], FolderTree(Path(tree.root, found[1])))
 
 
 def find_tree(run: Path) -> Tree:

@@ -22,7 +22,7 @@ from .history import (
 )
 from .manifests import check_grading
 from .operation import ask_sweep, follow_sweep
-from .pilot import PilotModel, PilotOutcome, run_pilot
+from .pilot import PilotModel, PilotOutcome, open_sandboxes, run_pilot
 from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
 from .pilot_runs import pilot_table
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
@@ -96,6 +96,7 @@ __all__ = [
     "lock_budget",
     "look_words",
     "open_budget",
+    "open_sandboxes",
     "open_wave",
     "pause_words",
     "pilot_table",

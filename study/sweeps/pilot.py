@@ -39,6 +39,7 @@ from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import Account, CallKind, PricedModel, ReplyStore
 from harness.storage import EPISODE_CODEC, PILOTS
 from registry.ledger import ModelPin
+from study.protocol import Protocol
 from study.sweeps.pilot_plan import (
     PilotCell,
     PilotRequest,
@@ -135,7 +136,9 @@ def run_pilot(
         )
         owed = [[each for each in planned if each.key not in stored] for planned in cells]
         begun, total = 0, sum(map(len, owed))
-        sandboxes = _open_sandboxes(study, request.parallel, watch) if total else LocalSandboxes()
+        sandboxes = (
+            open_sandboxes(study.protocol, request.parallel, watch) if total else LocalSandboxes()
+        )
         stack.callback(sandboxes.close)
         totals = []
         for pin, model, priced, now_owed in zip(pins, models, pricing.models, owed, strict=True):
@@ -171,16 +174,16 @@ def _build(pin: ModelPin, folder: str) -> Model:
     return model
 
 
-def _open_sandboxes(study: Study, parallel: int, watch: Watch) -> SandboxProvider:
-    """Open the sandboxes of the study on this machine. Raises HarnessError without an engine or the
+def open_sandboxes(protocol: Protocol, parallel: int, watch: Watch) -> SandboxProvider:
+    """Open the sandboxes of a study on this machine. Raises HarnessError without an engine or the
     image."""
-    section = study.protocol.sandbox
+    section = protocol.sandbox
     if section.kind == "local":
         return LocalSandboxes()
     from harness.sandboxes.docker import DockerSandboxes
 
     return DockerSandboxes(
-        pinned_image(study.protocol, watch).tag,
+        pinned_image(protocol, watch).tag,
         runtime=section.runtime,
         warm=min(parallel, _WARM),
         creating=section.creating or 0,

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
-from xml.sax.saxutils import escape
 
 from generators.stream import Stream
 from generators.templates.components.schema import (
@@ -95,14 +94,20 @@ def _yaml_string(value: str) -> str:
 
 def xml_text(node: Node, value: Any, root: str, namespace: str | None) -> str:
     """XML, indented by two: a key is an element, an array's items are elements of one name."""
-    attributes = "" if namespace is None else f' xmlns="{escape(namespace, {chr(34): "&quot;"})}"'
+    quoted = None if namespace is None else _escape(namespace).replace('"', "&quot;")
+    attributes = "" if quoted is None else f' xmlns="{quoted}"'
     lines = _xml_lines(node, value, root, attributes, "")
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', *lines, ""))
 
 
+def _escape(text: str) -> str:
+    """The text of an element. That of the standard library would import a client of HTTP."""
+    return text.replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;")
+
+
 def _xml_lines(node: Node, value: Any, name: str, more: str, indent: str) -> Iterator[str]:
     if isinstance(node, Leaf) and not isinstance(value, dict | list):
-        written = escape((node.write or text)(value))
+        written = _escape((node.write or text)(value))
         yield f"{indent}<{name}{more}>{written}</{name}>" if written else f"{indent}<{name}{more}/>"
         return
     children = list(_children(node, value))

@@ -21,6 +21,7 @@ from generators.templates.components.text_files import draw_tree
 from generators.templates.language.parse import parse_template
 from generators.templates.language.placeholders import Scope
 from generators.templates.language.variables import NUMBER_KINDS, find_variable
+from generators.templates.library import library_text
 from generators.templates.prepare import (
     ATTEMPTS,
     Prepared,
@@ -347,3 +348,28 @@ def test_a_scope_without_a_value_says_which():
 
 def test_parsing_knows_the_file_that_it_was_given():
     assert parse_template(CONSISTENT, "ours.yml").questions[0].components[0].name == "data"
+
+
+def test_artifacts_may_be_an_absolute_folder_and_nothing_else_of_the_sample_changes() -> None:
+    family = template_family("past.yml", library_text("past"))
+    for question in family.questions:
+        compiled, root = family.compiled(question), "/srv/run/artifacts"
+        own = prepare(compiled, Seed(bytes(32)))
+        moved = prepare(compiled, Seed(bytes(32)), artifacts=root)
+        assert [(f"/srv/run/{file.path}", file.data) for file in own.files] == [
+            (file.path, file.data) for file in moved.files
+        ]
+        assert moved.prompt.replace(root, "artifacts") == own.prompt
+        assert moved.key.file.replace(root, "artifacts") == own.key.file
+        assert moved.key.expected == own.key.expected
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/x", "/srv/run/artifacts/../x", "/srv/run/artifactsx/y", "~/x", "../x"]
+)
+def test_a_drawn_path_out_of_an_absolute_folder_is_refused(path: str) -> None:
+    from generators.templates.prepare import _confined
+
+    with pytest.raises(TemplateError, match="leads out of the sandbox"):
+        _confined(path, "/srv/run/artifacts")
+    assert _confined("/srv/run/artifacts//a", "/srv/run/artifacts") == "/srv/run/artifacts//a"

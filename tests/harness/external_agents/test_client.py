@@ -262,13 +262,12 @@ def test_rounds_become_steps_and_the_last_message_is_the_answer(sandboxes: Local
     )
     assert episode.stop is StopReason.ANSWERED
     assert episode.answer == ANSWER, "a round that says nothing is not the last message"
-    assert [step.reply.message.text for step in episode.steps] == ["I look.", ANSWER, ""]
+    assert [step.reply.message.text for step in episode.steps] == ["I look.", ANSWER]
     assert [(use.name, use.result.text) for use in episode.steps[0].uses] == [
         ("ls", "Tool result: a.txt"),
         ("tool", "Tool result: b.txt"),
     ]
-    assert episode.steps[2].reply.usage == Usage(7, 3)
-    assert episode.steps[2].reply.served_version == "m-2"
+    assert episode.steps[1].reply.served_version == "m-2", "of the blank message at the end"
     assert episode.usage == Usage(None, None), "not told by every round"
 
 
@@ -305,7 +304,6 @@ def test_past_the_tasks_wall_time_it_is_missing(sandboxes: LocalSandboxes) -> No
     [
         pytest.param((said("a"), 60.0), 1, "provider:timeout", id="stalls in the stream"),
         pytest.param((60.0,), 0, "provider:timeout", id="stalls before it"),
-        pytest.param((said("a"), b"{oops}\n"), 1, "provider:malformed", id="no JSON"),
         pytest.param((said("a"), b"[1]\n"), 1, "provider:malformed", id="no object"),
         pytest.param((b'{"content": "a"}\n',), 0, "provider:malformed", id="no role"),
         pytest.param(
@@ -313,7 +311,7 @@ def test_past_the_tasks_wall_time_it_is_missing(sandboxes: LocalSandboxes) -> No
         ),
         pytest.param((b"[" * 100_000 + b"\n",), 0, "provider:malformed", id="deep"),
         pytest.param((b"<!DOCTYPE html>\n<p>Hi",), 0, "provider:malformed", id="a page"),
-        pytest.param((b"data: " + said("a"),), 0, "provider:malformed", id="real events"),
+        pytest.param((b"data: [DONE]\n\n",), 0, "provider:malformed", id="no event"),
         pytest.param((), 0, "provider:malformed", id="nothing"),
         pytest.param((said("a"), said("b")[:40]), 1, "provider:connection", id="half a line"),
         pytest.param(
@@ -334,6 +332,44 @@ def test_a_broken_stream_fails_the_attempt_with_what_came_of_it(
     assert work_folders() == before
 
 
+def framed(lines: bytes) -> bytes:
+    """The lines as server-sent events."""
+    return b"".join(b"data: " + line + b"\n\n" for line in lines.splitlines())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param((framed(said("a") + result("x") + said("b")), b"data: [DONE]"), id="framed"),
+        pytest.param((b": hello\n", said("a"), result("x"), b":\n\n", said("b")), id="comments"),
+        pytest.param((b"{oops}\nup\n", said("a"), result("x"), said("b"), b"bye"), id="stray"),
+        pytest.param((said("a"), result("x"), said("b"), said(" \n")), id="blank at the end"),
+    ],
+)
+def test_a_stream_is_read_as_the_original_reads_it(
+    sandboxes: LocalSandboxes, lines: tuple[Line, ...]
+) -> None:
+    with stream(Talk(lines)) as served:
+        episode = attempt(agent(served.url), sandboxes, brief())
+    assert (episode.stop, episode.answer) == (StopReason.ANSWERED, "b"), episode.error_class
+    assert [step.reply.message.text for step in episode.steps] == ["a", "b"]
+    assert [len(step.uses) for step in episode.steps] == [1, 0]
+
+
+def test_a_blank_message_that_called_tools_is_a_round_and_none_loses_its_usage() -> None:
+    heard = ChatStream(5)
+    used = {"role": "assistant", "content": "", "type": "done", "usage": {"input_tokens": 3}}
+    heard.take(said("") + result("x") + said("b") + json.dumps(used).encode() + b"\n")
+    assert heard.end()
+    assert [each.text for each in heard.rounds] == ["", "b"]
+    assert len(heard.rounds[1].lines) == 3
+    assert heard.rounds[1].usage == Usage(), "unknown, as the usage of one of the two is"
+    alone = ChatStream(5)
+    alone.take(json.dumps(used).encode())
+    assert alone.end()
+    assert [each.usage.input_tokens for each in alone.rounds] == [3]
+
+
 def test_a_stream_that_is_packed_is_not_unpacked(sandboxes: LocalSandboxes) -> None:
     """A few bytes may unpack to more than memory holds."""
     packed = Talk((gzip.compress(said(ANSWER)),), headers=(("Content-Encoding", "gzip"),))
@@ -341,7 +377,7 @@ def test_a_stream_that_is_packed_is_not_unpacked(sandboxes: LocalSandboxes) -> N
         assert attempt(agent(served.url), sandboxes, brief()).error_class == "provider:malformed"
 
 
-@pytest.mark.parametrize("rest", [b'{"role": "tool_c', b"junk\n", b"[]\n" + said("b")])
+@pytest.mark.parametrize("rest", [b'{"role": "tool_c', b'{"content": "a"}\n', b"[]\n" + said("b")])
 def test_what_comes_after_the_last_round_breaks_nothing_then_or_after_a_crash(
     sandboxes: LocalSandboxes, rest: bytes
 ) -> None:
@@ -639,7 +675,7 @@ def test_after_a_crash_the_calls_of_the_bridge_are_carried_out_again() -> None:
 
 def test_a_failed_conversation_is_had_again(sandboxes: LocalSandboxes) -> None:
     journal = MemoryJournal()
-    with stream(Talk((said("a"), b"junk\n")), Talk((said("b"),))) as served:
+    with stream(Talk((said("a"), b"[]\n")), Talk((said("b"),))) as served:
         assert attempt(agent(served.url), sandboxes, brief(), journal).stop is StopReason.FAILED
         assert attempt(agent(served.url), sandboxes, brief(), journal).answer == "b"
 

@@ -18,14 +18,15 @@ from generators.templates.library import NAMES
 from study.cli.main import main
 from study.errors import StudyError
 from study.picard import run_tree as runtree
+from study.picard.answers import answers_of_runs
 from study.picard.prepare import prepare_template
 from study.picard.run_folder import (
     RunScores,
     disagreements,
-    read_responses,
     read_rounds,
     read_samples,
     score_run,
+    score_runs,
     write_scores,
 )
 
@@ -342,10 +343,86 @@ def test_a_bad_remap_is_refused(run, remap, said):
     assert said in refusal(run, remap)
 
 
-def test_a_sandbox_without_any_of_the_files_is_doubted(run):
-    (run / "sandbox").mkdir()
-    (told,) = score_run(run, AT, [f"{HOME}=sandbox"]).warnings
-    assert "none of the 6 paths of the keys is there" in told
+@pytest.mark.parametrize(
+    ("tree", "remaps"),
+    [
+        ("none", ()),
+        ("empty", ()),
+        ("other", ()),
+        ("empty", (f"{HOME}=sandbox",)),
+        ("other", (f"{HOME}=sandbox",)),
+    ],
+)
+def test_without_the_sandbox_tree_questions_about_files_are_undetermined(run, tree, remaps):
+    if tree != "none":
+        (run / "sandbox").mkdir()
+    if tree == "other":
+        put_tree(run / "sandbox", {"of/another/run.txt": ""})
+    (run / "responses.jsonl").write_text(lines(RESPONSES[:-1]))
+    scores = score_run(run, AT, remaps)
+    assert [each.failure for each in scores.results] == [
+        None,
+        "formatting failure",
+        "formatting failure",
+        *["undetermined"] * 3,
+        *["missing response"] * 2,
+    ]
+    (told,) = scores.warnings
+    assert told.startswith("4 of the 4 questions about files are undetermined")
+    head = scores.as_json()["metadata"]
+    assert (head["total_questions"], head["correct_answers"], head["undetermined"]) == (5, 1, 3)
+    assert scores.as_json()["by_question"]["402"]["total"] == 0
+    row = list(scores.details())[3]
+    assert (row["correct"], row["lenient_correct"], row["failure"]) == (None, None, "undetermined")
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [
+        ("sandbox", ""),
+        ("test_artifacts", ""),
+        ("one.zip", ""),
+        ("one.zip", "sandbox/"),
+        ("one.zip", "someone/sandbox/"),
+        ("one.zip", "model-7/"),
+    ],
+)
+def test_a_remap_is_found_in_the_one_tree_of_the_folder(run, name, prefix):
+    if name.endswith(".zip"):
+        put_zip(run / name, prefix)
+    else:
+        put_tree(run / name)
+    scores = score_run(run, AT)
+    assert verdicts(scores) == (CORRECT, LENIENT)
+    (told,) = scores.warnings
+    assert told.startswith("paths below /home")
+    assert str(run / name) in told
+
+
+def test_no_remap_is_found_between_two_zips(run):
+    for name in ("a.zip", "b.zip"):
+        put_zip(run / name)
+    scores = score_run(run, AT)
+    assert scores.undetermined == 4
+    assert "--remap /home/someone/sandbox/q402_s1=" in scores.warnings[0]
+
+
+def test_a_remap_may_be_a_rule_or_one_for_each_run(run, tmp_path):
+    put_zip(tmp_path / f"tree_{run.name}.zip")
+    scores = score_run(run, AT, [f"{HOME}={tmp_path}/tree_{{run}}.zip"])
+    assert verdicts(scores) == (CORRECT, LENIENT)
+    put_zip(run / "nova.zip")
+    two = [f"{HOME}=llama.zip", f"{HOME}=nova.zip"]
+    assert verdicts(score_run(run, AT, two)) == (CORRECT, LENIENT)
+    assert "llama.zip is a folder or a zip" in refusal(run, two[0])
+
+
+def test_what_is_undetermined_is_in_no_table_as_a_failure(run):
+    scored = score_runs([("m", run)], AT, ())
+    strict = [each.strict for each in answers_of_runs([f"m={run}"], AT)[0].rows]
+    assert strict == [True, False, False, None, None, None, None, False]
+    (model,) = scored
+    assert model.scores.undetermined == 4
 
 
 # --- responses
@@ -450,16 +527,19 @@ def test_bytes_that_are_no_text_are_named_by_their_line(run):
     assert "precheck.jsonl:1: is no JSON" in refusal(run)
 
 
-def test_a_malformed_line_of_responses_is_named_but_a_last_one_cut_off_is_left_out(run):
+def test_malformed_lines_of_responses_are_skipped_and_counted(run):
     good = lines([response(1, 1, "a")])
     path = run / "responses.jsonl"
-    path.write_text(f"{good}{{cut\n{good}")
-    with pytest.raises(StudyError, match=r"responses.jsonl:2: is no JSON"):
-        read_responses(path)
-    path.write_text(good + good[: len(good) // 2])
-    found, told = read_responses(path)
-    assert list(found.values()) == ["a"]
-    assert told == ["responses.jsonl:2: the last line is cut off; left out"]
+    path.write_bytes(
+        f'{{cut\n[1]\n{{"question_id": 1}}\n{good}'.encode() + b"\xff\n" + good.encode()[:40]
+    )
+    (run / "precheck.jsonl").write_text(lines([precheck("stringmatch", 1, expected_response="a")]))
+    scores = score_run(run, AT)
+    assert verdicts(scores) == ([True], [True])
+    assert scores.as_json()["metadata"]["malformed_responses"] == 5
+    (told,) = scores.warnings
+    assert told.startswith("5 malformed lines were skipped; the first: ")
+    assert "responses.jsonl:1: is no JSON (" in told
 
 
 def test_a_folder_without_its_files_is_refused(run):
@@ -499,6 +579,7 @@ def test_scores_are_written_in_their_shape_with_the_lenient_column_beside(run):
         "formatting_failures": 1,
         "task_failures": 0,
         "missing_responses": 1,
+        "undetermined": 0,
     }
     assert written["by_scoring_type"]["readfile_stringmatch"]["task_failures"] == 1
     rows = written["detailed_results"]
@@ -648,11 +729,19 @@ def test_the_command_prints_scores_and_what_other_scores_had_the_other_way(run):
     assert told["metadata"]["correct_answers"] == 4
     assert told["disagreements"] == ["q102_s1: right here"]
     assert told["by_question"]["402"]["total"] == 1
+    assert [row["correct"] for row in told["detailed_results"]] == CORRECT
 
 
 def test_the_command_refuses_in_one_line_and_writes_nothing(run):
-    done = CliRunner().invoke(main, ["template", "score", str(run)])
+    done = CliRunner().invoke(main, ["template", "score", str(run), "--remap", "/x=/"])
     assert done.exit_code == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"dosimeter: {run / 'precheck.jsonl'}:4: the path ")
     assert not (run / "scores.json").exists()
+
+
+def test_the_command_tells_by_its_exit_code_that_verdicts_are_lacking(run):
+    done = CliRunner().invoke(main, ["template", "score", str(run)])
+    assert done.exit_code == 1, done.output
+    assert "1 of 4 right strictly (25.0 %), 3 leniently (75.0 %)" in done.stdout
+    assert "4 of the 4 questions about files are undetermined" in done.stdout
