@@ -143,12 +143,13 @@ class ProviderModel(ABC):
     ) -> Reply:
         failed: list[str] = []
         while True:
-            if isinstance(request, ModelRequest) and request.admit is not None:
-                request.admit()
             begun = time.monotonic()
             try:
-                with self._lock:
+                with self._lock:  # before its turn: a first connection takes seconds
                     client = self._client_thread
+                if isinstance(request, ModelRequest) and request.admit is not None:
+                    request.admit()
+                begun = time.monotonic()
                 reply = client.run(self._try(ask, client.connection.chat))
                 return replace(reply, retries=len(failed), failed=tuple(failed))
             except ProviderError as error:

@@ -15,7 +15,7 @@ from harness.errors import RateWait, WorkStopped
 from harness.model import Message, ModelRequest, Role, Try
 from harness.sweep.purchases import CallCounts, CallLimit, ModelCalls, Purchases, TokenBucket
 from tests.harness import paid_cells
-from tests.harness.openai_server import failure, serve
+from tests.harness.openai_server import completion, failure, serve
 
 
 def sent(calls: ModelCalls, until: float) -> list[float]:
@@ -203,3 +203,13 @@ def test_a_request_that_failed_is_not_retried_after_a_stop() -> None:
             model.respond(sends)  # type: ignore[union-attr]
         assert len(served.requests) == 1
     assert purchases.report()["m"].refused == 1
+
+
+def test_a_first_connection_is_opened_before_the_request_waits_for_its_turn() -> None:
+    connected = []
+    with serve(completion("None.")) as served:
+        model = build_model(paid_cells.pin_at(served.url), {})
+        asked = (Message(Role.USER, "Hello?"),)
+        admit = lambda: connected.append("_client_thread" in vars(model))  # noqa: E731
+        model.respond(ModelRequest(asked, (), Seed(bytes(32)), None, admit))  # type: ignore[union-attr]
+    assert connected == [True], "libraries take seconds to load, in which a rate's turns pile up"
