@@ -7,12 +7,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import process_time
 from typing import Any
 
-from generators.errors import TemplateError, TemplateLimitError
+from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.seed import Seed
 from generators.templates.family import family_name
 from generators.templates.functions import OpenFile
@@ -164,8 +164,18 @@ def check_text(
 def _report(
     reading: ParsedTemplate, path: str, chosen: Collection[str] | None = None
 ) -> TemplateReport:
-    finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
-    wanted = [q for q in reading.file.questions if chosen is None or q.id in chosen]
+    file = reading.file
+    strata = None if chosen is None else {id for named in chosen for id in file.strata_of(named)}
+    wanted = [q for q in file.questions if strata is None or q.id in strata]
+    others = {question.place for question in file.questions} - {q.place for q in wanted}
+
+    def of_wanted(problems: Iterable[Problem]) -> list[Problem]:
+        return [problem for problem in problems if problem.place[:2] not in others]
+
+    finder = _Finder(file, dict.fromkeys(of_wanted(reading.errors)), of_wanted(reading.warnings))
+    for missing in sorted((strata or set()) - {question.id for question in wanted}):
+        known = [question.id for question in file.questions]
+        finder.error((), f"no question {missing!r}; {nearest(missing, known)}")
     questions = tuple(finder.proved(question) for question in wanted)
     finder.report_time()
     return TemplateReport(

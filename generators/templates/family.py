@@ -70,8 +70,9 @@ class TemplateFamily:
 
     @cached_property
     def questions(self) -> tuple[str, ...]:
-        """The ids of its questions, in the file's order."""
-        return tuple(question.id for question in self.file.questions)
+        """The ids of its questions, in the file's order. Raises TemplateError if one of them is
+        not right."""
+        return tuple(question.id for question in self.file.chosen(None))
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """The scoring type of a question, and the digest of the file. Raises TemplateError."""

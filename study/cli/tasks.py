@@ -48,14 +48,17 @@ def tasks_list(as_json: bool) -> None:
 
 @tasks.command("show")
 @click.argument("name", shell_complete=complete_families)
-@click.option("--difficulty", default="medium", show_default=True)
+@click.option("--difficulty", show_default="medium; of a template, its first question")
 @json_option
-def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
+def tasks_show(name: str, difficulty: str | None, as_json: bool) -> None:
     """Show a family's parameters, and the prompt and rubric of an example.
 
+    NAME may be a template file, or a template of the library: its questions are difficulties.
+
     \b
-    Example:
+    Examples:
       dosimeter tasks show count_circles --difficulty hard
+      dosimeter tasks show past --difficulty 103
     """
     view = families.show_task(name, difficulty)
     if as_json:

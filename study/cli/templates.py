@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from generators.errors import GeneratorError
 from study import picard
 from study.cli.output import (
     PATH,
@@ -21,14 +24,18 @@ from study.cli.output import (
     print_line,
     print_records,
     progress_watch,
+    stdout,
     styled,
 )
+from study.errors import StudyError
 
 if TYPE_CHECKING:
     from analysis.picard import TableSet
     from generators.templates import QuestionReport, TemplateReport
-    from study.picard import RunScores
+    from study.picard import RunScores, SamplePreview
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # that a terminal might obey
+_WATCHED = 0.5  # seconds between two looks at a file
 _MOST_LISTED = 10  # samples that two scores disagree on
 
 
@@ -37,10 +44,33 @@ def template() -> None:
     """Template files of agentic tasks, the PICARD family: yours, or our library's."""
 
 
+class _Ids(click.ParamType[tuple[str, ...]]):
+    """Ids of questions, apart by commas."""
+
+    name = "ID,ID,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return the ids."""
+        ids = value if isinstance(value, tuple) else tuple(map(str.strip, value.split(",")))
+        if not all(ids):
+            self.fail("give ids of questions with commas between them", param, ctx)
+        return ids
+
+
+questions_option = click.option(
+    "--questions", show_default="all", type=_Ids(), help="Only these questions."
+)
+
+
 @template.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@questions_option
 @json_option
-def template_check(files: tuple[str, ...], as_json: bool) -> None:
+def template_check(
+    files: tuple[str, ...], questions: tuple[str, ...] | None, as_json: bool
+) -> None:
     """Check template files whole, before anything runs.
 
     Prints every error at once, with line, key and the nearest valid spelling; then the size of
@@ -52,9 +82,9 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
     \b
     Example:
       dosimeter template check my-tests.yml
-      dosimeter template check past --json
+      dosimeter template check past --questions 101,102 --json
     """
-    reports = picard.check_files(files)
+    reports = picard.check_files(files, questions)
     if as_json:
         print_json([report.as_json() for report in reports])
     else:
@@ -117,8 +147,16 @@ def _count(number: int, noun: str) -> str:
     type=click.IntRange(1, 100_000),
     help="Of each question; else what FILE says.",
 )
+@questions_option
 @json_option
-def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_json: bool) -> None:
+def template_prepare(
+    file: str,
+    seed: str,
+    out: Path,
+    samples: int | None,
+    questions: tuple[str, ...] | None,
+    as_json: bool,
+) -> None:
     """Write the samples of a template: a sandbox tree each, and the key to them all.
 
     The tree of sample 2 of question 101 is OUT/sandbox/q101_s2, in which {{artifacts}} is the
@@ -131,11 +169,86 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
       dosimeter template prepare my-tests.yml --seed ... --out run --samples 50
     """
     with progress_watch("preparing") as watch:
-        count = picard.prepare_template(file, seed, out, samples, watch)
+        count = picard.prepare_template(file, seed, out, samples, watch, questions)
     if as_json:
         print_json({"samples": count, "folder": str(out)})
     else:
         click.echo(f"wrote {count:,} samples to {out}, and the key to {out / 'precheck.jsonl'}")
+
+
+@template.command("preview")
+@click.argument("file", metavar="FILE")
+@click.option("--question", metavar="ID", show_default="the first", help="Of FILE.")
+@click.option("--seed", show_default="an example's", help="64 hexadecimal digits.")
+@click.option("--watch", is_flag=True, help="Show it again whenever FILE or its values change.")
+@json_option
+def template_preview(
+    file: str, question: str | None, seed: str | None, watch: bool, as_json: bool
+) -> None:
+    """Show a sample of a question as its agent gets it, and the key.
+
+    Files are cut after 20 lines; of a database there are its tables with their first rows. With
+    --watch an error is shown in the sample's place; Ctrl-C ends it. FILE may be the name of a
+    library template.
+
+    \b
+    Examples:
+      dosimeter template preview past --question 103
+      dosimeter template preview my-tests.yml --watch
+    """
+    if not watch:
+        _print_sample(picard.preview_sample(file, question, seed), as_json)
+        return
+    if as_json:
+        raise click.UsageError("--watch shows text: leave --json out")
+    before: object = None
+    with suppress(KeyboardInterrupt):
+        while True:
+            if (state := picard.watched_state(file)) != before:
+                click.clear()
+                try:
+                    _print_sample(picard.preview_sample(file, question, seed), as_json)
+                except (GeneratorError, StudyError) as error:
+                    print_line(str(error), "error", "bold red")
+            before = state
+            time.sleep(_WATCHED)
+
+
+def _print_sample(sample: SamplePreview, as_json: bool) -> None:
+    """Print a sample: question, files, key."""
+    if as_json:
+        print_json(sample.as_json())
+        return
+    print_line(f"question {sample.question}", sample.template, "bold")
+    blocks = [("prompt", sample.prompt, False)]
+    blocks += [
+        (f"{file.path} ({file.size:,} bytes)", file.content, file.cut) for file in sample.files
+    ]
+    wanted = [f"in the file {sample.file}:"] if sample.file else []
+    wanted += [f"to be there: {path}" for path in sample.paths]
+    wanted += [sample.expected] if sample.expected or not sample.paths else []
+    blocks.append((f"key, by {sample.scoring_type}", "\n".join(wanted), False))
+    for title, text, cut in blocks:
+        stdout().rule(styled(_CONTROLS.sub("?", title)), align="left")
+        stdout().print(styled(_CONTROLS.sub("?", text)))
+        if cut:
+            stdout().print("…", style="dim")
+
+
+@template.command("schema")
+def print_template_schema() -> None:
+    """Print the JSON Schema of template files, for editors.
+
+    An editor reads it where a template's first line is
+    `# yaml-language-server: $schema=template.schema.json`.
+
+    \b
+    Example:
+      dosimeter template schema > template.schema.json
+    """
+    from generators.templates.language import template_schema
+
+    print_json(template_schema())
 
 
 @template.command("values")
@@ -176,8 +289,15 @@ def template_values(checkout: Path, out: Path, as_json: bool) -> None:
 @click.option(
     "--out", required=True, type=PATH, help="The run folder: a new one, or one to resume."
 )
-@click.option("--server", metavar="URL", help="An agent behind POST URL/api/chat.")
-@click.option("--model", metavar="NAME", help="A model of the study instead, in its sandboxes.")
+@click.option(
+    "--server", metavar="URL", show_default="--model", help="An agent behind POST URL/api/chat."
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    show_default="--server",
+    help="A model of the study instead, in its sandboxes.",
+)
 @click.option(
     "--study",
     "folder",
@@ -193,6 +313,7 @@ def template_values(checkout: Path, out: Path, as_json: bool) -> None:
     type=click.IntRange(1, 100_000),
     help="Of each question.",
 )
+@questions_option
 @click.option("--shared", is_flag=True, help="With --server: one tree for all samples.")
 @click.option(
     "--relative",

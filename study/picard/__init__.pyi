@@ -3,6 +3,7 @@ from .answers import answers_of_rows, facts_of_study, report_runs
 from .checkout_values import write_checkout_values
 from .import_results import Imported, import_parametr, import_picard, write_rows
 from .prepare import check_files, prepare_template
+from .preview import SamplePreview, preview_sample, watched_state
 from .run import TemplateRunRequest, run_template
 from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
 
@@ -10,6 +11,7 @@ __all__ = [
     "Imported",
     "ModelAgent",
     "RunScores",
+    "SamplePreview",
     "ServerAgent",
     "TemplateRunRequest",
     "answers_of_rows",
@@ -20,9 +22,11 @@ __all__ = [
     "import_picard",
     "named_folders",
     "prepare_template",
+    "preview_sample",
     "report_runs",
     "run_template",
     "score_run",
+    "watched_state",
     "write_checkout_values",
     "write_rows",
     "write_scores",

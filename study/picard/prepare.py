@@ -21,7 +21,7 @@ from generators.templates import (
     prepare,
     template_family,
 )
-from generators.templates.language import problem_of
+from generators.templates.language import Question, problem_of
 from study.errors import StudyError
 from study.files import new_folder
 from study.protocol import read_template
@@ -31,17 +31,26 @@ PRECHECK = "precheck.jsonl"
 SANDBOX = "sandbox"
 
 
-def prepare_template(file: str, seed: str, out: Path, samples: int | None, watch: Watch) -> int:
+def prepare_template(
+    file: str,
+    seed: str,
+    out: Path,
+    samples: int | None,
+    watch: Watch,
+    questions: Sequence[str] | None = None,
+) -> int:
     """Write ``sandbox/q<id>_s<n>/artifacts/…`` for each sample, a tree of its own, and
     ``precheck.jsonl`` beside them, out of reach of programs in a tree. Return the count of samples.
 
-    ``samples`` overrides the file's number for each question. Same seed, same bytes. Nothing is
-    left half-written. Raises TemplateError, GeneratorError for a bad seed, StudyError.
+    ``samples`` overrides the file's number for each question; ``questions`` are the ids of those
+    that are wanted. Same seed, same bytes. Nothing is left half-written. Raises TemplateError,
+    GeneratorError for a bad seed, StudyError.
     """
     root = Seed.from_hex(seed)
     family = template_family(*read_template(Path(), file))
+    chosen = family.file.chosen(questions)
     with new_folder(out) as draft:
-        return write_samples(family, root, draft, samples, watch)
+        return write_samples(family, chosen, root, draft, samples, watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,7 @@ def sample_seed(root: Seed, question: str, sample: int) -> Seed:
 
 def write_samples(
     family: TemplateFamily,
+    questions: Sequence[Question],
     root: Seed,
     folder: Path,
     samples: int | None,
@@ -158,7 +168,6 @@ def write_samples(
 ) -> int:
     """The trees and the key, below a folder that is there. Raises StudyError if two samples of a
     shared tree make one file."""
-    questions = family.file.questions
     total = sum(samples or question.samples for question in questions)
     done = 0
     (folder / SANDBOX).mkdir()
@@ -215,14 +224,17 @@ def _make_folders(sandbox: str, folder: str, made: set[str]) -> None:
     made.add(folder)
 
 
-def check_files(names: Sequence[str]) -> tuple[TemplateReport, ...]:
-    """Return a report for each file; of a file that cannot be read, with that as its only error."""
-    return tuple(_check(name) for name in names)
+def check_files(
+    names: Sequence[str], questions: Sequence[str] | None = None
+) -> tuple[TemplateReport, ...]:
+    """Return a report for each file, on its ``questions`` of these ids or on all; of a file that
+    cannot be read, with that as its only error."""
+    return tuple(_check(name, questions) for name in dict.fromkeys(names))
 
 
-def _check(name: str) -> TemplateReport:
+def _check(name: str, questions: Sequence[str] | None) -> TemplateReport:
     try:
         source = read_template(Path(), name)
     except StudyError as error:
         return TemplateReport(name, "", (problem_of(str(error), name),), (), ())
-    return check_text(source.text, name, values=source.values)
+    return check_text(source.text, name, questions, source.values)

@@ -60,6 +60,7 @@ class TemplateRunRequest:
     out: Path
     seed: str | None = None
     samples: int | None = None
+    questions: tuple[str, ...] | None = None  # ids; None: all
     shared: bool = False
     relative: bool = False
 
@@ -121,15 +122,17 @@ def _begin(
         "version": family.version,
         "agent": "server" if agent.in_place else agent.name,  # which may come back elsewhere
         "samples": request.samples,
+        "questions": None if request.questions is None else list(request.questions),
         "shared": layout.shared,
         "root": layout.root or layout.keys,
     }
     if os.path.lexists(out):
         return _check_begun(request, about)
+    chosen = family.file.chosen(request.questions)
     seed = request.seed or secrets.token_hex(32)
     root = Seed.from_hex(seed)
     with new_folder(out) as draft:
-        write_samples(family, root, draft, request.samples, watch, layout)
+        write_samples(family, chosen, root, draft, request.samples, watch, layout)
         (draft / CONVERSATIONS).mkdir()
         (draft / RESPONSES).touch()
         (draft / PRECHECK).chmod(0o600)
@@ -174,7 +177,7 @@ def _ask_all(
     run, layout = request.out, _layout(request, agent)
     _drop_cut_line(run / RESPONSES)
     answered, _ = read_responses(run / RESPONSES)
-    samples = list(_samples(family, request.samples))
+    samples = list(_samples(family, request))
     dirty, answering = resumed, bool(answered)
     for done, (compiled, number) in enumerate(samples):
         watch("asking", done, len(samples))
@@ -194,9 +197,11 @@ def _ask_all(
     watch("asking", len(samples), len(samples))
 
 
-def _samples(family: TemplateFamily, samples: int | None) -> Iterator[tuple[CompiledQuestion, int]]:
-    for question in family.file.questions:
-        for number in range(1, (samples or question.samples) + 1):
+def _samples(
+    family: TemplateFamily, request: TemplateRunRequest
+) -> Iterator[tuple[CompiledQuestion, int]]:
+    for question in family.file.chosen(request.questions):
+        for number in range(1, (request.samples or question.samples) + 1):
             yield family.compiled(question.id), number
 
 

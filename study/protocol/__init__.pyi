@@ -19,7 +19,15 @@ from .sections import (
     Tranches,
     write_tranches,
 )
-from .yaml import MAX_BYTES, TemplateSource, explain_fault, read_bounded, read_template, read_yaml
+from .yaml import (
+    MAX_BYTES,
+    TemplateSource,
+    explain_fault,
+    read_bounded,
+    read_template,
+    read_yaml,
+    values_path,
+)
 
 __all__ = [
     "CLUSTER",
@@ -54,5 +62,6 @@ __all__ = [
     "relatives_of",
     "study_schema",
     "tested_models",
+    "values_path",
     "write_tranches",
 ]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from generators.catalog import INSTALLED
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, Brief, TaskInstance
+from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
 from study.files import new_folder, safe_place, write_file
+from study.protocol import read_template
 
 if TYPE_CHECKING:
     from generators.validation import Survey
@@ -63,9 +64,11 @@ def make(name: str, difficulty: str = "medium", seed: str | None = None) -> Task
     return INSTALLED.family(name).generate(difficulty, drawn)
 
 
-def show_task(name: str, difficulty: str) -> TaskView:
-    """Raises GeneratorError for an unknown name or difficulty."""
-    family = INSTALLED.family(name)
+def show_task(name: str, difficulty: str | None = None) -> TaskView:
+    """A family of this name, or of a template file, at a difficulty: medium, or a template's first
+    question. Raises GeneratorError for an unknown name or difficulty, StudyError."""
+    family = _family(name)
+    difficulty = difficulty or (getattr(family, "questions", None) or ("medium",))[0]
     parameters = dict(family.parameters(difficulty))
     example = family.generate(difficulty, EXAMPLE_SEED)
     return TaskView(
@@ -91,6 +94,16 @@ def show_task(name: str, difficulty: str) -> TaskView:
             for part in example.rubric.parts
         ),
     )
+
+
+def _family(name: str) -> Family:
+    """The family of a name, or of a template file or library template."""
+    from generators.templates import template_family
+    from generators.templates.library import NAMES
+
+    if name in NAMES or name.endswith((".yml", ".yaml")):
+        return template_family(*read_template(Path(), name))
+    return INSTALLED.family(name)
 
 
 def make_task(

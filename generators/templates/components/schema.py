@@ -20,6 +20,9 @@ from generators.templates.components import text_files as lorem
 from generators.templates.components.regex_sampler import Piece, compile_pattern, log10_sum
 from generators.templates.language import (
     BUILT_IN,
+    DOCUMENT_KEYS,
+    ENUM,
+    ENUMERATED,
     LATIN,
     DataType,
     Problems,
@@ -190,7 +193,7 @@ LONGEST_KEY = 200
 _XML_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 SAFE_WHOLE = 1 << 53  # a uniform distinguishes no more values
 
-KINDS = ("array", "object", "string", "number", "integer", "boolean", "null", "literal")
+KINDS = tuple(DOCUMENT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +248,15 @@ def _typed(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> N
     if kind == "array":
         return _array(path, written, rules, depth)
     if kind == "object":
-        mapping(path, written, ("type", "properties", "additional_properties"))
+        mapping(path, written, DOCUMENT_KEYS["object"])
         properties = written.get("properties")
         extra = written.get("additional_properties")
         inner = {} if properties is None else properties
         return _object(f"{path}.properties", inner, extra, rules, depth)
     if kind == "literal":
-        mapping(path, written, ("type", "value"))
+        mapping(path, written, DOCUMENT_KEYS["literal"])
         return _literal(_plain(f"{path}.value", written.get("value"), rules, depth))
-    if "enum" in written and kind in ("string", "number", "integer"):
+    if ENUM in written and kind in ENUMERATED:
         return _enum(path, written)
     if kind in _SIMPLE:
         return _SIMPLE[kind](path, written, rules)
@@ -362,8 +365,8 @@ def _object(path: str, written: Any, extra: Any, rules: Rules, depth: int) -> Ob
 
 
 def _array(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> Array:
-    known = ("type", "count", "items", "element_name") if rules.xml else ("type", "count", "items")
-    mapping(path, written, known)
+    known = DOCUMENT_KEYS["array"]
+    mapping(path, written, known if rules.xml else known[:-1])
     problems = Problems()
     least, most, element = 0, 0, DEFAULT_ELEMENT
     items: Node = rules.leaf(DEFAULT_ITEMS)
@@ -379,8 +382,8 @@ def _array(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> A
 
 
 def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
-    mapping(path, written, ("type", "enum"))
-    listed = sequence(f"{path}.enum", written["enum"])
+    mapping(path, written, ("type", ENUM))
+    listed = sequence(f"{path}.enum", written[ENUM])
     values = [
         _plain(f"{path}.enum[{index}]", item, XML_RULES, 0) for index, item in enumerate(listed)
     ]
@@ -395,7 +398,7 @@ def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
 
 
 def _number(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
-    mapping(path, written, ("type", "minimum", "maximum"))
+    mapping(path, written, DOCUMENT_KEYS["number"])
     low, high = _bounds(path, written, 0.0, 1000.0)
     first, last = math.ceil(round(low * 100, 6)), math.floor(round(high * 100, 6))
     if last < first:
@@ -406,7 +409,7 @@ def _number(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
 
 
 def _integer(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
-    mapping(path, written, ("type", "minimum", "maximum"))
+    mapping(path, written, DOCUMENT_KEYS["integer"])
     low, high = _bounds(path, written, 1.0, 1000.0)
     first, last = math.ceil(low), math.floor(high)
     if last < first:
@@ -431,7 +434,7 @@ def _bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> t
 
 
 def _string(path: str, written: Mapping[str, Any], rules: Rules) -> Leaf:
-    mapping(path, written, ("type", "min_length", "max_length", "pattern"))
+    mapping(path, written, DOCUMENT_KEYS["string"])
     pattern = written.get("pattern")
     bounded = written.get("min_length") is not None or written.get("max_length") is not None
     low = whole(f"{path}.min_length", written.get("min_length") or 0)
@@ -490,12 +493,12 @@ def _patterned(piece: Piece) -> Leaf:
 
 
 def _truth(path: str, written: Mapping[str, Any], rules: Rules) -> Leaf:
-    mapping(path, written, ("type",))
+    mapping(path, written, DOCUMENT_KEYS["boolean"])
     return rules.leaf("boolean")
 
 
 def _null(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
-    mapping(path, written, ("type",))
+    mapping(path, written, DOCUMENT_KEYS["null"])
     return _literal(None)
 
 

@@ -16,6 +16,7 @@ from generators.stream import Stream
 from generators.templates.language import (
     LATIN,
     POOLS,
+    TEXT_KINDS,
     MadeFile,
     check_size,
     indices,
@@ -158,7 +159,7 @@ def compile_files(content: Mapping[str, Any]) -> TextFile:
         mapping("content", content, ("type", "content"))
         return _custom(content.get("content"))
     if not isinstance(kind, str) or kind not in KINDS:
-        refuse("content.type", f"unknown kind {kind!r}; {nearest(str(kind), (*KINDS, 'custom'))}")
+        refuse("content.type", f"unknown kind {kind!r}; {nearest(str(kind), TEXT_KINDS)}")
     mapping("content", content, ("type", "count"))
     count = whole("content.count", content.get("count", DEFAULT_COUNT))
     return _compiled("content.count", (("", KINDS[kind], count),), "\n" if count else "")

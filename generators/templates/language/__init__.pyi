@@ -1,4 +1,12 @@
-from .components_section import CONTENT_KEYS
+from .content_keys import (
+    COLUMN_KEYS,
+    CONTENT_KEYS,
+    DOCUMENT_KEYS,
+    ENUM,
+    ENUMERATED,
+    TABLE_KEYS,
+    TEXT_KINDS,
+)
 from .data_types import (
     LATIN,
     MOMENT,
@@ -30,6 +38,7 @@ from .diagnostics import (
     whole,
     writable,
 )
+from .json_schema import template_schema
 from .parse import (
     MAX_BYTES,
     ParsedTemplate,
@@ -68,13 +77,19 @@ from .variables import Variable, draw_values
 
 __all__ = [
     "BUILT_IN",
+    "COLUMN_KEYS",
     "CONSTANTS",
     "CONTENT_KEYS",
+    "DOCUMENT_KEYS",
+    "ENUM",
+    "ENUMERATED",
     "FORMAT",
     "LATIN",
     "MAX_BYTES",
     "MOMENT",
     "POOLS",
+    "TABLE_KEYS",
+    "TEXT_KINDS",
     "Call",
     "Component",
     "Constant",
@@ -125,6 +140,7 @@ __all__ = [
     "sizes_of",
     "span",
     "target_name",
+    "template_schema",
     "text",
     "variables_of",
     "whole",

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from generators.errors import nearest
+from generators.templates.language.content_keys import CONTENT_KEYS
 from generators.templates.language.diagnostics import Form, shown
 from generators.templates.language.template import Component
 from generators.templates.language.values import BUILT_IN, ValueSet
@@ -18,20 +19,9 @@ from generators.yaml_lines import Place
 MAX_ROWS = 1_000_000
 _MOST_IN_CIRCLE = 12  # components of a circle in an error
 
-# Component type → the keys of its content.
-_SCHEMA = ("schema",)
-CONTENT_KEYS: Mapping[str, tuple[str, ...]] = {
-    "create_files": ("type", "count", "content"),
-    "create_csv": ("headers", "header_types", "rows"),
-    "create_sqlite": ("table_name", "columns", "rows", "tables"),
-    "create_json": _SCHEMA,
-    "create_yaml": _SCHEMA,
-    "create_xml": ("schema", "root_element", "namespace"),
-    "create_tree": ("depth", "breadth", "files"),
-}
 COMPONENT_TYPES = tuple(CONTENT_KEYS)
 _SIZES = ("rows", "count")
-_COMPONENT_KEYS = (
+COMPONENT_KEYS = (
     "type",
     "name",
     "target_file",
@@ -42,7 +32,7 @@ _COMPONENT_KEYS = (
     *_SIZES,
     "description",
 )
-_CLUTTER = ("count", "pattern")
+CLUTTER_KEYS = ("count", "pattern")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,49}")
 _TARGET = re.compile(r":\s*TARGET_FILE(\[[^\]\n{}]*\]?)?")
 
@@ -79,7 +69,7 @@ class SandboxForm(Form):
 
     def component(self, place: Place, given: Any, named: bool) -> Component | None:
         """One component; None, and an error, for something else."""
-        given = self.mapping(place, given, _COMPONENT_KEYS)
+        given = self.mapping(place, given, COMPONENT_KEYS)
         if not given:
             return None
         kind = self.text(place, given, "type")
@@ -155,9 +145,11 @@ class SandboxForm(Form):
         """The config, with the clutter that is written elsewhere put into it."""
         config: dict[str, Any] = {}
         if given.get("config") is not None:
-            config = dict(self.mapping((*place, "config"), given["config"], ("clutter", *_CLUTTER)))
+            config = dict(
+                self.mapping((*place, "config"), given["config"], ("clutter", *CLUTTER_KEYS))
+            )
         settings: list[tuple[Place, Any]] = []
-        flat = {key: config.pop(key) for key in _CLUTTER if key in config}
+        flat = {key: config.pop(key) for key in CLUTTER_KEYS if key in config}
         if flat:  # how clutter was written before it had a key of its own
             settings.append(((*place, "config"), flat))
         if "clutter" in config:
@@ -172,7 +164,7 @@ class SandboxForm(Form):
         if settings:
             place, config["clutter"] = settings[0]
             if isinstance(config["clutter"], dict):
-                self.known_keys(place, config["clutter"], _CLUTTER)
+                self.known_keys(place, config["clutter"], CLUTTER_KEYS)
         return config
 
     def depends_on(self, place: Place, given: Mapping[str, Any]) -> tuple[str, ...]:

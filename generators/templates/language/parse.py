@@ -42,11 +42,11 @@ _LIMITS = YamlLimits("a template file", MAX_BYTES, aliases=True)
 _VALUES_LIMITS = YamlLimits("a values file", MAX_BYTES)
 
 _NOTES = ("title", "description", "notes", "tags", "metadata")  # for people; nothing reads them
-_FILE_KEYS = ("tests", "values", "name", "version", *_NOTES)
+FILE_KEYS = ("tests", "values", "name", "version", *_NOTES)
 _TEXTS, _PATHS = ("expected_response", "expected_content"), ("file_to_read",)
-_LISTS = ("files_to_check", "expected_structure")
-_ANSWERS = (*_TEXTS, *_PATHS, *_LISTS)
-_TEST_KEYS = (
+ANSWER_LISTS = ("files_to_check", "expected_structure")
+_ANSWERS = (*_TEXTS, *_PATHS, *ANSWER_LISTS)
+TEST_KEYS = (
     "question_id",
     "samples",
     "template",
@@ -58,7 +58,7 @@ _TEST_KEYS = (
     *_NOTES,
 )
 # Scoring type → the keys that it cannot do without.
-_NEEDS: Mapping[str, tuple[str, ...]] = {
+NEEDS: Mapping[str, tuple[str, ...]] = {
     "stringmatch": ("expected_response",),
     "jsonmatch": ("expected_response",),
     "readfile_stringmatch": ("file_to_read", "expected_content"),
@@ -68,7 +68,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "files_exist": ("files_to_check",),
     "directory_structure": ("expected_structure",),
 }
-_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +82,24 @@ class ParsedTemplate:
 
 def parse_template(text: str | bytes, path: str, values: str = "") -> TemplateFile:
     """The template file of some text; ``path`` is what errors call it, ``values`` the text of the
-    values file that it names.
+    values file that it names. Questions that are not right are among its ``faulty`` ones.
 
-    Raises TemplateError with all errors of form, one a line:
-    ``file:line: key: what is wrong; what would be right``.
+    Raises TemplateError with all errors of form, one a line, if they are not of single questions,
+    or no question is right: ``file:line: key: what is wrong; what would be right``.
     """
     reading = read_template(text, path, values)
-    if reading.errors:
-        raise TemplateError("\n".join(problem.text(path) for problem in reading.errors))
-    return reading.file
+    faults: dict[Place, str] = {}
+    for problem in reading.errors:
+        written = problem.text(path)
+        place = problem.place[:2]
+        faults[place] = f"{faults[place]}\n{written}" if place in faults else written
+    questions = reading.file.questions
+    right = tuple(question for question in questions if question.place not in faults)
+    wrong = tuple(question for question in questions if question.place in faults)
+    in_questions = all(place[:1] == ("tests",) and len(place) == 2 for place in faults)
+    if faults and not (right and in_questions):
+        raise TemplateError("\n".join(faults.values()))
+    return replace(reading.file, questions=right, faulty=wrong, faults=faults)
 
 
 def read_template(text: str | bytes, path: str, values: str = "") -> ParsedTemplate:
@@ -155,7 +164,7 @@ class _Form(SandboxForm, StrataForm):
                 (), f"a template file is a mapping with a list under `tests:`, not {shown(value)}"
             )
             return ()
-        self.known_keys((), value, _FILE_KEYS)
+        self.known_keys((), value, FILE_KEYS)
         if "values" in value:
             self.values = self.value_set(value)
         tests = value.get("tests")
@@ -219,7 +228,7 @@ class _Form(SandboxForm, StrataForm):
         answers = self.answers(place, test, scoring_type)
         if scoring_type == TARGETED_EDIT:
             scoring_type, answers = JSON_EDIT, self.targeted(place, test)
-        self.known_keys(place, test, _TEST_KEYS)
+        self.known_keys(place, test, TEST_KEYS)
         components: tuple[Component, ...] = ()
         if "sandbox_setup" in test:
             components = self.sandbox((*place, "sandbox_setup"), test["sandbox_setup"])
@@ -245,7 +254,7 @@ class _Form(SandboxForm, StrataForm):
             self.error(place, f"a number or a short name is wanted, not {shown(value)}")
             return None
         id = str(value)
-        if not _ID.fullmatch(id):
+        if not ID.fullmatch(id):
             self.error(
                 place,
                 f"{shown(id)} is no id: up to 64 letters, digits, and . _ - are wanted, "
@@ -273,9 +282,9 @@ class _Form(SandboxForm, StrataForm):
 
     def scoring_type(self, place: Place, test: Mapping[str, Any]) -> str | None:
         value = self.text(place, test, "scoring_type")
-        if value is None or value in _NEEDS:
+        if value is None or value in NEEDS:
             return value
-        known = tuple(dict.fromkeys((*SCORING_TYPES, *_NEEDS, *scoring_types())))
+        known = tuple(dict.fromkeys((*SCORING_TYPES, *NEEDS, *scoring_types())))
         if value not in known:
             self.error(
                 (*place, "scoring_type"),
@@ -288,7 +297,7 @@ class _Form(SandboxForm, StrataForm):
         self, place: Place, test: Mapping[str, Any], scoring_type: str | None
     ) -> dict[str, Any]:
         """The keys that say what is right, those only that the scoring type reads."""
-        needed = _NEEDS.get(scoring_type or "")
+        needed = NEEDS.get(scoring_type or "")
         for key in needed or ():
             if key not in test:
                 self.error(place, f"the key {key!r} is missing, which {scoring_type} needs")
@@ -328,7 +337,7 @@ class _Form(SandboxForm, StrataForm):
     def answer(
         self, place: Place, test: Mapping[str, Any], key: str, scoring_type: str | None
     ) -> str | tuple[str, ...] | None:
-        if key in _LISTS:
+        if key in ANSWER_LISTS:
             return self.paths((*place, key), test[key])
         empty = key == "expected_content" and scoring_type == "readfile_stringmatch"
         value = self.text(place, test, key, empty)

@@ -20,7 +20,7 @@ from generators.templates.language.placeholders import CONSTANTS
 from generators.yaml_lines import Place
 
 MOST_STRATA = 100  # of one question
-_NAME = re.compile(r"[a-z][a-z_]{0,29}")
+NAME = re.compile(r"[a-z][a-z_]{0,29}")
 _SIZES = ("rows", "count")
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9.]+")
 
@@ -60,7 +60,7 @@ class StrataForm(Form):
 
     def list_of_values(self, place: Place, name: str, values: Any) -> None:
         """Check a name and the list of its values."""
-        if not _NAME.fullmatch(name) or name in CONSTANTS or name in FUNCTIONS:
+        if not NAME.fullmatch(name) or name in CONSTANTS or name in FUNCTIONS:
             self.error(
                 place, f"{shown(name)} is no name of a value: small letters and _, no other's name"
             )

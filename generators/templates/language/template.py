@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +13,8 @@ from generators.yaml_lines import Place, key_of, line_of
 
 if TYPE_CHECKING:
     from generators.templates.functions.csv_file import CsvRows
+
+_MOST_SHOWN = 12  # questions in an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class TemplateFile:
     lines: Mapping[Place, int] = field(repr=False)
     values_name: str = ""  # of the values file beside it
     values_text: str = field(default="", repr=False)
+    faulty: tuple[Question, ...] = ()  # as far as they could be read; not among the questions
+    faults: Mapping[Place, str] = field(default_factory=dict)  # by the place of such a question
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one above it that is there."""
@@ -76,19 +80,37 @@ class TemplateFile:
         """The ids of the questions that ``for_each`` makes of this one; else the id itself."""
         strata = [
             question.id
-            for question in self.questions
+            for question in (*self.questions, *self.faulty)
             if (*question.place, "for_each") in self.lines and question.id.startswith(f"{id}-")
         ]
-        known = any(question.id == id for question in self.questions)
+        known = any(question.id == id for question in (*self.questions, *self.faulty))
         return (id,) if known or not strata else tuple(strata)
 
     def question(self, id: str) -> Question:
-        """The question of this id. Raises TemplateError with the nearest that is there."""
+        """The question of this id. Raises TemplateError with the nearest that is there, or with
+        what is wrong with the question."""
         for question in self.questions:
             if question.id == id:
                 return question
-        known = [question.id for question in self.questions]
+        for question in self.faulty:
+            if question.id == id:
+                raise TemplateError(self.faults[question.place])
+        known = [question.id for question in (*self.questions, *self.faulty)]
         raise TemplateError(f"{self.name}: no question {id!r}; {nearest(id, known)}")
+
+    def chosen(self, ids: Iterable[str] | None) -> tuple[Question, ...]:
+        """The questions of these ids, each once, those that ``for_each`` makes of them included;
+        all of the file if there are none. Raises TemplateError for one that is not there or not
+        right."""
+        if ids is not None:
+            strata = dict.fromkeys(id for named in ids for id in self.strata_of(named))
+            return tuple(map(self.question, strata))
+        if self.faults:
+            right = [question.id for question in self.questions]
+            others = ", ".join(right[:_MOST_SHOWN]) + (", …" if len(right) > _MOST_SHOWN else "")
+            wrong = "\n".join(self.faults.values())
+            raise TemplateError(f"{wrong}; mend it, or choose among the other questions: {others}")
+        return self.questions
 
 
 @dataclass(frozen=True, slots=True)

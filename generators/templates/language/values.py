@@ -27,6 +27,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from generators.errors import TemplateError, nearest
+from generators.templates.language.content_keys import DOCUMENT_KEYS
 from generators.templates.language.custom_types import (
     composed,
     decimals,
@@ -45,9 +46,13 @@ from generators.templates.language.diagnostics import Form, shown
 from generators.yaml_lines import Place
 
 FORMAT = 1
-_SECTIONS = ("types", "pools", "together")
-_NUMERIC = ("range", "decimals", "empty")
-_LISTED = ("values", "weights", "empty")
+SECTIONS = ("types", "pools", "together")
+RANGE_KEYS = ("range", "decimals", "empty")
+_KINDS = frozenset(DOCUMENT_KEYS) - {"boolean"}  # which is a data type as well
+LISTED_KEYS = ("values", "weights", "empty")
+POOL_KEYS = ("values", "weights")
+GROUP_KEYS = ("types", "rows", "weights")
+VALUES_FILE_KEYS = ("format", "description", *SECTIONS)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")  # of a pool: it may become a file's name
 _LONGEST_VALUE = 200  # characters
@@ -55,7 +60,6 @@ _MOST_DECIMALS = 6
 _MOST_STEPS = 1 << 53  # a uniform distinguishes no more values
 _TOLERANCE = 1e-6  # of the sum of weights, which are written as decimals
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters
-_SCHEMA_KINDS = frozenset(("array", "object", "string", "number", "integer", "null", "literal"))
 _FILE = re.compile(r"""^values:[ \t]+(["']?)([^\s"'#{\[|>&*!][^"'#\n]*?)\1[ \t]*(?:#.*)?$""", re.M)
 # Data type → the one that it has its values from, if only that one is given.
 _SAME = {"city_name": "city", "company_name": "company", "product_name": "product"}
@@ -103,7 +107,7 @@ class ValuesForm(Form):
 
     def read_file(self) -> ValueSet:
         """The values of a file."""
-        content = self.mapping((), self.document.value, ("format", "description", *_SECTIONS))
+        content = self.mapping((), self.document.value, VALUES_FILE_KEYS)
         if not content:
             return BUILT_IN
         given = content.get("format")
@@ -111,12 +115,12 @@ class ValuesForm(Form):
             what = "is missing" if "format" not in content else f"is {shown(given)}"
             self.error(("format",), f"the format {what}; this version reads format: {FORMAT}")
             return BUILT_IN
-        sections = {key: content[key] for key in _SECTIONS if key in content}
+        sections = {key: content[key] for key in SECTIONS if key in content}
         return self.read((), sections)
 
     def read(self, place: Place, given: Any) -> ValueSet:
         """The built-in values, and in place of some of them the given ones."""
-        content = self.mapping(place, given, _SECTIONS)
+        content = self.mapping(place, given, SECTIONS)
         for name, entry in self.entries((*place, "types"), content):
             if (kind := self.entry((*place, "types", name), name, entry)) is not None:
                 self.types[name] = kind
@@ -142,11 +146,11 @@ class ValuesForm(Form):
         return [(name, entry) for name, entry in section.items() if self.name(place, name)]
 
     def name(self, place: Place, name: str) -> bool:
-        if not _NAME.fullmatch(name) or name in _SCHEMA_KINDS:
+        if not _NAME.fullmatch(name) or name in _KINDS:
             self.error(
                 (*place, name),
                 f"{shown(name)} is no name: a letter, then letters, digits and _, and no kind of "
-                f"a schema ({', '.join(sorted(_SCHEMA_KINDS))})",
+                f"a schema ({', '.join(sorted(_KINDS))})",
             )
             return False
         if place[-1] == "pools" or name in DATA_TYPES:
@@ -168,10 +172,10 @@ class ValuesForm(Form):
             return None
         before = len(self.errors)
         if "values" in given:
-            self.known_keys(place, given, _LISTED)
+            self.known_keys(place, given, LISTED_KEYS)
             kind = self.listed(("values",), place, name, given["values"], given.get("weights"))
         elif "range" in given:
-            self.known_keys(place, given, _NUMERIC)
+            self.known_keys(place, given, RANGE_KEYS)
             kind = self.range(place, name, given)
         else:
             self.known_keys(place, given, ("empty",))
@@ -193,7 +197,7 @@ class ValuesForm(Form):
         words, weights = given, None
         inner: Place = ()
         if isinstance(given, dict):
-            self.known_keys(place, given, ("values", "weights"))
+            self.known_keys(place, given, POOL_KEYS)
             words, weights, inner = given.get("values"), given.get("weights"), ("values",)
         return self.listed(inner, place, name, words, weights, fault_of_word)
 
@@ -279,7 +283,7 @@ class ValuesForm(Form):
 
     def group(self, place: Place, given: Any) -> None:
         """Data types of which the values go together: rows of a table."""
-        content = self.mapping(place, given, ("types", "rows", "weights"))
+        content = self.mapping(place, given, GROUP_KEYS)
         names, rows = content.get("types"), content.get("rows")
         within = (*place, "types")
         if not isinstance(names, list) or len(names) < 2 or not all(map(_is_text, names)):

@@ -41,7 +41,10 @@ tests:
 
 
 def parse(text: str) -> TemplateFile:
-    return parse_template(text, "my.yml")
+    """The file, if all its questions are right."""
+    file = parse_template(text, "my.yml")
+    assert file.chosen(None) == file.questions
+    return file
 
 
 def test_a_file_is_read_with_its_questions_and_lines() -> None:

@@ -23,7 +23,7 @@ from harness.models.scripted import HonestAgent
 from study.cli.main import main
 from tests.harness.chat_server import Served, Talk, result, running, said, stream, wait_until
 
-SEED = "0" * 63 + "7"
+SEED = "0" * 63 + "2"
 TEMPLATE = """\
 tests:
 - question_id: 1

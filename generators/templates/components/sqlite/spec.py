@@ -9,7 +9,9 @@ from typing import Any
 from generators.errors import nearest
 from generators.templates.components.csv_table import type_at
 from generators.templates.language import (
+    COLUMN_KEYS,
     MOMENT,
+    TABLE_KEYS,
     DataType,
     Problems,
     ValueSet,
@@ -134,7 +136,7 @@ def _tables(content: Mapping[str, Any], values: ValueSet) -> list[TableSpec]:
     for index, table in enumerate(written):
         path = f"content.tables[{index}]"
         with problems.gathered():
-            mapping(path, table, ("name", "columns", "rows"))
+            mapping(path, table, TABLE_KEYS)
             tables.append(_table(path, f"{path}.name", table.get("name"), table, values))
     problems.settle()
     return tables
@@ -170,7 +172,7 @@ def _name(path: str, value: Any) -> str:
 def _column(path: str, written: Any, values: ValueSet) -> ColumnSpec:
     if isinstance(written, str):
         written = {"name": written, "type": "TEXT"}
-    mapping(path, written, ("name", "type", "data_type", "foreign_key"))
+    mapping(path, written, COLUMN_KEYS)
     name = _name(f"{path}.name", written.get("name"))
     type_ = _type(f"{path}.type", written.get("type"))
     asked = written.get("foreign_key")
