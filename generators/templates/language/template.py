@@ -63,6 +63,7 @@ class TemplateFile:
     lines: Mapping[Place, int] = field(repr=False)
     values_name: str = ""  # of the values file beside it
     values_text: str = field(default="", repr=False)
+    path: str = field(default="", compare=False)  # as errors call it
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one above it that is there."""
@@ -70,7 +71,7 @@ class TemplateFile:
 
     def show_place(self, place: Place) -> str:
         """``file:line: key`` of a place."""
-        return f"{self.name}:{self.line(place)}: {key_of(place)}"
+        return f"{self.path or self.name}:{self.line(place)}: {key_of(place)}"
 
     def strata_of(self, id: str) -> tuple[str, ...]:
         """The ids of the questions that ``for_each`` makes of this one; else the id itself."""
