@@ -23,7 +23,7 @@ from generators.task import (
     TruthTable,
     make_instance,
 )
-from generators.templates.language import TemplateFile, parse_template
+from generators.templates.language import TemplateFile, fault_of_name, parse_template
 from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,
@@ -168,6 +168,8 @@ def family_name(file_name: str) -> str:
     stem = Path(file_name).stem
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
     name = f"template_{name}" if name[:1].isdigit() else name
+    if (fault := fault_of_name(stem)) is not None:
+        raise TemplateError(f"{file_name}: the file's name {fault}")
     if len(name) > _LONGEST_NAME:
         raise TemplateError(
             f"{file_name}: a task's name would be {len(name)} characters long; name the file with "

@@ -34,6 +34,7 @@ class StrataForm(SandboxForm):
 
     strata_made: int = 0
     strata_text: int = 0  # characters
+    beyond: bool = False  # the bounds, which is reported once
 
     def strata(self, place: Place, test: Any) -> list[Any]:
         """The questions that a question with ``for_each`` makes; of others the question itself."""
@@ -59,11 +60,10 @@ class StrataForm(SandboxForm):
         self.strata_made += count
         self.strata_text += count * text
         if self.strata_made > MOST_IN_FILE or self.strata_text > MOST_TEXT:
-            self.error(
-                within,
-                f"a file has at most {MOST_IN_FILE} strata, of {MOST_TEXT} characters in all; "
-                "split it",
-            )
+            what = f"at most {MOST_IN_FILE} strata, of {MOST_TEXT} characters in all"
+            if not self.beyond:
+                self.error(within, f"a file has {what}; split it")
+            self.beyond = True
             return []
         sizes = {name for name in lists if not _occurs(name, bare)}
         for name in sorted(sizes):

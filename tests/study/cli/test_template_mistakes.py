@@ -350,3 +350,46 @@ def test_a_fault_is_one_error_and_nothing_is_written(
     if name.partition(": ")[2] not in IN_SAMPLES:
         assert said["check"] == said["prepare"] == said["run"]
     assert {each.name for each in tmp_path.iterdir()} == case.files().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.yml", "No such file or directory; give a template file, or one of the library"),
+        ("missing/mine.yml", "No such file or directory"),
+        (
+            f"{'a' * 70}.yml",
+            "a task's name would be 70 characters long; name the file with at most",
+        ),
+        (f"{'a' * 300}.yml", "File name too long"),
+        (f"a{BIDI}b.yml", "U+202E"),
+        ("___.yml", "gives no name for a task"),
+        ("folder", "Is a directory"),
+    ],
+)
+def test_a_file_by_a_bad_name_is_one_error(
+    tmp_path: Path, few_samples: None, name: str, words: str
+) -> None:
+    (tmp_path / "words.yml").write_text(VALUES)
+    (tmp_path / "folder").mkdir()
+    if "missing" not in name and name != "folder" and len(name) < 255:
+        (tmp_path / name).write_text(TEMPLATE)
+    before = {each.name for each in tmp_path.iterdir()}
+    said = [refused(command, tmp_path / name) for command in COMMANDS]
+    assert said[0] == said[1] == said[2]
+    (line,) = said[0]
+    assert words in line
+    assert line.count("No such file") <= 1
+    assert line.isprintable()
+    assert {each.name for each in tmp_path.iterdir()} == before
+
+
+def test_a_sample_without_a_key_leaves_no_folder_above_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    csv = "{type: create_csv, target_file: a.csv, content: {headers: [A], rows: 2}}"
+    path.write_bytes(bare(f"  sandbox_setup: {csv}\n", "{{csv_sum:B:TARGET_FILE}}"))
+    out = tmp_path / "x" / "y" / "out"
+    done = run("template", "prepare", str(path), "--seed", "0" * 64, "--out", str(out))
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"dosimeter: {path}:6: tests[0].expected_response: ")
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.yml"]
