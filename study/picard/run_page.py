@@ -28,7 +28,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { padding: .25rem .8rem .25rem 0; text-align: right; border-bottom: 1px solid var(--rule);
   white-space: nowrap; }
 th { font-weight: 600; color: var(--muted); }
-.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 7rem; }
+.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10.5rem; }
 details { border-bottom: 1px solid var(--rule); padding: .3rem 0; } summary { cursor: pointer; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0 .6rem; padding: .5rem .7rem;
   border-left: 3px solid var(--rule); font-size: .85rem; }
