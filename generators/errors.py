@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_LONGEST_NAME = 200  # characters that are compared with known names
+_MOST_NAMES = 200  # that are listed
+_MOST_COMPARED = 2000
+
 
 class GeneratorError(ValueError):
     """A request that no generator can serve: says what is wrong and what would be right."""
@@ -29,9 +33,18 @@ def unknown(what: str, given: str, known: Iterable[str]) -> GeneratorError:
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """``did you mean 'x'? known: x, y``: the end of a sentence about an unknown name."""
+    names = tuple(known)
+    alike = near(given, names)
+    hint = "" if alike is None else f"did you mean {alike!r}? "
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{hint}known: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def near(given: str, known: Iterable[str]) -> str | None:
+    """Return the one of the known names that is most like the given one; None if none is."""
     import difflib
 
-    names = tuple(known)
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known: {', '.join(names)}"
+    names = difflib.get_close_matches(
+        given[:_LONGEST_NAME], tuple(known)[:_MOST_COMPARED], n=1, cutoff=0.5
+    )
+    return names[0] if names else None

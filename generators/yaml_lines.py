@@ -101,18 +101,64 @@ def parse_yaml(data: bytes, path: str, limits: YamlLimits) -> YamlDocument:
         reader = _Reader(path, limits, data.decode("utf-8-sig"))
         value = reader.read()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise YamlError(f"{path}:{line}: not UTF-8 text: {error.reason}") from error
+        raise YamlError(f"{path}:{fault_of_utf8(data, error)}") from error
     except yaml.YAMLError as error:
-        raise _syntax_error(path, error) from error
+        raise _syntax_error(path, data, error) from error
     return YamlDocument(path, value, reader.lines, tuple(reader.faults))
 
 
-def _syntax_error(path: str, error: yaml.YAMLError) -> YamlError:
+def fault_of_utf8(data: bytes, error: UnicodeDecodeError) -> str:
+    """``line: not UTF-8 text`` with the column and the byte that the error is about."""
+    before = data[: error.start]
+    line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
+    column = len(before[start:].decode("utf-8", "replace")) + 1
+    return f"{line}: not UTF-8 text: byte 0x{data[error.start]:02x} in column {column}"
+
+
+def _syntax_error(path: str, data: bytes, error: yaml.YAMLError) -> YamlError:
+    text = data.decode("utf-8-sig")
+    if (control := yaml.reader.Reader.NON_PRINTABLE.search(text)) is not None:
+        line = text.count("\n", 0, control.start()) + 1
+        what = f"U+{ord(control[0]):04X} is a control character; leave it out"
+        return YamlError(f"{path}:{line}: not valid YAML: {what}")
     mark = getattr(error, "problem_mark", None)
-    line = mark.line + 1 if mark is not None else 1
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    context, start = getattr(error, "context", None) or "", getattr(error, "context_mark", None)
+    if context and start and mark and _is_left_open(text, context, start, mark):
+        mark, what = start, f"{context}, {what}"
+    line = mark.line + 1 if mark is not None else 1
+    if (start := _quote_ending_on(text, line)) is not None:
+        what, line = f"the text in quotes that begins here ends on line {line} only", start
     return YamlError(f"{path}:{line}: not valid YAML: {' '.join(str(what).split())}")
+
+
+def _is_left_open(text: str, context: str, start: yaml.Mark, stop: yaml.Mark) -> bool:
+    """Return True if what was read had no end, so that the line of its start is the faulty one."""
+    if context.endswith(("simple key", "quoted scalar")):
+        return True
+    if not context.endswith(("flow mapping", "flow sequence")):
+        return False
+    lines = text.splitlines()
+    if not start.line < stop.line < len(lines):
+        return stop.line > start.line
+    first, last = (len(x) - len(x.lstrip(" ")) for x in (lines[start.line], lines[stop.line]))
+    return last <= first
+
+
+def _quote_ending_on(text: str, line: int) -> int | None:
+    """Return the line on which a text in quotes begins that ends on this later one, so that its
+    closing quote is likely the opening one of another text; None if there is no such text."""
+    start = None
+    try:
+        for token in yaml.scan(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if token.start_mark.line >= line:
+                break
+            quoted = isinstance(token, yaml.ScalarToken) and token.style in ("'", '"')
+            if quoted and token.start_mark.line + 1 < line == token.end_mark.line + 1:
+                start = token.start_mark.line + 1
+    except yaml.YAMLError:
+        pass  # what stands before it was read
+    return start
 
 
 def _short(text: object) -> str:

@@ -19,14 +19,16 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def new_folder(out: Path, mode: int = 0o755) -> Iterator[Path]:
-    """A draft that becomes ``out`` when the block ends well, and is removed when it does not; what
-    a killed process left of it, ``.NAME.partial``, is removed by the next one.
+    """A draft that becomes ``out`` when the block ends well, and is removed when it does not, with
+    the folders above it that were made for it; what a killed process left of it,
+    ``.NAME.partial``, is removed by the next one.
 
     Raises StudyError where ``out`` is there already, is being written, or cannot be.
     """
     if os.path.lexists(out):
         raise StudyError(f"{out}: is there already; give a folder that is not")
     draft = out.with_name(f".{out.name}{PARTIAL}")
+    fresh = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with _empty_draft(draft, out):
@@ -40,6 +42,10 @@ def new_folder(out: Path, mode: int = 0o755) -> Iterator[Path]:
         reason, inside = error.strerror or str(error), _inside(error.filename, draft)
         what = f"{reason}: {inside}" if inside else f"{reason}; give a folder that you may write"
         raise StudyError(f"{out}: {what}") from error
+    finally:
+        with suppress(OSError):  # the first that is not empty, or not there, ends it
+            for folder in fresh:
+                folder.rmdir()
 
 
 @contextmanager

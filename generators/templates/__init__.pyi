@@ -1,4 +1,11 @@
-from .check import GUESSABLE, QuestionReport, TemplateReport, check_text
+from .check import (
+    GUESSABLE,
+    QuestionReport,
+    TemplateReport,
+    check_form,
+    check_text,
+    place_error,
+)
 from .family import TemplateFamily, catalog_with, template_family
 from .prepare import ARTIFACTS, CompiledQuestion, Prepared, precheck_writer, prepare
 
@@ -11,7 +18,9 @@ __all__ = [
     "TemplateFamily",
     "TemplateReport",
     "catalog_with",
+    "check_form",
     "check_text",
+    "place_error",
     "precheck_writer",
     "prepare",
     "template_family",

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import process_time
 from typing import Any
@@ -15,35 +15,25 @@ from typing import Any
 from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.seed import Seed
 from generators.templates.family import family_name
-from generators.templates.functions import OpenFile
 from generators.templates.language import (
     CONTENT_KEYS,
-    Call,
     Component,
-    Constant,
     ParsedTemplate,
     Problem,
     Question,
-    Scope,
     TemplateFile,
-    Text,
-    ValueSet,
-    draw_values,
     foremost,
-    outermost,
-    parse_text,
+    others_of,
     place_in,
     read_template,
-    variables_of,
 )
 from generators.templates.prepare import (
     Prepared,
     compile_question,
-    fit_component,
-    plan_component,
     prepare,
 )
 from generators.templates.proof import FEWEST, Proof, interval
+from generators.templates.question_texts import compile_once, complaints, texts_of
 from generators.templates.scoring import complete_edit
 from generators.yaml_lines import Place
 
@@ -139,7 +129,7 @@ class TemplateReport:
 
 
 def _problem_json(problem: Problem) -> dict[str, Any]:
-    written = {"line": problem.line, "key": problem.key, "what": problem.what}
+    written = {"line": problem.line or None, "key": problem.key, "what": problem.what}
     return {**written, "file": problem.file} if problem.file else written
 
 
@@ -152,30 +142,66 @@ def check_text(
 ) -> TemplateReport:
     """The report on a template file's text, which names the file ``path``; of the chosen questions,
     or of all. ``values`` is the text of the values file that it names."""
+    return _report(_reading(text, path, values), path, chosen)
+
+
+def check_form(
+    text: str | bytes, path: str, values: str = "", chosen: Collection[str] | None = None
+) -> None:
+    """Check all that can be checked without samples, of the chosen questions or of all. Raises
+    TemplateError with every error, a line each, as ``check_text`` reports them."""
+    finder, wanted = _finder_of(_reading(text, path, values), chosen)
+    for question in wanted:
+        finder.texts(question)
+    if not finder.errors:
+        return
+    what = "\n".join(error.text(path) for error in foremost(finder.errors))
+    right = [question.id for question in wanted if question.place not in finder.faulty]
+    single = all(place[:1] == ("tests",) and len(place) > 1 for place in finder.faulty)
+    raise TemplateError(what + (others_of(right) if single else ""))
+
+
+def place_error(file: TemplateFile, question: Question, error: TemplateError) -> TemplateError:
+    """The error of a sample, which begins with file, line and key."""
+    place, what = _inside(file, question, _inner(str(error)))
+    return TemplateError(Problem(file.line(place), place, what).text(file.path))
+
+
+def _reading(text: str | bytes, path: str, values: str) -> ParsedTemplate:
     reading = read_template(text, path, values)
     try:
         family_name(path)
     except TemplateError as error:
         problem = Problem(1, (), str(error).removeprefix(f"{path}: "))
         reading = replace(reading, errors=(problem, *reading.errors))
-    return _report(reading, path, chosen)
+    return reading
 
 
-def _report(
-    reading: ParsedTemplate, path: str, chosen: Collection[str] | None = None
-) -> TemplateReport:
+def _finder_of(
+    reading: ParsedTemplate, chosen: Collection[str] | None
+) -> tuple[_Finder, tuple[Question, ...]]:
+    """The finder of a file, with what its reading found, and the chosen questions; errors in other
+    questions are let be."""
     file = reading.file
     strata = None if chosen is None else {id for named in chosen for id in file.strata_of(named)}
-    wanted = [q for q in file.questions if strata is None or q.id in strata]
+    wanted = tuple(q for q in file.questions if strata is None or q.id in strata)
     others = {question.place for question in file.questions} - {q.place for q in wanted}
 
     def of_wanted(problems: Iterable[Problem]) -> list[Problem]:
         return [problem for problem in problems if problem.place[:2] not in others]
 
-    finder = _Finder(file, dict.fromkeys(of_wanted(reading.errors)), of_wanted(reading.warnings))
-    for missing in sorted((strata or set()) - {question.id for question in wanted}):
-        known = [question.id for question in file.questions]
+    errors = dict.fromkeys(of_wanted(reading.errors))
+    finder = _Finder(file, errors, of_wanted(reading.warnings), reading.whole)
+    known = [question.id for question in file.questions]
+    for missing in sorted((strata or set()) - set(known)):
         finder.error((), f"no question {missing!r}; {nearest(missing, known)}")
+    return finder, wanted
+
+
+def _report(
+    reading: ParsedTemplate, path: str, chosen: Collection[str] | None = None
+) -> TemplateReport:
+    finder, wanted = _finder_of(reading, chosen)
     questions = tuple(finder.proved(question) for question in wanted)
     finder.report_time()
     return TemplateReport(
@@ -192,6 +218,7 @@ class _Finder:
     file: TemplateFile
     errors: dict[Problem, None]
     warnings: list[Problem]
+    whole: bool = True  # the file, so that samples can be made
     left: float = field(init=False)  # seconds of CPU
     hurried: int = 0  # questions that had less than their time
     faulty: set[Place] = field(init=False)  # the questions that have errors
@@ -224,11 +251,9 @@ class _Finder:
         return replace(report, faults=tuple(faults))
 
     def question(self, question: Question) -> QuestionReport:
-        self.placeholders(question)
-        for component in question.components:
-            self.component(component)
+        self.texts(question)
         bare = QuestionReport(question.id, question.scoring_type, question.samples)
-        if question.place in self.faulty:
+        if question.place in self.faulty or not self.whole:
             return bare
         try:
             return self.simulation(question, bare)
@@ -238,10 +263,16 @@ class _Finder:
 
     # -- checks of the texts alone --------------------------------------------------------------
 
+    def texts(self, question: Question) -> None:
+        """Check the placeholders and components."""
+        self.placeholders(question)
+        for component in question.components:
+            self.component(component)
+
     def placeholders(self, question: Question) -> None:
         structured = bool(question.expected_structure)
-        for place, text, lorem in _texts_of(question):
-            for what in _complaints(text, lorem, structured, question.values):
+        for place, text, lorem in texts_of(question):
+            for what in complaints(text, lorem, structured, question.values):
                 self.error(place, what)
 
     def component(self, component: Component) -> None:
@@ -252,11 +283,13 @@ class _Finder:
         try:
             known = CONTENT_KEYS[component.type]  # others were reported when the file was read
             content = {key: value for key, value in component.content.items() if key in known}
-            _compile_once(replace(component, content=content, target_file=""))
+            compile_once(replace(component, content=content, target_file=""))
         except TemplateError as error:
+            known_places = {problem.place for problem in self.errors}
             for complaint in str(error).splitlines():
                 place, what = place_in(complaint, *_COMPONENT_KEYS)
-                if all(problem.place != (*component.place, *place) for problem in self.errors):
+                if (*component.place, *place) not in known_places:
+                    known_places.add((*component.place, *place))
                     self.error((*component.place, *place), what)
 
     # -- checks of samples ----------------------------------------------------------------------
@@ -269,7 +302,7 @@ class _Finder:
         faults: Counter[str] = Counter()
         size = tried = 0
         failures = 0
-        proof = Proof(question, tuple(_texts_of(question)), _answer_place(question))
+        proof = Proof(question, tuple(texts_of(question)), _answer_place(question))
         begun = process_time()
         end = begun + min(MOST_SECONDS, self.left)
         while tried < SAMPLES and size <= MOST_SIMULATED and failures < _ENOUGH_FAILURES:
@@ -281,7 +314,7 @@ class _Finder:
                 seed = root.child(question.id, tried)
                 sample = prepare(compiled, seed, tried, attempts=1, trace=proof.trace)
             except TemplateLimitError as error:
-                where, what = self.inside(question, _inner(str(error)))
+                where, what = _inside(self.file, question, _inner(str(error)))
                 self.error(where, f"{what} (in sample {tried}, and no other is tried)")
                 break
             except TemplateError as error:
@@ -331,7 +364,7 @@ class _Finder:
         failures = sum(map(len, failed.values()))
         say = self.error if failures == tried else self.warn
         for places in sorted(failed.values(), key=len, reverse=True)[:3]:
-            where, what = self.inside(question, places[0])
+            where, what = _inside(self.file, question, places[0])
             say(where, f"{what} (in {len(places)} of {tried} samples, which have no key)")
         for what, count in faults.items():
             say = self.warn if what.startswith("the expected answer is empty") else self.error
@@ -344,14 +377,6 @@ class _Finder:
                 f"of {self.hurried} questions fewer than {SAMPLES} samples were simulated: the "
                 f"file had its {MOST_SECONDS_IN_ALL:.0f} seconds; check its parts for more",
             )
-
-    def inside(self, question: Question, what: str) -> tuple[Place, str]:
-        """The place that an error is about: inside a component, or else the answer."""
-        place, complaint = place_in(what.split("\n")[0], *_COMPONENT_KEYS)
-        for component in question.components:
-            if place and (*component.place, *place) in self.file.lines:
-                return (*component.place, *place), complaint
-        return _answer_place(question), " ".join(what.split())
 
     def judge(self, question: Question, report: QuestionReport) -> None:
         place = _answer_place(question)
@@ -419,6 +444,15 @@ def _faults(sample: Prepared) -> Iterator[str]:
             yield f"the edit cannot be verified: {error}"
 
 
+def _inside(file: TemplateFile, question: Question, what: str) -> tuple[Place, str]:
+    """The place that an error is about: inside a component, or else the answer."""
+    place, complaint = place_in(what.split("\n")[0], *_COMPONENT_KEYS)
+    for component in question.components:
+        if place and (*component.place, *place) in file.lines:
+            return (*component.place, *place), complaint
+    return _answer_place(question), " ".join(what.split())
+
+
 def _answer_place(question: Question) -> Place:
     for key in ("expected_response", "expected_content", "files_to_check", "expected_structure"):
         if getattr(question, key):
@@ -429,90 +463,3 @@ def _answer_place(question: Question) -> Place:
 def _inner(message: str) -> str:
     """An error's text without the file and question that ``prepare`` puts before it."""
     return re.sub(r"^[^:\n]*: question [^:\n]*: ", "", message)
-
-
-def _texts_of(question: Question) -> Iterator[tuple[Place, str, bool]]:
-    """Every text of a question with its place, and whether ``{{lorem:…}}`` may stand in it."""
-    top = question.place
-    for key in ("template", "expected_response", "file_to_read", "expected_content"):
-        text = getattr(question, key)
-        if text is not None:
-            yield (*top, key), text, False
-    for key in ("files_to_check", "expected_structure"):
-        for index, text in enumerate(getattr(question, key)):
-            yield (*top, key, index), text, False
-    for component in question.components:
-        yield (*component.place, "target_file"), component.target_file, False
-        yield from _texts_of_component(component)
-
-
-def _texts_of_component(component: Component) -> Iterator[tuple[Place, str, bool]]:
-    for key in ("content", "config"):
-        within = _strings(getattr(component, key), (*component.place, key))
-        yield from ((place, text, True) for place, text in within)
-
-
-def _strings(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
-    if isinstance(value, str):
-        yield place, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if isinstance(key, str) and "{{" in key:
-                yield (*place, key), key
-            yield from _strings(inner, (*place, key))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _strings(inner, (*place, index))
-
-
-def _complaints(text: str, lorem: bool, structured: bool, values: ValueSet) -> list[str]:
-    """All that is wrong with the placeholders of one text."""
-    try:
-        parts = parse_text(text, lorem, values)
-    except TemplateError as error:
-        return _each_complaint(text, lorem, values) or [str(error)]
-    return list(dict.fromkeys(_misuses(parts, structured)))
-
-
-def _each_complaint(text: str, lorem: bool, values: ValueSet) -> list[str]:
-    """The complaints about each placeholder by itself, where one alone stops the parsing."""
-    complaints: list[str] = []
-    for start, end in outermost(text):
-        try:
-            parse_text(text[start:end], lorem, values)
-        except TemplateError as error:
-            complaints.append(str(error))
-    return list(dict.fromkeys(complaints))
-
-
-def _misuses(parts: Text, structured: bool) -> Iterator[str]:
-    """Constants that have no value here."""
-    for part in parts:
-        if isinstance(part, Constant) and part.name == "expected_structure" and not structured:
-            yield "{{expected_structure}} has no value: the key 'expected_structure' is missing"
-        if not isinstance(part, Call):
-            continue
-        for inner in (*part.arguments, *([part.file] if part.file else [])):
-            yield from _misuses(inner, structured)
-
-
-def _compile_once(component: Component) -> None:
-    """Compile the component with its variables drawn, unless functions stand in it, or a text that
-    cannot be parsed: these are reported as such."""
-    try:
-        written = _texts_of_component(component)
-        texts = [parse_text(text, True, component.values) for _, text, _ in written]
-    except TemplateError:
-        return
-    if any(isinstance(part, Call) for text in texts for part in text):
-        return
-    plan, _ = plan_component(component)
-    variables = [variable for text in texts for variable in variables_of(text)]
-    values = draw_values(variables, Seed(bytes(32)).child("template check").rng())
-    given = {**values, "artifacts": "artifacts", "qs_id": "q_s", "expected_structure": ""}
-    if plan.maker is None:
-        fit_component(plan, Scope(given, _no_file))
-
-
-def _no_file(path: str) -> OpenFile:
-    raise TemplateError(f"{path} is not made yet")

@@ -23,7 +23,7 @@ from generators.task import (
     TruthTable,
     make_instance,
 )
-from generators.templates.language import TemplateFile, parse_template
+from generators.templates.language import TemplateFile, fault_of_name, parse_template
 from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,
@@ -45,6 +45,7 @@ _MEDIA = {
     "db": "application/vnd.sqlite3",
     "sqlite": "application/vnd.sqlite3",
 }
+_LONGEST_NAME = 63  # characters of a family's name
 _KEEP = Asset(f"{ARTIFACTS}/.keep", "text/plain", b"")  # the folder is there, though empty
 _DIGEST_DIGITS = 16
 
@@ -168,7 +169,14 @@ def family_name(file_name: str) -> str:
     stem = Path(file_name).stem
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
     name = f"template_{name}" if name[:1].isdigit() else name
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
+    if (fault := fault_of_name(stem)) is not None:
+        raise TemplateError(f"{file_name}: the file's name {fault}")
+    if len(name) > _LONGEST_NAME:
+        raise TemplateError(
+            f"{file_name}: a task's name would be {len(name)} characters long; name the file with "
+            f"at most {_LONGEST_NAME}"
+        )
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise TemplateError(
             f"{stem!r} gives no name for a task: name the file with letters first, as in past.yml"
         )

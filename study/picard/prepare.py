@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates import (
     ARTIFACTS,
@@ -16,12 +17,14 @@ from generators.templates import (
     Prepared,
     TemplateFamily,
     TemplateReport,
+    check_form,
     check_text,
+    place_error,
     precheck_writer,
     prepare,
     template_family,
 )
-from generators.templates.language import Question, problem_of
+from generators.templates.language import Question, TemplateFile, problem_of
 from study.errors import StudyError
 from study.files import new_folder
 from study.protocol import read_template
@@ -47,10 +50,19 @@ def prepare_template(
     GeneratorError for a bad seed, StudyError.
     """
     root = Seed.from_hex(seed)
-    family = template_family(*read_template(Path(), file))
+    family = load_family(file, questions)
     chosen = family.file.chosen(questions)
     with new_folder(out) as draft:
         return write_samples(family, chosen, root, draft, samples, watch)
+
+
+def load_family(file: str, questions: Sequence[str] | None = None) -> TemplateFamily:
+    """The family of a template file, or of one of the library. Raises TemplateError with every
+    error in the named questions, or in any, that is found without samples, a line each, and
+    StudyError for a file that cannot be read."""
+    _, text, values = read_template(Path(), file)
+    check_form(text, file, values, questions)
+    return template_family(file, text, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +188,12 @@ def write_samples(
         for question in questions:
             compiled, written = family.compiled(question.id), precheck_writer(question)
             for number in range(1, (samples or question.samples) + 1):
-                prepared = make_sample(compiled, root, number, layout)
+                prepared = make_sample(family.file, compiled, root, number, layout)
                 try:
                     write_tree(f"{folder}/{SANDBOX}", prepared, layout, made)
                 except FileExistsError as error:
                     raise StudyError(
-                        f"{family.file.name}: question {question.id}, sample {number}: another "
+                        f"{family.file.show_place(question.place)}: sample {number}: another "
                         f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
                         "{{qs_id}} in its path, or a tree for each sample"
                     ) from None
@@ -192,12 +204,19 @@ def write_samples(
 
 
 def make_sample(
-    compiled: CompiledQuestion, root: Seed, number: int, layout: Layout = OWN_TREES
+    file: TemplateFile,
+    compiled: CompiledQuestion,
+    root: Seed,
+    number: int,
+    layout: Layout = OWN_TREES,
 ) -> Prepared:
-    """The sample of this number. Raises TemplateError."""
+    """The sample of this number. Raises TemplateError that names line and key."""
     question = compiled.question.id
     artifacts = layout.artifacts(f"q{question}_s{number}")
-    return prepare(compiled, sample_seed(root, question, number), number, artifacts)
+    try:
+        return prepare(compiled, sample_seed(root, question, number), number, artifacts)
+    except TemplateError as error:
+        raise place_error(file, compiled.question, error) from error
 
 
 def write_tree(sandbox: str, prepared: Prepared, layout: Layout, made: set[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from generators.seed import Seed
 from generators.templates import template_family
 from study.errors import StudyError
-from study.picard.prepare import make_sample
+from study.picard.prepare import load_family, make_sample
 from study.protocol import read_template, values_path
 
 EXAMPLE_SEED = Seed(bytes(32)).child("example")  # no study draws it
@@ -53,9 +53,11 @@ def preview_sample(file: str, question: str | None, seed: str | None = None) -> 
     """Return the first sample of a question, or of the file's first question, for a seed. Raises
     TemplateError, GeneratorError for a bad seed, StudyError."""
     root = EXAMPLE_SEED if seed is None else Seed.from_hex(seed)
-    family = template_family(*read_template(Path(), file))
-    chosen = (family.file.questions if question is None else family.file.chosen([question]))[0]
-    sample = make_sample(family.compiled(chosen.id), root, 1)
+    _, text, values = read_template(Path(), file)
+    first = question or template_family(file, text, values).file.questions[0].id
+    family = load_family(file, [first])
+    chosen = family.file.chosen([first])[0]
+    sample = make_sample(family.file, family.compiled(chosen.id), root, 1)
     key = sample.key
     return SamplePreview(
         family.file.name,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
-from generators.templates import CompiledQuestion, Prepared, TemplateFamily, template_family
+from generators.templates import CompiledQuestion, Prepared, TemplateFamily
 from registry.files import write_whole
 from study.errors import StudyError
 from study.files import exclusive, new_folder
@@ -28,6 +28,7 @@ from study.picard.prepare import (
     Layout,
     SampleTree,
     Watch,
+    load_family,
     make_sample,
     write_samples,
 )
@@ -41,7 +42,6 @@ from study.picard.run_folder import (
     write_scores,
 )
 from study.picard.run_page import PAGE, run_page
-from study.protocol import read_template
 
 if TYPE_CHECKING:
     from harness.episode import Turn
@@ -83,7 +83,7 @@ def run_template(request: TemplateRunRequest, agent: RunAgent, watch: Watch) -> 
     """Prepare the samples, ask the agent about each, score the answers and write the page of
     results; or continue a run that is there. Raises TemplateError, GeneratorError for a bad seed,
     StudyError if the folder holds something else, or if the agent cannot be asked."""
-    family = template_family(*read_template(Path(), request.file))
+    family = load_family(request.file, request.questions)
     resumed = os.path.lexists(request.out)
     seed = _begin(request, family, agent, watch)
     with exclusive(request.out / _LOCK, "another run in this folder"):
@@ -183,7 +183,7 @@ def _ask_all(
         watch("asking", done, len(samples))
         if (_written_id(compiled.question.id), number) in answered:
             continue
-        sample = make_sample(compiled, seed, number, layout)
+        sample = make_sample(family.file, compiled, seed, number, layout)
         tree = SampleTree(run.resolve() / SANDBOX, sample, layout)
         if dirty:
             tree.reset()

@@ -27,7 +27,8 @@ p { margin: .3rem 0; } .soft, .role { color: var(--muted); } .right { color: var
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .25rem .8rem .25rem 0; text-align: right; border-bottom: 1px solid var(--rule);
   white-space: nowrap; }
-th { font-weight: 600; color: var(--muted); } .text { text-align: left; }
+th { font-weight: 600; color: var(--muted); }
+.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 10.5rem; }
 details { border-bottom: 1px solid var(--rule); padding: .3rem 0; } summary { cursor: pointer; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0 .6rem; padding: .5rem .7rem;
   border-left: 3px solid var(--rule); font-size: .85rem; }
@@ -53,8 +54,15 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
     share = f"{head['accuracy_percentage']} %" if total else "–"
     rounds = [count for count in read_rounds(run).values() if count is not None]
     prompts = _prompts(run / PRECHECK)
+    talks = [
+        _conversation(run / CONVERSATIONS / f"{result.sample.qs_id}.json")
+        for result in scores.results
+    ]
+    failed = sum(bool(talk.get("error_message")) for talk in talks)
+    failures = f'<p class="wrong">Failed conversations: {failed}.</p>\n' if failed else ""
     samples = (
-        _sample(result, prompts.get(result.sample.line, ""), run) for result in scores.results
+        _sample(result, prompts.get(result.sample.line, ""), talk)
+        for result, talk in zip(scores.results, talks, strict=True)
     )
     return (
         "<!doctype html>\n"
@@ -65,7 +73,7 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
         f"{scores.at:%Y-%m-%d %H:%M} UTC</p>\n"
         f'<p><span class="big">{share}</span> right strictly ({right} of {total}); '
         f"{head['lenient_correct_answers']} leniently.{_rounds_words(rounds)}</p>\n"
-        f"{''.join(f'<p>{_safe(warning)}</p>' for warning in scores.warnings)}\n"
+        f"{failures}{''.join(f'<p>{_safe(warning)}</p>' for warning in scores.warnings)}\n"
         f"<h2>By question</h2>\n{_table('question', summary['by_question'])}\n"
         f"<h2>By scoring type</h2>\n{_table('scoring type', summary['by_scoring_type'])}\n"
         f"<h2>Samples</h2>\n{''.join(samples)}</body></html>\n"
@@ -91,9 +99,8 @@ def _table(name: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _sample(result: Result, prompt: str, run: Path) -> str:
+def _sample(result: Result, prompt: str, conversation: Mapping[str, Any]) -> str:
     sample, key = result.sample, result.sample.key
-    conversation = _conversation(run / CONVERSATIONS / f"{sample.qs_id}.json")
     expected = key.expected or "\n".join(key.paths)
     parts = [_block("question", prompt), _block("expected", expected)]
     if result.strict.error:
@@ -106,6 +113,8 @@ def _sample(result: Result, prompt: str, run: Path) -> str:
     if error := conversation.get("error_message"):
         parts.append(_block("the conversation failed", str(error)))
     verdict = result.failure or "right"
+    if error and not result.strict.correct:
+        verdict += ", conversation failed"
     color = "" if result.undetermined else "right" if result.strict.correct else "wrong"
     return (
         f"<details><summary>{_safe(sample.qs_id)} "

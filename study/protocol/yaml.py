@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, key_of, parse_yaml
+from generators.yaml_lines import (
+    Place,
+    YamlDocument,
+    YamlError,
+    YamlLimits,
+    fault_of_utf8,
+    key_of,
+    parse_yaml,
+)
 from study.errors import StudyError, StudyFileError
 
 MAX_BYTES = 1_000_000
@@ -50,6 +58,7 @@ _FORMS: Mapping[str, str] = {
 # Parts of a place that pydantic adds: the member of a union, the key of a mapping.
 _ADDED = ("str", "int", "[key]")
 _LONGEST = 80  # characters of a value that are shown
+_VALUES = ("values:", "\ufeffvalues:")  # the start of a template's line that names its values
 
 
 def read_yaml(path: Path) -> YamlDocument:
@@ -154,7 +163,7 @@ def read_template(folder: Path, name: str) -> TemplateSource:
     from generators.templates.library import NAMES, library_text
 
     path = folder / name
-    if not path.is_file() and name in NAMES:
+    if name in NAMES and not path.is_file():
         return TemplateSource(f"{name}.yml", library_text(name), "")
     try:
         text = _read_text(path, "a template file")
@@ -167,10 +176,13 @@ def read_template(folder: Path, name: str) -> TemplateSource:
     if values is None:
         return TemplateSource(path.name, text, "")
     try:
-        return TemplateSource(path.name, text, _read_text(values, "a values file"))
+        given = _read_text(values, "a values file")
     except FileNotFoundError as error:
-        line = text[: text.index("values:")].count("\n") + 1
+        line = next(i for i, x in enumerate(text.split("\n"), 1) if x.startswith(_VALUES))
         raise StudyError(f"{path}:{line}: values: {values}: {error.strerror}") from None
+    if not given:
+        raise StudyError(f"{values}:1: is empty; a mapping with format: 1 is wanted")
+    return TemplateSource(path.name, text, given)
 
 
 def values_path(template: Path, text: str) -> Path | None:
@@ -194,5 +206,4 @@ def _read_text(path: Path, kind: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise StudyError(f"{path}:{line}: not UTF-8 text: {error.reason}") from None
+        raise StudyError(f"{path}:{fault_of_utf8(data, error)}") from None

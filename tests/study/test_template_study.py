@@ -4,6 +4,7 @@ told apart from one that has read the release."""
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from generators.errors import GeneratorError
 from generators.templates import template_family
 from generators.templates.library import NAMES
 from harness.episodes.result import EpisodeResult
+from harness.sandboxes import docker
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import Preregistration
 from registry.verify import verify_study
@@ -21,6 +23,7 @@ from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.yaml import read_template
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
+from tests.study.cli.program import run
 from tests.study.conftest import make_study, run_wave, sweep
 
 QUESTIONS = {"past": 10, "formats": 4}
@@ -96,6 +99,27 @@ def test_the_release_holds_the_templates_and_the_report_their_breakdown(swept: S
     assert "past/301" in page.read_text()
     assert (page.parent / "templates" / "failure_modes.csv").is_file()
     assert verify_study(swept.store).holds
+
+
+@pytest.mark.docker
+def test_template_run_puts_a_model_into_containers_and_leaves_none(tmp_path: Path):
+    study, out = tmp_path / "study", tmp_path / "run"
+    study.mkdir()
+    (study / FILE_NAME).write_text(PROTOCOL)
+    arguments = ("--model", "honest", "--study", str(study), "--out", str(out), "--samples", "1")
+    before = containers()
+    done = run("template", "run", "formats", *arguments)
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 right strictly" in done.stdout
+    assert (out / "sandbox" / "q301_s1" / "artifacts").is_dir()
+    assert containers() <= before
+
+
+def containers() -> set[str]:
+    """The ids of the sandboxes that there are, running or not."""
+    with closing(docker.connect()) as client:
+        found = client.containers(all=True, filters={"label": "dosimeter=1"})
+        return {str(container["Id"]) for container in found}
 
 
 def test_a_stratum_is_a_question_and_its_version_pins_the_file(tmp_path: Path):

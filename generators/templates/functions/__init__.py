@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions.base import Function, Match, OpenFile
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 MAX_ANSWER = 1_000_000  # characters
+_MOST_MATCHES = 200  # parts of one call that are looked for
 _SHOWN = 120  # characters of an argument in an error
 
 FUNCTIONS: dict[str, Function] = {**TEXT, **CSV, **SQLITE, **TREE, **XML, **ARITHMETIC}
@@ -61,7 +63,7 @@ def find_matches(name: str, arguments: Sequence[str], file: OpenFile) -> tuple[M
     function, found = FUNCTIONS[name], list[Match]()
     with suppress(TemplateError):
         if function.matches is not None:
-            for match in function.matches(arguments, file):
+            for match in islice(function.matches(arguments, file), _MOST_MATCHES):
                 found.append(match)
     return tuple(found)
 

@@ -84,7 +84,14 @@ class XmlDocument:
         self.top = build_node_tree(ElementTree(root))
         self.root = self.top.children[0]
         self._text = text
+        self._work: Work | None = None  # that its paths share
         self._full_names: dict[str, tuple[str, ...]] = {}
+
+    def bounded(self) -> XmlDocument:
+        """The same document, of which all paths together may look at as many nodes as one may."""
+        document = copy(self)
+        document._work = Work()
+        return document
 
     @cached_property
     def namespaces(self) -> dict[str, str]:
@@ -126,7 +133,8 @@ class XmlDocument:
         self, path: str, start: XPathNode | None = None, work: Work | None = None
     ) -> list[XPathNode]:
         """All that a path leads to, each once, in the document's order. Raises TemplateError."""
-        context = _Context(self, self.root if start is None else start, work or Work())
+        work = work or self._work or Work()
+        context = _Context(self, self.root if start is None else start, work)
         try:
             nodes: set[Any] = set(compile_xpath(path).select(context)) - {self.top}
         except ElementPathError as error:

@@ -26,6 +26,7 @@ from .diagnostics import (
     Problem,
     Problems,
     check_size,
+    fault_of_name,
     foremost,
     line,
     mapping,
@@ -63,7 +64,7 @@ from .placeholders import (
     target_name,
     variables_of,
 )
-from .template import Component, MadeFile, Maker, Question, TemplateFile
+from .template import Component, MadeFile, Maker, Question, TemplateFile, others_of
 from .values import (
     BUILT_IN,
     FORMAT,
@@ -113,6 +114,7 @@ __all__ = [
     "compile_text",
     "draw_values",
     "drawn_columns",
+    "fault_of_name",
     "fault_of_path",
     "fault_of_text",
     "fault_of_word",
@@ -127,6 +129,7 @@ __all__ = [
     "mapping",
     "named_values_file",
     "number",
+    "others_of",
     "outermost",
     "parse_template",
     "parse_text",

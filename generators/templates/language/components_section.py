@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import Any
 
 from generators.errors import nearest
 from generators.templates.language.content_keys import CONTENT_KEYS
-from generators.templates.language.diagnostics import Form, shown
+from generators.templates.language.diagnostics import (
+    MOST_PROBLEMS,
+    Form,
+    fault_of_name,
+    shown,
+)
 from generators.templates.language.template import Component
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place
@@ -33,6 +38,13 @@ COMPONENT_KEYS = (
     "description",
 )
 CLUTTER_KEYS = ("count", "pattern")
+# Keys of a content that name columns, tables and elements.
+_LABELS = frozenset(
+    (
+        *("headers", "columns", "name", "table_name", "table", "column", "foreign_key"),
+        *("root_element", "element_name", "namespace"),
+    )
+)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,49}")
 _TARGET = re.compile(r":\s*TARGET_FILE(\[[^\]\n{}]*\]?)?")
 
@@ -42,6 +54,7 @@ class SandboxForm(Form):
     """The reading of ``sandbox_setup``."""
 
     values: ValueSet = BUILT_IN
+    misnamed: set[Place] = field(default_factory=set)  # sandboxes with a component of no right name
 
     def sandbox(self, place: Place, setup: Any) -> tuple[Component, ...]:
         """The components, in an order that keeps every depends_on."""
@@ -65,7 +78,9 @@ class SandboxForm(Form):
         components = tuple(component for component in made if component is not None)
         self.names(components)
         self.files(components)
-        return self.ordered(components)
+        if any(not component.name for component in components):
+            self.misnamed.add(place)
+        return components if place in self.misnamed else self.ordered(components)
 
     def component(self, place: Place, given: Any, named: bool) -> Component | None:
         """One component; None, and an error, for something else."""
@@ -111,11 +126,12 @@ class SandboxForm(Form):
         beside = {key: given[key] for key in _SIZES if key in given}
         if "content" not in given:
             if kind != "create_tree" and kind is not None:
-                self.error(place, f"the key 'content' is missing, which {kind} needs")
+                self.lacks(place, "content", f", which {kind} needs")
             content: dict[str, Any] = {}
         else:
             content = dict(self.mapping(within, given["content"]))
         content.pop("clutter", None)
+        self.labels(within, content)
         if kind is not None:
             self.known_keys(within, content, known)
         for key, value in beside.items():
@@ -128,6 +144,18 @@ class SandboxForm(Form):
             if key in content:
                 self.size((*(within if key not in beside else place), key), content[key])
         return content
+
+    def labels(self, place: Place, value: Any, label: bool = False) -> None:
+        """Check the names of columns, tables and elements in a content."""
+        if isinstance(value, str):
+            if label and (fault := fault_of_name(value)) is not None:
+                self.error(place, f"{shown(value)} {fault}")
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                self.labels((*place, key), inner, key in _LABELS)
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                self.labels((*place, index), inner, label)
 
     def size(self, place: Place, value: Any) -> None:
         """A number of rows, lines or files: whole, or a placeholder."""
@@ -194,6 +222,7 @@ class SandboxForm(Form):
                     f"{component.name!r} was given on line {seen[component.name]} already; "
                     "names are unique",
                 )
+                self.misnamed.add(component.place[:-2])
             seen.setdefault(component.name, line)
 
     def files(self, components: tuple[Component, ...]) -> None:
@@ -238,7 +267,9 @@ class SandboxForm(Form):
         place = (*component.place, "depends_on")
         for name in component.depends_on:
             if name not in known:
-                self.error(place, f"unknown component {shown(name)}; {nearest(name, known)}")
+                many = len(self.errors) > MOST_PROBLEMS  # of which the first are reported
+                hint = "" if many else f"; {nearest(name, known)}"
+                self.error(place, f"unknown component {shown(name)}{hint}")
         read = {name for _, name in _target_names(component.content, ()) if name}
         return {*component.depends_on, *read} & known.keys()
 
@@ -260,6 +291,8 @@ class SandboxForm(Form):
                     "TARGET_FILE may be any of several files; write "
                     f"TARGET_FILE[NAME] with one of {', '.join(known)}",
                 )
+            elif (*place, "sandbox_setup") in self.misnamed:
+                continue
             elif name and components and name not in known:
                 hint = nearest(name, known) if known else "write TARGET_FILE: there is one only"
                 self.error(where, f"TARGET_FILE[{name[:60]}] names no component; {hint}")

@@ -12,19 +12,19 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from generators.errors import TemplateError, nearest
+from generators.errors import TemplateError, near, nearest
 from generators.yaml_lines import Place, YamlDocument, key_of
-
-if TYPE_CHECKING:
-    pass
 
 MOST_PROBLEMS = 200  # that are reported of one file
 _ROOTS = (".", "{{artifacts}}", "artifacts")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _STEP = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 _INNERMOST = re.compile(r"\{\{[^{}]*\}\}")
+_LONGEST_PATH = 1000  # characters
+# Characters that change the direction of the text that follows, by Unicode's Bidi_Control.
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,15 @@ class Problem:
 
     @property
     def key(self) -> str:
-        """The answer block that scores full marks."""
+        """The place as people write it."""
         return key_of(self.place)
 
     def text(self, path: str) -> str:
-        """``file:line: key: what is wrong; what would be right``."""
+        """``file:line: key: what is wrong; what would be right``; line 0 is left out: there is no
+        such file."""
         key = f"{self.key}: " if self.place else ""
-        return f"{self.file or path}:{self.line}: {key}{self.what}"
+        line = f":{self.line}" if self.line else ""
+        return visible(f"{self.file or path}{line}: {key}{self.what}")
 
 
 def foremost(errors: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -64,6 +66,8 @@ class Form:
     document: YamlDocument
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    missing: dict[Place, Problem] = field(default_factory=dict)  # by the place of a missing key
+    misspelt: set[Place] = field(default_factory=set)  # places of keys that stand there otherwise
 
     def error(self, place: Place, what: str) -> None:
         """Add an error."""
@@ -73,11 +77,27 @@ class Form:
         """Add a warning."""
         self.warnings.append(Problem(self.document.line(place), place, what))
 
+    def lacks(self, place: Place, key: str, what: str = "") -> None:
+        """Add an error about a missing key."""
+        complaint = f"the key {key!r} is missing{what}"
+        self.missing[*place, key] = Problem(self.document.line(place), place, complaint)
+
+    def found(self) -> list[Problem]:
+        """All errors: of a key that is misspelt, this, and not that it is missing too."""
+        missing = [error for place, error in self.missing.items() if place not in self.misspelt]
+        return [*self.errors, *missing]
+
     def known_keys(self, place: Place, value: Mapping[str, Any], known: Collection[str]) -> None:
         """Report keys that are unknown."""
         for key in value:
-            if key not in known:
-                self.error((*place, key), f"unknown key; {nearest(key, known)}")
+            if key in known:
+                continue
+            if len(self.errors) > MOST_PROBLEMS:  # of which the first are reported
+                self.error((*place, key), "unknown key")
+                continue
+            if (alike := near(key, known)) is not None:
+                self.misspelt.add((*place, alike))
+            self.error((*place, key), fault_of_name(key) or f"unknown key; {nearest(key, known)}")
 
     def mapping(self, place: Place, value: Any, known: Collection[str] = ()) -> dict[str, Any]:
         """The mapping at a place; an empty one, and an error, where there is something else."""
@@ -93,7 +113,7 @@ class Form:
     ) -> str | None:
         """A key's text; None, and an error, where it is missing, empty, or no text."""
         if key not in mapping:
-            self.error(place, f"the key {key!r} is missing")
+            self.lacks(place, key)
             return None
         value = mapping[key]
         if not isinstance(value, str):
@@ -105,6 +125,9 @@ class Form:
             return None
         if not value.strip() and not empty:
             self.error((*place, key), "is empty")
+            return None
+        if "\0" in value:
+            self.error((*place, key), "holds a control character, NUL; leave it out")
             return None
         return value
 
@@ -146,22 +169,44 @@ def refusal_of_path(path: str) -> str | None:
 
     A placeholder counts as a word: no pool or data type gives a value with ``..`` in it.
     """
+    if len(path) > 10 * _LONGEST_PATH:
+        return "is too long for a file system"
     plain = path
     while (fewer := _INNERMOST.sub("x", plain)) != plain:
         plain = fewer
     if not path.strip():
         return "is empty; a path below {{artifacts}} is wanted"
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in plain):
-        return "holds a control character"
+    if (fault := fault_of_name(plain)) is not None:
+        return fault
     if "\\" in plain:
         return "holds a backslash; write / between folders"
     if plain.startswith(("/", "~")) or _DRIVE.match(plain):
         return "is absolute; write it below {{artifacts}}/"
     if ".." in plain.split("/"):
         return "leads out of its folder: .. is not allowed"
-    if len(plain) > 1000 or any(len(part.encode()) > 200 for part in plain.split("/")):
+    if len(plain) > _LONGEST_PATH or any(len(part.encode()) > 200 for part in plain.split("/")):
         return "is too long for a file system"
     return None
+
+
+def fault_of_name(name: str) -> str | None:
+    """Return why a text may be no part of a path, key or other name; None if it may."""
+    if name.isprintable():
+        return None
+    for letter in name:
+        if letter in _BIDI:
+            return f"holds U+{ord(letter):04X}, which changes the direction of text; leave it out"
+        if ord(letter) < 32 or ord(letter) == 127:
+            return "holds a control character; leave it out"
+    return None
+
+
+def visible(text: str) -> str:
+    """The text on one line, with escapes for characters that would not be seen."""
+    if text.isprintable():
+        return text
+    letters = (x if x.isprintable() else x.encode("unicode_escape").decode() for x in text)
+    return "".join(letters)
 
 
 def shown(value: Any) -> str:
@@ -188,7 +233,8 @@ def refuse(path: str, complaint: str) -> NoReturn:
 
 
 class Problems:
-    """Complaints gathered, so that a template's author meets all of them at once."""
+    """Complaints gathered, so that a template's author meets all of them at once; of very many the
+    first."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
@@ -200,6 +246,8 @@ class Problems:
             yield
         except TemplateError as error:
             self._found.append(str(error))
+            if len(self._found) > MOST_PROBLEMS:
+                self.settle()
 
     def settle(self) -> None:
         """Raises one TemplateError with a line for each that was gathered, if any was."""

@@ -9,19 +9,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language.components_section import SandboxForm
-from generators.templates.language.diagnostics import Problem, foremost, place_in, shown
+from generators.templates.language.components_section import COMPONENT_KEYS
+from generators.templates.language.diagnostics import (
+    Problem,
+    fault_of_name,
+    foremost,
+    place_in,
+    shown,
+)
 from generators.templates.language.placeholders import outermost
 from generators.templates.language.strata import StrataForm
 from generators.templates.language.template import Component, Question, TemplateFile
 from generators.templates.language.values import (
-    BUILT_IN,
+    UNREAD,
     ValueSet,
     ValuesForm,
     fault_of_path,
@@ -34,7 +40,7 @@ from generators.templates.scoring import (
     scoring_types,
     translate_edit,
 )
-from generators.yaml_lines import Place, YamlError, YamlLimits, parse_yaml
+from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
 
 MAX_BYTES = 4_000_000
 MAX_SAMPLES = 100_000  # of one question
@@ -78,6 +84,7 @@ class ParsedTemplate:
     file: TemplateFile
     errors: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    whole: bool = True  # False if a line of it, or of its values, could not be read
 
 
 def parse_template(text: str | bytes, path: str, values: str = "") -> TemplateFile:
@@ -115,11 +122,13 @@ def read_template(text: str | bytes, path: str, values: str = "") -> ParsedTempl
     try:
         document = parse_yaml(data, path, _LIMITS)
     except YamlError as error:
-        empty = TemplateFile(name, digest, "", (), {})
-        return ParsedTemplate(empty, (problem_of(str(error), path),), ())
+        empty = TemplateFile(name, digest, "", (), {}, path=path)
+        return ParsedTemplate(empty, (problem_of(str(error), path),), (), whole=False)
     form = _Form(document, given=values)
     questions = form.questions()
-    form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
+    form.keys()
+    errors = with_faults(form.found(), document)
+    values = values if form.values_name else ""
     if form.values_name:
         both = data + b"\0" + values.encode("utf-8", "replace")
         digest = f"sha256:{hashlib.sha256(both).hexdigest()}"
@@ -130,9 +139,19 @@ def read_template(text: str | bytes, path: str, values: str = "") -> ParsedTempl
         questions,
         document.lines,
         form.values_name,
-        values if form.values_name else "",
+        values,
+        path,
     )
-    return ParsedTemplate(file, foremost(dict.fromkeys(form.errors)), tuple(form.warnings))
+    whole = not document.faults and not form.values.unread
+    return ParsedTemplate(file, foremost(dict.fromkeys(errors)), tuple(form.warnings), whole)
+
+
+def with_faults(errors: Iterable[Problem], document: YamlDocument) -> list[Problem]:
+    """The errors, and the faults of their document as YAML; in the line of such a fault, no other
+    error: it may be about what could not be read."""
+    faults = [Problem(fault.line, (), fault.what) for fault in document.faults]
+    lines = {fault.line for fault in faults}
+    return [*faults, *(error for error in errors if error.line not in lines or error.file)]
 
 
 def problem_of(message: str, path: str) -> Problem:
@@ -141,14 +160,14 @@ def problem_of(message: str, path: str) -> Problem:
     match = re.match(r":([0-9]+): ", message[len(path) :])
     if message.startswith(path) and match is not None:
         return Problem(int(match[1]), (), message[len(path) + match.end() :])
-    other = re.match(r"(\S+\.ya?ml):([0-9]+): ", message)
+    other = re.match(r"([^\n]+?\.ya?ml):([0-9]+): ", message)
     if other is not None:
         return Problem(int(other[2]), (), message[other.end() :], other[1])
-    return Problem(1, (), message.removeprefix(f"{path}: "))
+    return Problem(0, (), message.removeprefix(f"{path}: "))
 
 
 @dataclass(slots=True)
-class _Form(SandboxForm, StrataForm):
+class _Form(StrataForm):
     """The reading of a whole file."""
 
     ids: dict[str, int] = field(default_factory=dict)
@@ -169,17 +188,36 @@ class _Form(SandboxForm, StrataForm):
             self.values = self.value_set(value)
         tests = value.get("tests")
         if "tests" not in value:
-            self.error((), "the key 'tests' is missing: a list of questions")
+            self.lacks((), "tests", ": a list of questions")
         elif not isinstance(tests, list) or not tests:
             self.error(("tests",), f"a list of at least one question is wanted, not {shown(tests)}")
         if not isinstance(tests, list):
             return ()
         made = [
-            self.question(("tests", index), stratum)
+            question
             for index, test in enumerate(tests)
-            for stratum in self.strata(("tests", index), test)
+            for question in self.questions_of(("tests", index), test)
         ]
         return tuple(question for question in made if question is not None)
+
+    def questions_of(self, place: Place, test: Any) -> Iterator[Question | None]:
+        """The question, or its strata. An error is reported of the first stratum that has it."""
+        before = len(self.errors)
+        reported: set[Place] = set()
+        for stratum in self.strata(place, test):
+            yield self.question(place, stratum)
+            fresh = [error for error in self.errors[before:] if error.place not in reported]
+            self.errors[before:] = fresh
+            before += len(fresh)
+            reported.update(error.place for error in fresh)
+
+    def keys(self) -> None:
+        """Check the characters of every key, those apart that are errors already."""
+        erring = {error.place for error in self.errors}
+        for place in self.document.lines:
+            key = place[-1] if place else ""
+            if isinstance(key, str) and (fault := fault_of_name(key)) and place not in erring:
+                self.error(place, fault)
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -197,9 +235,10 @@ class _Form(SandboxForm, StrataForm):
             fault = "is no file that could be read; write `values: FILE` on a line of its own"
         if fault is not None:
             self.error(("values",), f"{shown(given)} {fault}")
-            return BUILT_IN
+            return UNREAD
         self.values_name = given
-        return self.values_of_file(str(PurePath(self.document.path).parent / given), used)
+        path = str(PurePath(self.document.path).parent / given)
+        return self.values_of_file(path, used)
 
     def values_of_file(self, path: str, used: str) -> ValueSet:
         """The values of the file that ``values:`` names."""
@@ -207,13 +246,13 @@ class _Form(SandboxForm, StrataForm):
             document = parse_yaml(self.given.encode("utf-8", "replace"), path, _VALUES_LIMITS)
         except YamlError as error:
             self.errors.append(replace(problem_of(str(error), path), file=path))
-            return BUILT_IN
+            return UNREAD
         form = ValuesForm(document, used=used, shared=True)
         values = form.read_file()
-        form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
-        self.errors += [replace(problem, file=path) for problem in form.errors]
+        errors = with_faults(form.errors, document)
+        self.errors += [replace(problem, file=path) for problem in errors]
         self.warnings += [replace(problem, file=path) for problem in form.warnings]
-        return values
+        return UNREAD if errors else values
 
     # -- a question -----------------------------------------------------------------------------
 
@@ -228,7 +267,7 @@ class _Form(SandboxForm, StrataForm):
         answers = self.answers(place, test, scoring_type)
         if scoring_type == TARGETED_EDIT:
             scoring_type, answers = JSON_EDIT, self.targeted(place, test)
-        self.known_keys(place, test, TEST_KEYS)
+        self.question_keys(place, test)
         components: tuple[Component, ...] = ()
         if "sandbox_setup" in test:
             components = self.sandbox((*place, "sandbox_setup"), test["sandbox_setup"])
@@ -244,10 +283,19 @@ class _Form(SandboxForm, StrataForm):
             **answers,
         )
 
+    def question_keys(self, place: Place, test: Mapping[str, Any]) -> None:
+        """Report keys that are unknown, those of a sandbox as what stands at a wrong level."""
+        outside = [key for key in test if key in COMPONENT_KEYS and key not in TEST_KEYS]
+        for key in outside if "sandbox_setup" in test else ():
+            self.error((*place, key), "stands beside `sandbox_setup`; indent it to stand in it")
+            self.misspelt.add((*place, "sandbox_setup", key))
+        inside = {key for key in test if key not in outside or "sandbox_setup" not in test}
+        self.known_keys(place, {key: test[key] for key in test if key in inside}, TEST_KEYS)
+
     def id(self, place: Place, test: Mapping[str, Any]) -> str | None:
         place = (*place, "question_id")
         if "question_id" not in test:
-            self.error(place[:-1], "the key 'question_id' is missing: a number or a short name")
+            self.lacks(place[:-1], "question_id", ": a number or a short name")
             return None
         value = test["question_id"]
         if isinstance(value, bool) or not isinstance(value, int | str):
@@ -268,7 +316,7 @@ class _Form(SandboxForm, StrataForm):
 
     def samples(self, place: Place, test: Mapping[str, Any]) -> int:
         if "samples" not in test:
-            self.error(place, "the key 'samples' is missing: how many instances are drawn")
+            self.lacks(place, "samples", ": how many instances are drawn")
             return 1
         value = test["samples"]
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -300,7 +348,7 @@ class _Form(SandboxForm, StrataForm):
         needed = NEEDS.get(scoring_type or "")
         for key in needed or ():
             if key not in test:
-                self.error(place, f"the key {key!r} is missing, which {scoring_type} needs")
+                self.lacks(place, key, f", which {scoring_type} needs")
         by_question: dict[str, Any] = {}
         for key in _ANSWERS:
             if key not in test:

@@ -26,6 +26,7 @@ from generators.templates.language.variables import Variable, find_variable
 
 CONSTANTS = ("artifacts", "qs_id", "expected_structure")
 MAX_DEPTH = 16  # of calls within calls
+LONGEST_PLACEHOLDER = 20_000  # characters
 _TARGET = re.compile(r"TARGET_FILE(?:\[([A-Za-z][A-Za-z0-9_-]{0,49})\])?")
 _LOREM = re.compile(r"lorem:[ ]*[0-9]{1,6}[ ]*[lsp]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -214,7 +215,8 @@ def _end_of(text: str, start: int) -> int:
 
 def _scan(text: str, start: int, quoted: bool, free: bool) -> int | None:
     at, depth, quote, fresh = start, 0, "", False
-    while at < len(text):
+    end = min(len(text), start + LONGEST_PLACEHOLDER)
+    while at < end:
         letter = text[at]
         if quote:
             quote = "" if letter == quote else quote

@@ -9,25 +9,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from generators.templates.functions import FUNCTIONS
-from generators.templates.language.diagnostics import Form, shown
+from generators.templates.language.components_section import SandboxForm
+from generators.templates.language.diagnostics import fault_of_name, shown
 from generators.templates.language.placeholders import CONSTANTS
 from generators.yaml_lines import Place
 
 MOST_STRATA = 100  # of one question
+MOST_IN_FILE = 5_000
+MOST_TEXT = 32 << 20  # characters of all strata of a file
 NAME = re.compile(r"[a-z][a-z_]{0,29}")
 _SIZES = ("rows", "count")
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9.]+")
 
 
 @dataclass(slots=True)
-class StrataForm(Form):
-    """The reading of ``for_each``."""
+class StrataForm(SandboxForm):
+    """The reading of ``for_each``, beside that of sandboxes."""
+
+    strata_made: int = 0
+    strata_text: int = 0  # characters
+    beyond: bool = False  # the bounds, which is reported once
 
     def strata(self, place: Place, test: Any) -> list[Any]:
         """The questions that a question with ``for_each`` makes; of others the question itself."""
@@ -44,10 +51,20 @@ class StrataForm(Form):
         for name, values in lists.items():
             self.list_of_values((*within, name), name, values)
         if len(self.errors) > before:
-            return [bare]
+            return [_with_stand_ins(bare, lists)]
         if (count := math.prod(map(len, lists.values()))) > MOST_STRATA:
             self.error(within, f"{count} strata; at most {MOST_STRATA} are made of one question")
-            return [bare]
+            return [_with_stand_ins(bare, lists)]
+        longest = max(len(str(value)) for values in lists.values() for value in values)
+        text = sum(len(part) + part.count("{{") * longest for part in _strings(bare))
+        self.strata_made += count
+        self.strata_text += count * text
+        if self.strata_made > MOST_IN_FILE or self.strata_text > MOST_TEXT:
+            what = f"at most {MOST_IN_FILE} strata, of {MOST_TEXT} characters in all"
+            if not self.beyond:
+                self.error(within, f"a file has {what}; split it")
+            self.beyond = True
+            return []
         sizes = {name for name in lists if not _occurs(name, bare)}
         for name in sorted(sizes):
             if name not in _SIZES or not _sets_size(name, bare.get("sandbox_setup")):
@@ -72,6 +89,10 @@ class StrataForm(Form):
             self.error(place, "numbers and texts are wanted; put true, yes and dates in quotes")
         elif len(set(map(str, values))) < len(values):
             self.error(place, "a value stands there twice")
+        else:
+            for index, value in enumerate(values):
+                if (fault := fault_of_name(str(value))) is not None:
+                    self.error((*place, index), f"{shown(value)} {fault}")
 
 
 def _is_plain(value: Any) -> bool:
@@ -79,7 +100,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def _placeholder(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\{{\{{\s*{name}\s*\}}\}}")
+    return re.compile(rf"\{{\{{\s*{re.escape(name)}\s*\}}\}}")
+
+
+def _with_stand_ins(test: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The question with 1 for each name, so that what else is wrong with it is found."""
+    for name in names:
+        test = _filled(test, _placeholder(name), 1)
+    return test
 
 
 def _strings(value: Any) -> Iterator[str]:

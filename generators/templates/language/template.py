@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,6 +65,7 @@ class TemplateFile:
     lines: Mapping[Place, int] = field(repr=False)
     values_name: str = ""  # of the values file beside it
     values_text: str = field(default="", repr=False)
+    path: str = field(default="", compare=False)  # as errors call it
     faulty: tuple[Question, ...] = ()  # as far as they could be read; not among the questions
     faults: Mapping[Place, str] = field(default_factory=dict)  # by the place of such a question
 
@@ -74,7 +75,7 @@ class TemplateFile:
 
     def show_place(self, place: Place) -> str:
         """``file:line: key`` of a place."""
-        return f"{self.name}:{self.line(place)}: {key_of(place)}"
+        return f"{self.path or self.name}:{self.line(place)}: {key_of(place)}"
 
     def strata_of(self, id: str) -> tuple[str, ...]:
         """The ids of the questions that ``for_each`` makes of this one; else the id itself."""
@@ -106,11 +107,15 @@ class TemplateFile:
             strata = dict.fromkeys(id for named in ids for id in self.strata_of(named))
             return tuple(map(self.question, strata))
         if self.faults:
-            right = [question.id for question in self.questions]
-            others = ", ".join(right[:_MOST_SHOWN]) + (", …" if len(right) > _MOST_SHOWN else "")
             wrong = "\n".join(self.faults.values())
-            raise TemplateError(f"{wrong}; mend it, or choose among the other questions: {others}")
+            raise TemplateError(wrong + others_of([question.id for question in self.questions]))
         return self.questions
+
+
+def others_of(right: Sequence[str]) -> str:
+    """The end of an error in some questions of a file, if others are ``right``."""
+    shown = ", ".join(right[:_MOST_SHOWN]) + (", …" if len(right) > _MOST_SHOWN else "")
+    return f"; mend it, or choose among the other questions: {shown}" if right else ""
 
 
 @dataclass(frozen=True, slots=True)

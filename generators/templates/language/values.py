@@ -60,32 +60,49 @@ _MOST_DECIMALS = 6
 _MOST_STEPS = 1 << 53  # a uniform distinguishes no more values
 _TOLERANCE = 1e-6  # of the sum of weights, which are written as decimals
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters
-_FILE = re.compile(r"""^values:[ \t]+(["']?)([^\s"'#{\[|>&*!][^"'#\n]*?)\1[ \t]*(?:#.*)?$""", re.M)
+# Without repeats that compete for the same characters, so that the search takes linear time.
+_FILE = re.compile(
+    r"""^\ufeff?values:[ \t]+(?:(["'])([^"'#\n]+)\1[ \t]*|([^\s"'#{\[|>&*!][^"'#\n]*))(?:\#.*)?$""",
+    re.M,
+)
 # Data type → the one that it has its values from, if only that one is given.
 _SAME = {"city_name": "city", "company_name": "company", "product_name": "product"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueSet:
-    """The data types and pools that a template may name."""
+    """The data types and pools that a template may name. If the author's own could not be read,
+    ``unread`` is true, and every name stands for something, so that the fault is reported once."""
 
     types: Mapping[str, DataType]
     pools: Mapping[str, DataType | tuple[str, ...]]
+    unread: bool = False
 
     def type(self, name: str) -> DataType:
         """The data type of this name. Raises TemplateError with the nearest that there is."""
-        if (kind := self.types.get(name)) is None:
-            raise TemplateError(f"unknown data type {name!r}; {nearest(name, self.types)}")
-        return kind
+        if (kind := self.types.get(name)) is not None:
+            return kind
+        if self.unread:
+            return self.types["lorem_word"]
+        raise TemplateError(f"unknown data type {name!r}; {nearest(name, self.types)}")
+
+    def pool(self, name: str) -> DataType | tuple[str, ...]:
+        """The pool of this name. Raises TemplateError with the nearest that there is."""
+        if (pool := self.pools.get(name)) is not None:
+            return pool
+        if self.unread:
+            return self.pools["default"]
+        raise TemplateError(f"unknown pool {name!r}; {nearest(name, self.pools)}")
 
 
 BUILT_IN = ValueSet(DATA_TYPES, POOLS)
+UNREAD = replace(BUILT_IN, unread=True)
 
 
 def named_values_file(template: str) -> str | None:
     """Return the path of the file that a template's line ``values: FILE`` names, if it has one."""
     match = _FILE.search(template)
-    return match[2] if match else None
+    return (match[2] or match[3]).strip() if match else None
 
 
 def fault_of_path(name: str) -> str | None:
@@ -106,20 +123,23 @@ class ValuesForm(Form):
     pools: dict[str, DataType] = field(default_factory=dict)
 
     def read_file(self) -> ValueSet:
-        """The values of a file."""
-        content = self.mapping((), self.document.value, VALUES_FILE_KEYS)
-        if not content:
-            return BUILT_IN
+        """The values of a file, UNREAD if there are errors in them."""
+        content = self.document.value
+        if not isinstance(content, dict):
+            self.error((), f"a mapping is wanted, with format: {FORMAT}, not {shown(content)}")
+            return UNREAD
         given = content.get("format")
         if "format" not in content or given != FORMAT or isinstance(given, bool):
             what = "is missing" if "format" not in content else f"is {shown(given)}"
             self.error(("format",), f"the format {what}; this version reads format: {FORMAT}")
-            return BUILT_IN
+            return UNREAD  # another version may have other keys
+        self.known_keys((), content, VALUES_FILE_KEYS)
         sections = {key: content[key] for key in SECTIONS if key in content}
         return self.read((), sections)
 
     def read(self, place: Place, given: Any) -> ValueSet:
-        """The built-in values, and in place of some of them the given ones."""
+        """The built-in values, and in place of some of them the given ones; UNREAD if there are
+        errors in them."""
         content = self.mapping(place, given, SECTIONS)
         for name, entry in self.entries((*place, "types"), content):
             if (kind := self.entry((*place, "types", name), name, entry)) is not None:
@@ -133,6 +153,8 @@ class ValuesForm(Form):
             together = []
         for index, group in enumerate(together):
             self.group((*place, "together", index), group)
+        if self.errors:
+            return UNREAD
         return ValueSet(
             {**DATA_TYPES, **_derived(self.types, self.pools), **self.types},
             {**POOLS, **self.pools},
@@ -237,13 +259,19 @@ class ValuesForm(Form):
 
     def weights(self, place: Place, given: Any, count: int) -> list[float] | None:
         """The weights of as many values."""
-        if not isinstance(given, list) or not all(map(_is_number, given)):
+        if not isinstance(given, list):
             self.error(place, f"a list of numbers is wanted, not {shown(given)}")
             return None
+        for index, weight in enumerate(given):
+            if not _is_number(weight) or weight < 0:
+                what = "is no share; shares from 0 on that sum to 1 are wanted"
+                self.error((*place, index), f"{shown(weight)} {what}")
+                return None
         if len(given) != count:
-            self.error(place, f"{len(given)} weights for {count} values; one for each is wanted")
+            noun = "weight" if len(given) == 1 else "weights"
+            self.error(place, f"{len(given)} {noun} for {count} values; one for each is wanted")
             return None
-        if min(given) < 0 or abs(math.fsum(given) - 1) > _TOLERANCE:
+        if abs(math.fsum(given) - 1) > _TOLERANCE:
             self.error(
                 place,
                 f"the weights sum to {math.fsum(given):g}; shares from 0 on that sum to 1 are "
@@ -255,9 +283,14 @@ class ValuesForm(Form):
     def range(self, place: Place, name: str, given: Mapping[str, Any]) -> DataType | None:
         """The numbers from one to another, both included."""
         ends, within = given["range"], (*place, "range")
-        if not isinstance(ends, list) or len(ends) != 2 or not all(map(_is_number, ends)):
+        if not isinstance(ends, list) or len(ends) != 2:
             self.error(within, f"[least, greatest] is wanted, two numbers, not {shown(ends)}")
             return None
+        for index, end in enumerate(ends):
+            if not _is_number(end):
+                what = "is no number; [least, greatest] is wanted, in plain digits"
+                self.error((*within, index), f"{shown(end)} {what}")
+                return None
         low, high = (Decimal(str(end)) for end in ends)
         if high < low:
             self.error(within, f"[{low}, {high}] is reversed; write [{high}, {low}]")
@@ -347,7 +380,7 @@ def _fault_of_value(value: Any) -> str | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
 
 
 def _is_text(value: Any) -> bool:

@@ -125,10 +125,12 @@ def _entity(name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable
     if len(arguments) > 1:
         raise TemplateError(f"{name} takes a pool at the most, as in {{{{{name}:colors}}}}")
     pool = arguments[0] if arguments else "default"
-    if pool not in values.pools:
-        raise TemplateError(f"{name}: unknown pool {pool!r}; {nearest(pool, values.pools)}")
+    try:
+        source = values.pool(pool)
+    except TemplateError as error:
+        raise TemplateError(f"{name}: {error}") from error
     key = name if pool == "default" else f"{name}:{pool}"
-    return Variable(key, "entity", pool, source=values.pools[pool])
+    return Variable(key, "entity", pool, source=source)
 
 
 def _semantic(name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable:

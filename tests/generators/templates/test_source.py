@@ -115,7 +115,7 @@ def test_a_file_is_read_with_its_questions_and_lines() -> None:
         ("{{artifacts}}/x.txt", "a\\0b", 22, "control character"),
         ('/a.csv"\n      content', '/../../a.csv"\n      content', 11, ".. is not allowed"),
         ("samples: 3", "samples: 3\n  samples: 4", 4, "given on line 3 already"),
-        ("samples: 3", "samples: [3", 4, "not valid YAML"),
+        ("samples: 3", "samples: [3", 3, "not valid YAML"),
         ("samples: 3", "samples: !!python/name:os.system x", 3, "leave the tag out"),
     ],
 )

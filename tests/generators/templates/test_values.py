@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import re
 import sqlite3
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -355,7 +354,7 @@ BAD = {
     "fewer weights": (
         inline(TYPES + "status: {values: [a, b], weights: [1]}\n"),
         9,
-        "1 weights for 2 values",
+        "1 weight for 2 values",
     ),
     "negative weight": (
         inline(TYPES + "status: {values: [a, b], weights: [2, -1]}\n"),
@@ -433,7 +432,7 @@ FILE = "format: 1\ntypes:\n  status: [open, shut]\n"
 BAD_FILES = {
     "another version": (FILE.replace("1", "2").encode(), 1, "the format is 2"),
     "no version": (b"types: {}\n", 1, "the format is missing"),
-    "empty": (b"", 1, "no file that could be read"),
+    "empty": (b"", 1, "is empty"),
     "no mapping": (b"- 1\n", 1, "a mapping is wanted"),
     "a file of its own": (FILE.encode() + b"values: other.yml\n", 4, "unknown key"),
     "empty list": (FILE.replace("open, shut", "").encode(), 3, "at least one value"),
@@ -456,7 +455,7 @@ def test_a_fault_of_a_values_file_names_that_file_and_its_line(tmp_path: Path, f
     path, values = tmp_path / "mine.yml", tmp_path / "v.yml"
     path.write_text("values: v.yml\n" + HEAD, encoding="utf-8")
     values.write_bytes(data)
-    refused(path, f"{path if fault == 'empty' else values}:{line}: ", words)
+    refused(path, f"{values}:{line}: ", words)
 
 
 def refused(path: Path, where: str, words: str) -> None:
@@ -472,8 +471,7 @@ def refused(path: Path, where: str, words: str) -> None:
     assert done.exit_code == 2
     lines = [x for x in done.stderr.splitlines() if not x.startswith("note: ")]
     assert len(lines) == 1, done.stderr
-    assert re.search(r"(\.yml|mine):[1-9][0-9]*: ", lines[0])
-    assert words in lines[0]
+    assert lines[0].removeprefix("dosimeter: ") == errors[0].removeprefix("error ")
     assert not list(path.parent.glob("*out*"))
 
 

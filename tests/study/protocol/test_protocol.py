@@ -148,7 +148,7 @@ def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> No
         ("{family: count_circles, difficulty: easy}", "count_circles", 3, "family/difficulty"),
         ("{family: count_circles, difficulty: easy}", "count_circle/easy", 3, "count_circles"),
         ("study: pilot", "study: &x pilot\ndescription: *x", 2, "aliases"),
-        ("study: pilot", "study: [pilot", 2, "not valid YAML"),
+        ("study: pilot", "study: [pilot", 1, "not valid YAML"),
         ("study: pilot", "? [a]\n: b\nstudy: pilot", 1, "plain text"),
     ],
 )

@@ -1,0 +1,397 @@
+"""Malformed templates and values files: one error each, with file and line, from every command that
+reads them, and nothing written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+import pytest
+
+from tests.study.cli.program import run
+
+TEMPLATE = """\
+values: words.yml
+tests:
+- question_id: 1
+  samples: 2
+  template: "How many older than {{number1:30:60}} in {{artifacts}}/{{entity1:fruit}}.csv?"
+  scoring_type: stringmatch
+  expected_response: "{{csv_count_where:ID:AGE:>:{{number1:30:60}}:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_csv
+    target_file: "{{artifacts}}/{{entity1:fruit}}.csv"
+    content: {headers: [ID, AGE, DEPT], header_types: [id, age, department], rows: 20}
+- question_id: two
+  samples: 2
+  for_each: {rows: [20, 30]}
+  template: "Write the number of a in {{artifacts}}/t.json to {{artifacts}}/x.txt"
+  scoring_type: readfile_stringmatch
+  file_to_read: "{{artifacts}}/x.txt"
+  expected_content: "{{json_count:$.a:TARGET_FILE[table]}}"
+  sandbox_setup:
+    components:
+    - type: create_json
+      name: table
+      target_file: "{{artifacts}}/t.json"
+      content: {schema: {a: {type: array, count: "{{number2:3:9}}", items: city}}}
+    - type: create_csv
+      name: other
+      target_file: "{{artifacts}}/u.csv"
+      content: {headers: [CITY], header_types: [city], rows: 20}
+      depends_on: [table]
+"""
+VALUES = """\
+format: 1
+types:
+  department: [Weaving, Dyeing]
+  status: {values: [open, shut], weights: [0.9, 0.1], empty: 0.1}
+  price: {range: [0.5, 99]}
+pools:
+  fruit: [apple, pear]
+together:
+- types: [city, region]
+  rows: [[Oakville, North], [Elmton, South]]
+  weights: [0.5, 0.5]
+"""
+BIDI = "\u202e"
+MILLION = 1_000_000
+OTHERS = "; mend it, or choose among the other questions: "  # of commands that need all
+LAUGHS = "a: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of one of the two files, or all of its bytes, and the error that it deserves."""
+
+    line: int
+    words: str
+    change: tuple[str, str] | bytes
+    of_values: bool = False
+
+    def files(self) -> dict[str, bytes]:
+        """The bytes of both files, the fault in one of them."""
+        text = VALUES if self.of_values else TEMPLATE
+        if isinstance(self.change, bytes):
+            data = self.change
+        else:
+            assert self.change[0] in text
+            data = text.replace(*self.change, 1).encode()
+        files = {"mine.yml": TEMPLATE.encode(), "words.yml": VALUES.encode()}
+        return files | {self.name: data}
+
+    @property
+    def name(self) -> str:
+        """The file that the fault is in."""
+        return "words.yml" if self.of_values else "mine.yml"
+
+
+def values(line: int, words: str, old: str | bytes, new: str = "") -> Fault:
+    return Fault(line, words, old if isinstance(old, bytes) else (old, new), of_values=True)
+
+
+def fault(line: int, words: str, old: str | bytes, new: str = "") -> Fault:
+    return Fault(line, words, old if isinstance(old, bytes) else (old, new))
+
+
+def bare(setup: str, expected: str = "{{file_line:1:TARGET_FILE}}") -> bytes:
+    """A template with one question, its sandbox on line 7."""
+    return (
+        "tests:\n- question_id: 1\n  samples: 2\n  template: '{{entity1}}'\n"
+        f"  scoring_type: stringmatch\n  expected_response: '{expected}'\n{setup}"
+    ).encode()
+
+
+TEMPLATE_FAULTS = {
+    # --- YAML
+    "indented less": fault(4, "not valid YAML", "  samples: 2", " samples: 2"),
+    "indented more": fault(4, "not valid YAML", "  samples: 2", "   samples: 2"),
+    "a tab": fault(4, "tab", "  samples: 2", "\tsamples: 2"),
+    "no colon": fault(4, "could not find expected ':'", "samples: 2", "samples 2"),
+    "an open quote": fault(5, "begins here ends on line 7 only", 'csv?"', "csv?"),
+    "an open brace": fault(11, "expected ',' or '}'", "rows: 20}\n- ", "rows: 20\n- "),
+    "a comma left out": fault(11, "expected ',' or '}'", "DEPT], ", "DEPT] "),
+    "a level too low": fault(
+        11, "tests[0].content: stands beside `sandbox_setup`; indent it", "    content", "  content"
+    ),
+    "a key twice": fault(5, "given on line 4 already", "samples: 2", "samples: 2\n  samples: 3"),
+    "a key that is a list": fault(
+        4, "a key must be plain text", "samples: 2", "? [a]\n  : 2\n  samples: 2"
+    ),
+    "a program as a tag": fault(
+        4, "has the tag", "samples: 2", "samples: !!python/object/apply:os.system [id]"
+    ),
+    "a tag": fault(4, "'!foo'; leave the tag out", "samples: 2", "samples: !foo 2"),
+    "a merge of a number": fault(4, "<< takes over a mapping", "samples: 2", "<<: 3\n  samples: 2"),
+    "two documents": fault(30, "a second document starts here", f"{TEMPLATE}---\n".encode()),
+    "nothing": fault(1, "a list under `tests:`, not nothing", b""),
+    "a list": fault(1, "a list under `tests:`, not a list", b"- a\n"),
+    "prose": fault(1, "a list under `tests:`, not 'just text'", b"just text\n"),
+    # --- bombs
+    "laughs": fault(5, "at most 100000 values, aliases too", LAUGHS.encode()),
+    "a cycle of aliases": fault(2, "stands inside what it stands for", b"tests: &a\n- *a\n"),
+    "100,000 brackets": fault(1, "nested deeper than 32", b"tests: " + b"[" * 100_000),
+    "50 mappings deep": fault(
+        6, "nested deeper than 32", "stringmatch", f"{'{a: ' * 50}1{'}' * 50}"
+    ),
+    "50 MB": fault(1, "at most 4000000", b"# " + b"x" * 50 * MILLION),
+    "for_each of 10^6": fault(
+        1, "at most 4000000", "[20, 30]", f"[{', '.join(map(str, range(MILLION)))}]"
+    ),
+    "for_each of 50,000": fault(
+        14, "50000 values; at most 100", "[20, 30]", f"[{', '.join(map(str, range(50_000)))}]"
+    ),
+    "for_each of 5,000 combinations": fault(
+        14,
+        "for_each: 6400 strata; at most 100",
+        "{rows: [20, 30]}",
+        f"{{rows: {[*range(80)]}, count: {[*range(80)]}}}",
+    ),
+    "10^9 samples": fault(4, "from 1 to 100000", "samples: 2", "samples: 1000000000"),
+    "10^9 rows": fault(11, "from 0 to 1000000", "rows: 20}", "rows: 1000000000}"),
+    "10^6 rows of three": fault(11, "3,000,000 values", "rows: 20}", "rows: 1000000}"),
+    "10^9 items": fault(24, "1,000,000,002 values", '"{{number2:3:9}}"', "1000000000"),
+    "a range of 10^999": fault(5, "'1e999' is no number", ":60}} in", ":1e999}} in"),
+    "a range of rows of 10^9": fault(
+        11, "values; at most 1,000,000", "rows: 20}", "rows: '{{number3:900000000:1000000000}}'}"
+    ),
+    "a pattern of 10^9 letters": fault(
+        24,
+        "more than 1000 characters",
+        "items: city",
+        "items: {type: string, pattern: '((a{1000}){1000}){1000}'}",
+    ),
+    "a long pattern": fault(
+        24, "at most 200", "items: city", f"items: {{type: string, pattern: '{'(a|b)*' * 5000}'}}"
+    ),
+    "spaces after values": fault(1, "is no YAML file", "words.yml", f'a{" " * 3 * MILLION}"'),
+    "10^6 braces in a path": fault(
+        7,
+        "is too long",
+        bare(f"  sandbox_setup: {{type: create_tree, target_file: {'a' * MILLION}}}"),
+    ),
+    "10^6 quotes": fault(6, "is never closed", bare("", "{{csv_count:" + '"' * MILLION + "}}")),
+    # --- keys and types
+    "a key": fault(4, "did you mean 'samples'?", "samples: 2", "sample: 2"),
+    "a key of the file": fault(2, "did you mean 'tests'?", "tests:", "test:"),
+    "a key of a content": fault(11, "did you mean 'header_types'?", "header_types", "header_type"),
+    "a key left out": fault(3, "'expected_response' is missing", "  expected_response: ", "  # "),
+    "a component": fault(9, "did you mean 'create_csv'?", "create_csv", "create_cvs"),
+    "a scoring type": fault(6, "did you mean 'stringmatch'?", "stringmatch", "stringmach"),
+    "a data type": fault(11, "did you mean 'age'?", "[id, age", "[id, agee"),
+    "a data type in a question": fault(
+        5, "did you mean 'city'?", "entity1:fruit", "semantic1:citty"
+    ),
+    "a data type in a schema": fault(24, "did you mean 'city'?", "items: city", "items: citty"),
+    "a pool": fault(5, "did you mean 'fruit'?", "entity1:fruit", "entity1:fruits"),
+    "a function": fault(7, "did you mean 'csv_count_where'?", "count_where", "count_were"),
+    "a kind of number": fault(5, "did you mean 'integer'?", ":60}} in", ":60:int}} in"),
+    "two arguments for four": fault(7, "takes 4 arguments", ":>:{{number1:30:60}}:", ":"),
+    "a filter that is a regex": fault(18, "compares nothing", "$.a", "$.a[?@ =~ '(a+)+$']"),
+    "an open placeholder": fault(5, "it lacks }}", "30:60}} in", "30:60 in"),
+    "a range reversed": fault(5, "no integer lies between", "30:60}} in", "60:30}} in"),
+    "a word for a number": fault(4, "is wanted, not 'two'", "samples: 2", "samples: two"),
+    "a truth value for a number": fault(4, "is wanted, not True", "samples: 2", "samples: yes"),
+    "a number for a text": fault(
+        18, "put it in quotes", '"{{json_count:$.a:TARGET_FILE[table]}}"', "12"
+    ),
+    "types for no header": fault(28, "2 types for 1 headers", "[city], rows", "[city, city], rows"),
+    "the same id": fault(
+        12, "given on line 3 already", "two\n  samples: 2\n  for", "1\n  samples: 2\n  # for"
+    ),
+    "the same name": fault(26, "given on line 22 already", "name: other", "name: table"),
+    "the same file": fault(27, "makes this file already", "/u.csv", "/t.json"),
+    "SQL of a JSON file": fault(
+        18, "not a SQLite database", "json_count:$.a", "sqlite_query:DROP TABLE x"
+    ),
+    # --- empty lists
+    "no questions": fault(1, "at least one question", b"tests: []\n"),
+    "no components": fault(7, "at least one component", bare("  sandbox_setup: {components: []}")),
+    "no headers": fault(11, "at least one is wanted", "[ID, AGE, DEPT]", "[]"),
+    "no strata": fault(14, "at least one value", "[20, 30]", "[]"),
+    # --- references
+    "a cycle": fault(
+        24,
+        "table → other → table",
+        "      content: {s",
+        "      depends_on: other\n      content: {s",
+    ),
+    "a cycle through a content": fault(
+        21, "table → other → table", "{{number2:3:9}}", "{{csv_count:CITY:TARGET_FILE[other]}}"
+    ),
+    "itself": fault(29, "other → other", "[table]\n", "[other]\n"),
+    "an unknown component": fault(
+        29, "did you mean 'table'?", "depends_on: [table]", "depends_on: [tabel]"
+    ),
+    "an unknown file": fault(18, "did you mean 'table'?", "FILE[table]", "FILE[tabel]"),
+    "no such name in the question": fault(14, "nothing in the question uses", "{rows:", "{lines:"),
+    # --- paths
+    "out of the sandbox": fault(
+        10, ".. is not allowed", 'target_file: "{{artifacts}}', 'target_file: "{{artifacts}}/..'
+    ),
+    "an absolute path": fault(17, "is absolute", '"{{artifacts}}/x.txt"\n', "/etc/passwd\n"),
+    "a home": fault(17, "is absolute", '"{{artifacts}}/x.txt"\n', "~/x.txt\n"),
+    "values elsewhere": fault(1, "keep the file beside", "words.yml", "../words.yml"),
+    "absolute values": fault(1, "keep the file beside", "words.yml", "/etc/passwd"),
+    "values that are no YAML": fault(1, ".yml or .yaml", "words.yml", "words.txt"),
+    "values that are not there": fault(1, "No such file", "words.yml", "wrods.yml"),
+    # --- characters
+    "bidi in an id": fault(12, "is no id", "question_id: two", f"question_id: t{BIDI}wo"),
+    "bidi in a key": fault(4, "U+202E", "samples", f"sam{BIDI}ples"),
+    "bidi in a name": fault(22, "is no name", "name: table", f"name: t{BIDI}able"),
+    "bidi in a header": fault(11, "U+202E", "headers: [ID", f"headers: [I{BIDI}D"),
+    "bidi in a path": fault(27, "U+202E", "/u.csv", f"/u{BIDI}.csv"),
+    "bidi in a path that is read": fault(17, "U+202E", '/x.txt"\n  exp', f'/x{BIDI}.txt"\n  exp'),
+    "bidi in a pool": fault(5, "unknown pool", "entity1:fruit", f"entity1:fr{BIDI}uit"),
+    "bidi in a field": fault(24, "U+202E", "{a: {type", f"{{a{BIDI}: {{type"),
+    "bidi in a stratum": fault(14, "is no name", "{rows:", f"{{ro{BIDI}ws:"),
+    "bidi in a stratum's value": fault(14, "U+202E", "[20, 30]", f"['2{BIDI}0', 30]"),
+    "Latin-1": fault(5, "byte 0xe9 in column 14", TEMPLATE.replace("How", "é").encode("latin-1")),
+    "UTF-16": fault(1, "byte 0xff in column 1", TEMPLATE.encode("utf-16")),
+    "NUL": fault(5, "U+0000 is a control character", "older", "old\0er"),
+    "NUL, escaped": fault(5, "a control character", "older", "old\\0er"),
+    "half a character": fault(5, "invalid Unicode character escape", "older", "old\\ud800er"),
+}
+VALUE_FAULTS = {
+    "indented less": values(4, "not valid YAML", "  status", " status"),
+    "another version": values(1, "reads format: 1", "format: 1", "format: 2"),
+    "no version": values(1, "the format is missing", "format: 1\n"),
+    "a template": values(1, "the format is missing", TEMPLATE.encode()),
+    "nothing": values(1, "is empty", b""),
+    "a list": values(1, "a mapping is wanted", b"- a\n"),
+    "weights of 1.1": values(4, "sum to 1.1", "0.9, 0.1", "0.9, 0.2"),
+    "weights of rows": values(11, "sum to 1.1", "0.5, 0.5", "0.5, 0.6"),
+    "a negative weight": values(4, "-0.1 is no share", "0.9, 0.1", "1.1, -0.1"),
+    "a weight that is no number": values(4, "nan is no share", "0.9, 0.1", ".nan, 0.1"),
+    "one weight for two": values(4, "1 weight for 2 values", "0.9, 0.1", "1"),
+    "a weight of 399 digits": values(4, "is no share", "0.9, 0.1", f"{'9' * 399}, 0.1"),
+    "no values": values(3, "at least one value", "Weaving, Dyeing", ""),
+    "no words": values(7, "at least one value", "apple, pear", ""),
+    "a key": values(2, "did you mean 'types'?", "types:", "typs:"),
+    "a key of an entry": values(4, "did you mean 'empty'?", "empty", "emty"),
+    "a huge range": values(5, "is no number", "99]", "1e300]"),
+    "a range without an end": values(5, "inf is no number", "99]", ".inf]"),
+    "a range reversed": values(5, "is reversed", "0.5, 99", "99, 0.5"),
+    "a share of 1.5": values(4, "from 0 to below 1", "empty: 0.1", "empty: 1.5"),
+    "a short row": values(10, "a list of 2 values", "[Elmton, South]", "[Elmton]"),
+    "a type twice": values(9, "has its values already", "city, region", "city, department"),
+    "an entry twice": values(5, "given on line 4 already", "price:", "status:"),
+    "texts and numbers": values(3, "put the numbers in quotes", "Dyeing", "3"),
+    "a date": values(3, "dates in quotes", "Dyeing", "2020-01-01"),
+    "an alias": values(4, "write the value out", "[Weaving, Dyeing]", "&a [b]\n  course: *a"),
+    "a placeholder": values(3, "braces", "Dyeing", "'{{entity1}}'"),
+    "a path": values(7, "is no word", "pear", "../pear"),
+    "bidi in a value": values(3, "nobody sees", "Dyeing", f"Dy{BIDI}eing"),
+    "bidi in a word": values(7, "is no word", "pear", f"pe{BIDI}ar"),
+    "bidi in a name": values(3, "is no name", "department", f"depart{BIDI}ment"),
+    "Latin-1": values(3, "byte 0xe9 in column 26", VALUES.replace("Dye", "Dé").encode("latin-1")),
+    "50 MB": values(1, "at most 4000000", b"# " + b"x" * 50 * MILLION),
+    "200,000 values": values(
+        3, "at most 100000 values", "Dyeing", ", ".join(f"v{n}" for n in range(200_000))
+    ),
+}
+FAULTS = {f"template: {name}": case for name, case in TEMPLATE_FAULTS.items()} | {
+    f"values: {name}": case for name, case in VALUE_FAULTS.items()
+}
+# Faults that only a sample shows: `check` adds of how many.
+IN_SAMPLES = {"SQL of a JSON file", "a range of rows of 10^9"}
+MOST_SECONDS = 20.0  # of CPU for the three commands; of the slowest, 2 are used
+COMMANDS = ("check", "prepare", "run")
+
+
+def refused(command: str, path: Path) -> list[str]:
+    """The error lines of a command that refuses a file."""
+    out = path.parent / "new" / "out"
+    options = {"prepare": ("--seed", "0" * 64), "run": ("--server", "http://127.0.0.1:9")}
+    written = ("--out", str(out), *options[command]) if command in options else ()
+    done = run("template", command, str(path), *written)
+    assert done.exit_code == 2, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    if command != "check":
+        assert not done.stdout
+        return [line.removeprefix("dosimeter: ") for line in done.stderr.splitlines()]
+    assert not done.stderr
+    errors = [line for line in done.stdout.splitlines() if line.startswith("error ")]
+    return [line.removeprefix("error ") for line in errors]
+
+
+@pytest.fixture
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The questions without a fault are not what is tested here."""
+    monkeypatch.setattr("generators.templates.check.SAMPLES", 4)
+
+
+def test_the_files_without_a_fault_are_taken(tmp_path: Path, few_samples: None) -> None:
+    (tmp_path / "mine.yml").write_text(TEMPLATE)
+    (tmp_path / "words.yml").write_text(VALUES)
+    assert run("template", "check", str(tmp_path / "mine.yml")).exit_code == 0
+    assert len(FAULTS) > 60
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_error_and_nothing_is_written(
+    tmp_path: Path, few_samples: None, name: str
+) -> None:
+    case = FAULTS[name]
+    for file, data in case.files().items():
+        (tmp_path / file).write_bytes(data)
+    before = process_time()
+    said = {command: refused(command, tmp_path / "mine.yml") for command in COMMANDS}
+    assert process_time() - before < MOST_SECONDS
+    for command, lines in said.items():
+        (line,) = lines
+        said[command] = [line.partition(OTHERS)[0]]
+        assert line.startswith(f"{tmp_path / case.name}:{case.line}: "), line
+        assert case.words in line
+        assert len(line) < 1000
+        assert line.isprintable(), "controls are written as escapes"
+        assert "Traceback" not in line
+    if name.partition(": ")[2] not in IN_SAMPLES:
+        assert said["check"] == said["prepare"] == said["run"]
+    assert {each.name for each in tmp_path.iterdir()} == case.files().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.yml", "No such file or directory; give a template file, or one of the library"),
+        ("missing/mine.yml", "No such file or directory"),
+        (
+            f"{'a' * 70}.yml",
+            "a task's name would be 70 characters long; name the file with at most",
+        ),
+        (f"{'a' * 300}.yml", "File name too long"),
+        (f"a{BIDI}b.yml", "U+202E"),
+        ("___.yml", "gives no name for a task"),
+        ("folder", "Is a directory"),
+    ],
+)
+def test_a_file_by_a_bad_name_is_one_error(
+    tmp_path: Path, few_samples: None, name: str, words: str
+) -> None:
+    (tmp_path / "words.yml").write_text(VALUES)
+    (tmp_path / "folder").mkdir()
+    if "missing" not in name and name != "folder" and len(name) < 255:
+        (tmp_path / name).write_text(TEMPLATE)
+    before = {each.name for each in tmp_path.iterdir()}
+    said = [refused(command, tmp_path / name) for command in COMMANDS]
+    assert said[0] == said[1] == said[2]
+    (line,) = said[0]
+    assert words in line
+    assert line.count("No such file") <= 1
+    assert line.isprintable()
+    assert {each.name for each in tmp_path.iterdir()} == before
+
+
+def test_a_sample_without_a_key_leaves_no_folder_above_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    csv = "{type: create_csv, target_file: a.csv, content: {headers: [A], rows: 2}}"
+    path.write_bytes(bare(f"  sandbox_setup: {csv}\n", "{{csv_sum:B:TARGET_FILE}}"))
+    out = tmp_path / "x" / "y" / "out"
+    done = run("template", "prepare", str(path), "--seed", "0" * 64, "--out", str(out))
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"dosimeter: {path}:6: tests[0].expected_response: ")
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.yml"]
