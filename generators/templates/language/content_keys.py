@@ -30,4 +30,5 @@ ENUM = "enum"  # the only key beside ``type``, of text and numbers
 ENUMERATED = ("string", "number", "integer")
 TABLE_KEYS = ("name", "columns", "rows")  # of a database
 COLUMN_KEYS = ("name", "type", "data_type", "foreign_key")
-TEXT_KINDS = ("lorem_lines", "lorem_sentences", "lorem_paragraphs", "custom")  # of text files
+# Of text files.
+TEXT_KINDS = ("lorem_lines", "lorem_sentences", "lorem_paragraphs", "lorem_words", "custom")

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from generators.templates.language import parse_template, template_schema
+from generators.templates.components.text_files import KINDS
+from generators.templates.language import TEXT_KINDS, parse_template, template_schema
 from generators.templates.library import NAMES, library_text
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +55,10 @@ def examples() -> list[Any]:
     for kind, content in CONTENTS.items():
         texts.append(QUESTION % ("txt", kind, "txt", content))
     return [yaml.safe_load(text) for text in texts]
+
+
+def test_it_has_all_kinds_of_text() -> None:
+    assert set(TEXT_KINDS) == {*KINDS, "custom"}
 
 
 def test_it_is_a_schema() -> None:
