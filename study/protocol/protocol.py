@@ -387,8 +387,8 @@ class _Tasks:
         try:
             source = read_template(self.folder, str(section.template))
             family = template_family(*source)
-            named = map(str, section.questions or family.questions)
-            chosen = [id for name in named for id in family.file.strata_of(name)]
+            named = map(str, section.questions) if section.questions else None
+            chosen = [question.id for question in family.file.chosen(named)]
             for question in chosen:
                 family.compiled(question)
         except (GeneratorError, StudyError) as error:
