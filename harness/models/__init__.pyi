@@ -9,9 +9,11 @@ from .scripted import (
 )
 from .text_tool_calls import TextCalls, as_text
 from .token_logprobs import SHARE, Membership, membership_scores, read_likelihood
+from .trained import TRAINED_CONTEXT, load_trained
 
 __all__ = [
     "SHARE",
+    "TRAINED_CONTEXT",
     "WEIGHTS",
     "CarelessJudge",
     "HonestAgent",
@@ -26,6 +28,7 @@ __all__ = [
     "holds",
     "load_criteria",
     "load_memory",
+    "load_trained",
     "membership_scores",
     "read_likelihood",
     "weights_path",
