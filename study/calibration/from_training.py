@@ -184,7 +184,7 @@ def _release_rows(folder: Path) -> Iterator[Any]:
 
 def _rows_of(files: Mapping[str, str], answers: Mapping[str, int]) -> Iterator[Any]:
     for id_, prompt in read_questions(files):
-        yield np.append(prompt, number_token(answers[id_]))
+        yield np.append(prompt, np.int32(number_token(answers[id_])))
 
 
 def train_models(study: Study, request: TrainRequest, out: Path, watch: Watch) -> Training:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,11 +240,15 @@ def train_(
         return
     print_line("models:")
     for name, section in as_made["models"].items():
-        print_line(f"  {name}: {{{', '.join(f'{key}: {section[key]}' for key in section)}}}")
+        print_line(
+            f"  {name}: {{{', '.join(f'{key}: {json.dumps(section[key])}' for key in section)}}}"
+        )
     for stratum in made.release.not_learnable:
         print_note(f"{stratum}: not learnable by the small model")
     private = made.private_collisions
-    of_private = "not compared, without a draw and the study's key" if private is None else str(private)
+    of_private = (
+        "not compared, without a draw and the study's key" if private is None else str(private)
+    )
     print_note(
         f"fresh rows that are instances of the study: public {made.public_collisions}, "
         f"private {of_private}"
