@@ -201,7 +201,7 @@ def train_models(study: Study, request: TrainRequest, out: Path, watch: Watch) -
     seen: set[bytes] = set()  # digests of fresh rows
     of = request.training_seeds * (1 + len(request.doses))
     for number in range(1, request.training_seeds + 1):
-        for name, dose, rows, fresh, weights in _train_seed(number, request.doses, public):
+        for name, dose, rows, fresh, weights in train_seed(number, request.doses, public):
             seen.update(_digests(fresh))
             data = weights_bytes(weights)
             path = (folder / f"{name}.npz").absolute()
@@ -221,7 +221,7 @@ def train_models(study: Study, request: TrainRequest, out: Path, watch: Watch) -
     return made_all
 
 
-def _train_seed(
+def train_seed(
     number: int, doses: Iterable[int], public: Rows
 ) -> Iterator[tuple[str, int | None, Rows, Rows, Weights]]:
     """Yield a base and its continuations: name, dose, all rows, the fresh ones, weights."""

@@ -303,11 +303,11 @@ def test_inference_is_what_training_computes() -> None:
 def test_a_dose_raises_public_accuracy_and_repeats_bit_for_bit() -> None:
     pytest.importorskip("jax", reason="needs dosimeter[spike]")
     public, private = (fresh_rows(ROOT.child(arm), 400) for arm in ("public", "private"))
-    made = {dose: w for _, dose, _, _, w in from_training._train_seed(1, (0, 4), public)}
+    made = {dose: w for _, dose, _, _, w in from_training.train_seed(1, (0, 4), public)}
     reached = {dose: (accuracy(w, public), accuracy(w, private)) for dose, w in made.items()}
     assert all(0.45 <= apart <= 0.68 for _, apart in reached.values()), reached
     assert abs(reached[0][0] - reached[0][1]) < 0.1
     assert 0.2 < reached[4][0] - reached[4][1] < 0.45
-    again = {dose: w for _, dose, _, _, w in from_training._train_seed(1, (4,), public)}
+    again = {dose: w for _, dose, _, _, w in from_training.train_seed(1, (4,), public)}
     assert weights_bytes(again[4]) == weights_bytes(made[4])
     assert read_weights(weights_bytes(again[4])).keys() == again[4].keys()
