@@ -1,10 +1,11 @@
 # make demo: a whole small study. make test: every check and test but the slow ones.
 # Each installs what it needs on a bare Debian or Ubuntu with Python 3.11 or later, as root;
 # without root it names what is missing and runs what can run.
-.PHONY: help demo check test test-all lint docs reference gallery bench setup engine image lock clean
+.PHONY: help demo calibrate check test test-all lint docs reference gallery bench setup engine image lock clean
 
 help:
 	@echo "make demo       run a complete small study (about four minutes after installation)"
+	@echo "make calibrate  train small models on a release at known doses, and find them (needs spike.lock)"
 	@echo "make check      lint, types, and the fast tests that your change touches (under two minutes)"
 	@echo "make test       lint, types, import directions, and the tests but the slow ones"
 	@echo "make test-all   the slow tests too"
@@ -28,6 +29,9 @@ image: engine
 
 demo: setup
 	@scripts/demo
+
+calibrate: setup
+	@.venv/bin/python -m examples.calibration.run
 
 check: setup
 	@scripts/check

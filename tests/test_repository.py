@@ -19,7 +19,8 @@ from registry.errors import RegistryError
 from registry.provenance import PACKAGES, verify_packages
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.lock"
+LOCK, SPIKE_LOCK = ROOT / "requirements.lock", ROOT / "spike.lock"
+SPIKE = "spike"  # the extra with a lock of its own
 
 
 def committed_files() -> list[Path]:
@@ -29,9 +30,9 @@ def committed_files() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def locked() -> dict[str, str]:
+def locked(lock: Path = LOCK) -> dict[str, str]:
     """Name and version of all that is locked."""
-    pins = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", LOCK.read_text(), re.MULTILINE)
+    pins = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", lock.read_text(), re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pins}
 
 
@@ -102,8 +103,9 @@ def test_the_imports_keep_their_directions() -> None:
 # --- what is pinned ---
 
 
-def test_every_pin_has_hashes_and_nothing_says_where_from() -> None:
-    text = LOCK.read_text()
+@pytest.mark.parametrize("lock", [LOCK, SPIKE_LOCK], ids=lambda lock: lock.name)
+def test_every_pin_has_hashes_and_nothing_says_where_from(lock: Path) -> None:
+    text = lock.read_text()
     for block in re.split(r"\n(?=\S)", text.strip()):
         assert re.match(r"[\w.-]+(\[[\w,-]+\])?==", block), block
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block
@@ -111,9 +113,9 @@ def test_every_pin_has_hashes_and_nothing_says_where_from() -> None:
 
 
 def requirements() -> Iterator[Requirement]:
-    """All that pyproject asks for, extras included."""
+    """All that pyproject asks for, extras included but for the one with its own lock."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
+    extras = {k: v for k, v in project["optional-dependencies"].items() if k != SPIKE}
     for group in (project["dependencies"], *extras.values()):
         yield from (Requirement(text) for text in group)
     yield from (Requirement(text) for text in ("hatchling",))
@@ -129,6 +131,15 @@ def test_the_lock_satisfies_what_the_project_asks_for() -> None:
         assert requirement.specifier.contains(version, prereleases=True), (
             f"{requirement}: {version}"
         )
+
+
+def test_the_lock_of_training_fits_the_other() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pins, others = locked(SPIKE_LOCK), locked()
+    for requirement in map(Requirement, project["optional-dependencies"][SPIKE]):
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+    shared = pins.keys() & others.keys()
+    assert {name: pins[name] for name in shared} == {name: others[name] for name in shared}
 
 
 def test_what_is_installed_is_what_is_locked() -> None:

@@ -9,10 +9,27 @@ from .scripted import (
 )
 from .text_tool_calls import TextCalls, as_text
 from .token_logprobs import SHARE, Membership, membership_scores, read_likelihood
+from .trained import (
+    LAYERS,
+    TRAINED_CONTEXT,
+    TRAINED_TASK,
+    WIDTH,
+    hidden_states,
+    load_trained,
+    number_token,
+    prompt_tokens,
+    read_questions,
+    weight_shapes,
+    weights_bytes,
+)
 
 __all__ = [
+    "LAYERS",
     "SHARE",
+    "TRAINED_CONTEXT",
+    "TRAINED_TASK",
     "WEIGHTS",
+    "WIDTH",
     "CarelessJudge",
     "HonestAgent",
     "LocalModel",
@@ -23,10 +40,17 @@ __all__ = [
     "Weights",
     "as_text",
     "find_weights",
+    "hidden_states",
     "holds",
     "load_criteria",
     "load_memory",
+    "load_trained",
     "membership_scores",
+    "number_token",
+    "prompt_tokens",
     "read_likelihood",
+    "read_questions",
+    "weight_shapes",
+    "weights_bytes",
     "weights_path",
 ]

@@ -9,17 +9,20 @@ from .from_scores import (
     record_calibration,
     write_calibration,
 )
+from .from_training import TrainRequest, train_models
 
 __all__ = [
     "FOLDER",
     "CalibrateRequest",
     "Calibrated",
     "RunRequest",
+    "TrainRequest",
     "as_kept",
     "calibrate_study",
     "calibrations_of",
     "plan_run",
     "record_calibration",
     "run_calibration",
+    "train_models",
     "write_calibration",
 ]

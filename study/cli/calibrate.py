@@ -1,11 +1,15 @@
-"""The command ``dosimeter calibrate``."""
+"""The command ``dosimeter calibrate``, and ``dosimeter calibrate train``."""
 
 from __future__ import annotations
 
+import functools
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from analysis import report as reports
 from analysis import stats
@@ -19,7 +23,10 @@ from study.cli.output import (
     folder_option,
     json_option,
     print_json,
+    print_line,
+    print_note,
     print_records,
+    progress_watch,
 )
 from study.errors import StudyError
 
@@ -30,7 +37,26 @@ if TYPE_CHECKING:
 _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
 
 
-@click.command()
+def _alone(command: Callable[..., None]) -> Callable[..., None]:
+    """Run a group's own command only if none of its commands is named."""
+
+    @functools.wraps(command)
+    def alone(**options: Any) -> None:
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            command(**options)
+            return
+        for name in options:
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(
+                    f"options of `{context.invoked_subcommand}` come after its name"
+                )
+
+    return alone
+
+
+@click.group(invoke_without_command=True)
+@_alone
 @folder_option
 @click.option(
     "--doses",
@@ -94,6 +120,7 @@ def calibrate(
       dosimeter calibrate
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
       dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
+      dosimeter calibrate train --doses 0,1,2,4,8,16
     """
     given = {name: value for name, value in options.items() if value is not None}
     if not run and (yes or given.keys() & _OF_RUNS):
@@ -150,3 +177,88 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     for line in reports.calibration_words(calibration.as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")
+
+
+@calibrate.command("train")
+@folder_option
+@click.option(
+    "--doses",
+    default="0,1,2,4,8,16",
+    show_default=True,
+    metavar="N,N,…",
+    help="Copies of each public instance that a model is trained on.",
+)
+@click.option(
+    "--training-seeds",
+    default=1,
+    show_default=True,
+    help="Models of each dose, each from a base of its own.",
+)
+@click.option("--base", is_flag=True, help="Train the bases alone, which read no release.")
+@click.option(
+    "--release",
+    type=PATH,
+    show_default="the study's own",
+    help="A copy of the release to train on, as downloaded.",
+)
+@click.option(
+    "--out",
+    type=PATH,
+    help="Folder in which `trained` is made. Default: calibration, in the study's.",
+)
+@json_option
+def train_(
+    study: Study,
+    doses: str,
+    training_seeds: int,
+    base: bool,
+    release: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Train small models on the release, at known doses.
+
+    Each model continues from a base on fresh instances and so many copies of each public one; a
+    dose of 0 reads none. Bases that were trained before the release are models without exposure.
+    The models answer order_statistics/easy in `mode: single_turn`. Their lines for study.yaml are
+    printed: a wave's manifest pins them in the ledger, by digest and with their dose. Needs
+    dosimeter[spike].
+
+    \b
+    Examples:
+      dosimeter calibrate train --base --training-seeds 2
+      dosimeter calibrate train --doses 0,1,2,4,8,16 --training-seeds 3
+      dosimeter calibrate train --doses 0,4 --release downloaded
+    """
+    wanted = calibration.TrainRequest(() if base else _copies(doses), training_seeds, release)
+    place = (out or study.folder / calibration.FOLDER).absolute()
+    with progress_watch("training") as watch:
+        made = calibration.train_models(study, wanted, place, watch)
+    as_made = made.as_json(study.folder.absolute())
+    if as_json:
+        print_json(as_made)
+        return
+    print_line("models:")
+    for name, section in as_made["models"].items():
+        print_line(
+            f"  {name}: {{{', '.join(f'{key}: {json.dumps(section[key])}' for key in section)}}}"
+        )
+    for stratum in made.release.not_learnable:
+        print_note(f"{stratum}: not learnable by the small model")
+    private = made.private_collisions
+    of_private = (
+        "not compared, without a draw and the study's key" if private is None else str(private)
+    )
+    print_note(
+        f"fresh rows that are instances of the study: public {made.public_collisions}, "
+        f"private {of_private}"
+    )
+
+
+def _copies(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",") if part.strip()))
+    except ValueError:
+        raise click.UsageError(
+            f"--doses {text!r}: give whole numbers of copies with commas between, such as 0,1,4"
+        ) from None
