@@ -16,7 +16,7 @@ help:
 	@echo "make bench      every benchmark, one line of JSON each"
 	@echo "make setup      only .venv;  make engine  only Docker;  make image  only the sandbox image"
 	@echo "make lock       write the locks again"
-	@echo "make clean      remove .venv, caches, build and the demo's study"
+	@echo "make clean      remove .venv, caches, build and the demo's and calibration's studies"
 
 setup:
 	@scripts/setup
@@ -62,5 +62,5 @@ lock: setup
 	@scripts/lock
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build demo-study
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build demo-study calibration-study
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

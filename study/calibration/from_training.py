@@ -91,6 +91,7 @@ class TrainedFile:
             "sha256": self.sha256,
             **stated,
             "training_seed": self.training_seed,
+            "recipe": RECIPE.name,
         }
 
 

@@ -160,6 +160,7 @@ class TrainedSection(_ModelSection):
     sha256: str = Field(pattern=SHA256)  # of that file
     dose: int | None = Field(default=None, ge=0)  # copies of each public instance in training
     training_seed: int | None = Field(default=None, ge=0)
+    recipe: str | None = None
 
 
 class AgentServerSection(_ModelSection):

@@ -141,7 +141,8 @@ def test_the_printed_lines_belong_into_study_yaml(
     path.write_text(path.read_text().replace("waves:", f"{line}\nwaves:"))
     (pin,) = [p for p in pipeline.open_study(folder).protocol.models if p.name == "dose-04-1"]
     assert pin.version.startswith("sha256:")
-    assert dict(pin.settings)["dose"] == "4"
+    settings = dict(pin.settings)
+    assert (settings["dose"], settings["recipe"]) == ("4", '"order-statistics/1"')
 
 
 def test_bases_need_no_release(tmp_path: Path, untrained: list[np.ndarray]) -> None:
@@ -161,6 +162,14 @@ def test_a_copy_of_the_release_will_do(folder: Path, untrained: list[np.ndarray]
     (folder / "release").rename(copy)
     assert run_train(folder, "--doses", "1")[0] == 2
     assert run_train(folder, "--doses", "1", "--release", str(copy))[0] == 0
+
+
+def test_training_needs_no_key_and_no_draw(folder: Path, untrained: list[np.ndarray]) -> None:
+    shutil.rmtree(folder / "keys")
+    code, _, stderr = run_train(folder, "--doses", "2")
+    assert code == 0, stderr
+    assert "private not compared" in stderr
+    assert [len(rows) for rows in untrained] == [40, 20 + 2 * 6]
 
 
 # --- what it refuses, with nothing written ---

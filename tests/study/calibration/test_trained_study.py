@@ -99,6 +99,6 @@ def test_the_registered_test_finds_the_dose_and_clears_the_model_without(study: 
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1, parallel=2)
     report, _ = pipeline.report(study)
-    verdicts = {row.model: str(row.verdict) for row in report.models if row.wave == 1}
+    verdicts = {row.model: str(row.verdict) for row in report.verdicts if row.wave == 1}
     assert verdicts["dose-04-1"] == "contaminated"
     assert verdicts["dose-00-1"] != "contaminated"
