@@ -27,7 +27,9 @@ from harness.sweep.workbench import Workbench
 from registry.provenance import utc_now
 from study.calibration.from_training import train_seed
 from study.calibration.training import fresh_rows, initial_weights
-from study.sweeps.sweep import SweepRequest, begin_wave, context_of
+from study.sweeps import SweepRequest
+from study.sweeps.manifests import begin_wave
+from study.sweeps.sweep import context_of
 from study.workspace import init_study, open_study
 from study.workspace.setup import pinned_image, register_plan
 from study.workspace.snapshot import cells_of
