@@ -50,11 +50,11 @@ def run_process(
 def commands(
     group: click.Group = main, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """The words of each command, with the command."""
+    """The words of each command, with the command; a group that does something by itself is one."""
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield (*path, name), command
 
 

@@ -180,7 +180,7 @@ def test_a_watched_preview_follows_the_file(template: Path) -> None:
         wait_for("Write ")
         template.write_text("tests: []")
         wait_for("a list of at least one question is wanted")
-        watching.send_signal(signal.SIGINT)
+        watching.send_signal(signal.SIGTERM)  # as Ctrl-C, which a background job may ignore
         assert watching.wait(60) == 0
         end.cancel()
 

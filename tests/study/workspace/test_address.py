@@ -49,6 +49,7 @@ VALUES = "format: 1\npools:\n  default: [quokka, numbat]\n"
 PRICES = "prices: []  # of ours\n"
 WRITERS = {
     *(("draw",), ("register",), ("publish",), ("report",), ("calibrate",), ("reveal",)),
+    ("calibrate", "train"),
     *(("judge", "check"), ("wave", "open")),
     *(("keys", "new"), ("keys", "split"), ("keys", "combine")),
 }
