@@ -51,7 +51,9 @@ def _measure(family: TemplateFamily, place: str | None, rounds: int) -> dict[str
             folder, beside = Path(root, f"{turn}"), Path(root, f"{turn}-bare")
             folder.mkdir()
             seed = Seed(bytes(31) + bytes([turn]))
-            prepared.append(_timed(write_samples, family, seed, folder, None, _quiet))
+            prepared.append(
+                _timed(write_samples, family, family.file.questions, seed, folder, None, _quiet)
+            )
             tree = _tree_of(folder)
             beside.mkdir()
             bare.append(_timed(_write_bare, beside, tree))
