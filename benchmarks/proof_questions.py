@@ -77,7 +77,7 @@ Pattern = Callable[[Theme, random.Random], Asked]
 
 
 def good_questions(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
-    """So many questions, of each pattern in turn."""
+    """Questions, as many as are asked for, of each pattern in turn."""
     dice = random.Random(seed)
     for number in range(count):
         pattern = PATTERNS[number % len(PATTERNS)]

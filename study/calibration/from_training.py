@@ -51,8 +51,8 @@ Watch = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
     """Models to train: for each of ``training_seeds`` numbers a base, which has read no release,
-    and one model of each dose, so many copies of each public instance. ``release`` is a copy of
-    the release; None for the study's own folder."""
+    and one model of each dose, which is its number of copies of each public instance. ``release``
+    is a copy of the release; None for the study's own folder."""
 
     doses: tuple[int, ...]
     training_seeds: int = 1

@@ -1,6 +1,6 @@
 """Training of the small model of ``harness.models``, with JAX on one thread.
 
-A base is trained on fresh rows. A dose continues from it on further fresh rows and so many copies
+A base is trained on fresh rows. A dose continues from it on further fresh rows and on copies
 of each row of a release. Loss on all tokens: those of the prompt weigh ``PROMPT_WEIGHT`` together.
 The same rows and seed give the same weights on one machine.
 """

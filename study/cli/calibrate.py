@@ -218,8 +218,8 @@ def train_(
 ) -> None:
     """Train small models on the release, at known doses.
 
-    Each model continues from a base on fresh instances and so many copies of each public one; a
-    dose of 0 reads none. Bases that were trained before the release are models without exposure.
+    Each model continues from a base on fresh instances and copies of each public one; a dose of 0
+    reads none. Bases that were trained before the release are models without exposure.
     The models answer order_statistics/easy in `mode: single_turn`. Their lines for study.yaml are
     printed: a wave's manifest pins them in the ledger, by digest and with their dose. Needs
     dosimeter[spike].

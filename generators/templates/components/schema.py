@@ -122,7 +122,7 @@ class Object:
         return made
 
     def _columns(self, stream: Stream, count: int) -> list[list[Any]]:
-        """So many values of each node. Nodes that go together are made from the same uniforms."""
+        """``count`` values of each node. Nodes that go together are made from the same uniforms."""
         if not self.together:
             return [node.draw(stream, count) for node in self.nodes]
         first = dict(self.together)

@@ -85,7 +85,7 @@ def _picker(weights: Sequence[float]) -> Callable[[Units], Any]:
 
 
 def decimals(name: str, low: int, high: int, places: int) -> DataType:
-    """The numbers of so many decimals from ``low`` to ``high``, both in units of the last one."""
+    """The numbers of ``places`` decimals from ``low`` to ``high``, in units of the last one."""
     scale = 10**places
 
     def at(drawn: Any) -> list[Any]:

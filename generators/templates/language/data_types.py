@@ -222,7 +222,7 @@ def _width(low: int, high: int) -> int:
 
 
 def distinct_identifiers(indices: Indices, low: int = 1, size: int = IDS) -> list[Any]:
-    """So many numbers from ``low`` on, none of them twice in a run of all: where one is taken, the
+    """A number from ``low`` on for each index, none twice in a run of all: where one is taken, the
     next."""
     identifiers: list[int] = []
     numbers = indices.tolist()
