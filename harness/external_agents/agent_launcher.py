@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 
@@ -28,10 +29,27 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
+async def connected(path: str) -> socket.socket:
+    """Return a connection to the socket, once it takes one: while its queue is full the kernel
+    answers "try again", which asyncio would take for a connection that is being made."""
+    link = socket.socket(socket.AF_UNIX)
+    link.setblocking(False)
+    while True:
+        try:
+            link.connect(path)
+        except BlockingIOError:
+            await asyncio.sleep(0.05)
+        except OSError:
+            link.close()
+            raise
+        else:
+            return link
+
+
 async def relay(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Relay one connection to the socket."""
     try:
-        inner_reader, inner_writer = await asyncio.open_unix_connection(path)
+        inner_reader, inner_writer = await asyncio.open_unix_connection(sock=await connected(path))
     except OSError:
         writer.close()
         return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,6 +118,35 @@ def test_the_launcher_is_one_file_of_the_standard_library() -> None:
     source = Path(agent_launcher.__file__).read_text()
     assert "harness" not in source
     assert "\nimport " in source
+
+
+def test_the_launcher_waits_for_a_socket_whose_queue_is_full(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.sock")
+
+    async def connect() -> bytes:
+        with socket.socket(socket.AF_UNIX) as listener, ExitStack() as waiting:
+            listener.bind(path)
+            listener.listen(0)
+            with suppress(BlockingIOError):
+                while True:
+                    link = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                    link.setblocking(False)
+                    link.connect(path)
+            later = asyncio.create_task(agent_launcher.connected(path))
+            await asyncio.sleep(0.2)
+            assert not later.done()
+            listener.accept()[0].close()
+            with await later as link:
+                link.send(b"x")
+                received = b""
+                while not received:  # those that waited before it have sent nothing
+                    accepted, _ = listener.accept()
+                    with accepted, suppress(BlockingIOError):
+                        accepted.setblocking(False)
+                        received = accepted.recv(1)
+                return received
+
+    assert asyncio.run(asyncio.wait_for(connect(), 30)) == b"x"
 
 
 # --- in a container ---
