@@ -4,7 +4,8 @@ one process, by the wall clock and per CPU-second: prints one JSON line.
 Beside it stands what the file system alone takes: the same folders and files made by a bare loop
 in the same run, turn by turn. Nothing is removed before the end, since some file systems step
 over the places of what was just removed one by one, and are then measured instead. ``disk`` is
-the usual place for temporary files, ``memory`` a place without a disk.
+the usual place for temporary files, ``memory`` a place without a disk. ``command`` is one
+`dosimeter template prepare` from start to end, in CPU-seconds beyond those of `dosimeter --help`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,6 +29,10 @@ from study.protocol import read_template
 
 ROUNDS = 15
 TARGET = 5000  # samples a CPU-second in memory
+COMMANDS = 7
+TARGET_COMMAND = 0.6  # CPU-seconds beyond those of --help
+_UNCACHED = "PYTHONDONTWRITEBYTECODE"  # would have every command compile all modules again
+_MAIN = "import sys; from study.cli.main import main; sys.argv[0] = 'dosimeter'; main()"
 MEMORY = "/dev/shm"  # a file system that no disk is behind, on Linux
 
 Tree = tuple[list[str], list[tuple[str, bytes]]]  # folders, and files with their bytes
@@ -38,6 +45,7 @@ def main() -> None:
     outcome = {"benchmark": "templates", "target": TARGET, "disk": _measure(family, None, ROUNDS)}
     if os.access(MEMORY, os.W_OK):  # what is left without the disk's own work
         outcome["memory"] = _measure(family, MEMORY, ROUNDS)
+    outcome["command"] = _measure_command()
     outcome["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
     print(json.dumps(outcome))
 
@@ -65,6 +73,31 @@ def _measure(family: TemplateFamily, place: str | None, rounds: int) -> dict[str
         **_speeds("bare_", count, bare),
         "bare_files_per_second": round(len(files) / median(wall for wall, _ in bare)),
     }
+
+
+def _measure_command() -> dict[str, float]:
+    """The median and the least of several commands, bytecode cached by a first one."""
+    with tempfile.TemporaryDirectory() as root:
+        seconds = []
+        for turn in range(COMMANDS + 1):
+            at = ("--seed", f"{turn:064x}", "--out", f"{root}/{turn}")
+            seconds.append(_cpu("template", "prepare", "past", *at) - _cpu("--help"))
+    del seconds[0]
+    return {
+        "cpu_s": round(median(seconds), 3),
+        "least_cpu_s": round(min(seconds), 3),
+        "target_cpu_s": TARGET_COMMAND,
+    }
+
+
+def _cpu(*arguments: str) -> float:
+    """The CPU-seconds of a command of the program."""
+    cached = {name: value for name, value in os.environ.items() if name != _UNCACHED}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-c", _MAIN, *arguments]
+    subprocess.run(command, check=True, capture_output=True, env=cached)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _speeds(name: str, count: int, times: list[tuple[float, float]]) -> dict[str, int]:
