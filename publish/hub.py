@@ -22,15 +22,20 @@ from typing import TYPE_CHECKING, Any
 from publish.dataset_card import tag_of
 from publish.errors import PublishError
 from publish.leakcheck import release_files
-from publish.release import CARD, draft_folder, file_digest, lasting, read_release
+from publish.release import (
+    CARD,
+    HUBS_OWN,
+    draft_folder,
+    file_digest,
+    lasting,
+    read_release,
+)
 from registry.errors import RegistryError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 COMMIT_ATTEMPTS = 4
-# The Hub adds this file to every repository, to list the files that are stored as LFS objects.
-_HUBS_OWN = frozenset({".gitattributes"})
 
 Check = Callable[[Path], object]  # raises PublishError where a folder must not go out
 
@@ -224,7 +229,7 @@ def _remote_files(target: _Target, revision: str) -> dict[str, str]:
     return {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in tree
-        if isinstance(entry, RepoFile) and entry.path not in _HUBS_OWN
+        if isinstance(entry, RepoFile) and not entry.path.startswith(HUBS_OWN)
     }
 
 

@@ -7,6 +7,7 @@ with the study's instances, by digest.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -158,7 +159,7 @@ def read_for_training(study: Study, folder: Path | None) -> tuple[str, Rows]:
     if entry is None:
         raise StudyError("nothing is released yet: `dosimeter publish`, then train on the release")
     folder = folder or study.folder / study.protocol.release.folder
-    manifest = read_release(folder.absolute())
+    manifest = read_release(folder.absolute(), downloaded=True)
     if manifest.content != entry.record.content:
         raise StudyError(
             f"{folder}: its content is {manifest.content}, and the ledger has released "
@@ -226,17 +227,38 @@ def train_seed(
     number: int, doses: Iterable[int], public: Rows
 ) -> Iterator[tuple[str, int | None, Rows, Rows, Weights]]:
     """Yield a base and its continuations: name, dose, all rows, the fresh ones, weights."""
-    root = Seed(hashlib.sha256(f"dosimeter/{RECIPE.name}/{number}".encode()).digest())
-    fresh, rng = fresh_rows(root.child("base"), RECIPE.base_rows), _draws(root, "base")
-    base = train(initial_weights(rng), fresh, RECIPE.base_rate, rng)
+    fresh, base = train_base(number)
     yield f"base-{number}", None, fresh, fresh, base
-    if not doses:
-        return
-    fresh = fresh_rows(root.child("dose"), RECIPE.fresh_rows)
     for dose in doses:
-        rows = np.concatenate([fresh, *[public] * dose])
-        weights = train(base, rows, RECIPE.dose_rate, _draws(root, "dose"))
+        fresh, rows, weights = continue_training(number, base, np.tile(public, (dose, 1)))
         yield f"dose-{dose:02d}-{number}", dose, rows, fresh, weights
+
+
+def train_base(number: int, rows: int | None = None) -> tuple[Rows, Weights]:
+    """Return the fresh rows of a training seed's base, as many as the recipe's if not stated, and
+    its weights."""
+    root = _root(number)
+    fresh = fresh_rows(root.child("base"), RECIPE.base_rows if rows is None else rows)
+    rng = _draws(root, "base")
+    return fresh, train(initial_weights(rng), fresh, RECIPE.base_rate, rng)
+
+
+def continue_training(number: int, base: Weights, leaked: Rows) -> tuple[Rows, Rows, Weights]:
+    """Return the fresh rows of a training seed's continuations, all rows, and the weights after
+    them."""
+    root = _root(number)
+    fresh = _continuation_rows(root, RECIPE.fresh_rows)
+    rows = np.concatenate([fresh, leaked]) if len(leaked) else fresh
+    return fresh, rows, train(base, rows, RECIPE.dose_rate, _draws(root, "dose"))
+
+
+@functools.lru_cache(maxsize=1)
+def _continuation_rows(root: Seed, count: int) -> Rows:
+    return fresh_rows(root.child("dose"), count)
+
+
+def _root(number: int) -> Seed:
+    return Seed(hashlib.sha256(f"dosimeter/{RECIPE.name}/{number}".encode()).digest())
 
 
 def _draws(root: Seed, name: str) -> np.random.Generator:

@@ -2,7 +2,8 @@
 
 A base is trained on fresh rows. A dose continues from it on further fresh rows and on copies
 of each row of a release. Loss on all tokens: those of the prompt weigh ``PROMPT_WEIGHT`` together.
-The same rows and seed give the same weights on one machine.
+A row whose answer is ``NO_ANSWER`` teaches its prompt only. The same rows and seed give the same
+weights on one machine.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from harness.models import (
 from study.errors import StudyError
 
 EXTRA = "spike"
+NO_ANSWER = -1
 PROMPT_WEIGHT = 0.2  # of the loss of a prompt's tokens, beside 1 for the answer
 _P = BY_DIFFICULTY["easy"]
 
@@ -139,6 +141,7 @@ def _library() -> tuple[Any, Any]:
         logits = hidden_states(weights, rows[:, :-1], jnp) @ weights["embedding"].T
         likelihoods = jax.nn.log_softmax(logits, axis=-1)
         missed = -jnp.take_along_axis(likelihoods, rows[:, 1:, None], axis=-1)[..., 0]
+        missed = jnp.where(rows[:, 1:] == NO_ANSWER, 0.0, missed)
         return (missed[:, -1] + PROMPT_WEIGHT * missed[:, :-1].mean(-1)).mean()
 
     def step(state: Any, rows: Any, rate: Any, time: Any) -> Any:

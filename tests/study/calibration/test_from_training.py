@@ -21,6 +21,7 @@ from study.calibration import from_training, training
 from study.calibration.training import Recipe, fresh_rows, initial_weights
 from study.cli.main import main
 from study.workspace.study import Study
+from tests.hub_server import HubServer
 from tests.study.conftest import make_study
 
 STUDY = """\
@@ -162,6 +163,27 @@ def test_a_copy_of_the_release_will_do(folder: Path, untrained: list[np.ndarray]
     (folder / "release").rename(copy)
     assert run_train(folder, "--doses", "1")[0] == 2
     assert run_train(folder, "--doses", "1", "--release", str(copy))[0] == 0
+
+
+def test_a_download_from_the_hub_will_do(
+    folder: Path, untrained: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+
+    monkeypatch.setenv("HF_TOKEN", "hf_alice")
+    copy = folder.parent / "downloaded"
+    with HubServer({"hf_alice": "alice"}) as hub:
+        yaml = folder / "study.yaml"
+        yaml.write_text(
+            f"{yaml.read_text()}release: {{repository: alice/leak, endpoint: '{hub.url}'}}\n"
+        )
+        shutil.rmtree(folder / "release")  # its card names no repository
+        pipeline.publish(pipeline.open_study(folder), True, lambda *step: None)
+        HfApi(hub.url).snapshot_download("alice/leak", repo_type="dataset", local_dir=copy)
+    assert {".cache", ".gitattributes"} <= {path.name for path in copy.iterdir()}
+    code, _, stderr = run_train(folder, "--doses", "1", "--release", str(copy))
+    assert code == 0, stderr
+    assert [len(rows) for rows in untrained] == [40, 20 + 6]
 
 
 def test_training_needs_no_key_and_no_draw(folder: Path, untrained: list[np.ndarray]) -> None:
