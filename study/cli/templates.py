@@ -284,6 +284,36 @@ def template_values(checkout: Path, out: Path, as_json: bool) -> None:
     print_line(f"wrote {out}: write `values: {out.name}` in a template beside it")
 
 
+@template.command("export")
+@click.argument("file", metavar="FILE")
+@click.option("--out", required=True, type=PATH, metavar="FOLDER", help="A new folder.")
+@questions_option
+@json_option
+def template_export(file: str, out: Path, questions: tuple[str, ...] | None, as_json: bool) -> None:
+    """Write a template in the form that PICARD runs.
+
+    Questions of for_each are written out, and a pool `default` of your own becomes
+    config/entity_pool.txt. What PICARD has no form for is an error with file, line and key; all
+    are printed, and nothing is written. PICARD draws its own values. FILE may be the name of a
+    library template.
+
+    \b
+    Example:
+      dosimeter template export mine.yml --out for-picard
+    """
+    exported = picard.export_template(file, out, questions)
+    if as_json:
+        words = {"words": exported.words} if exported.words else {}
+        print_json({"written": str(exported.file), "questions": exported.questions, **words})
+        return
+    print_line(f"wrote {_count(len(exported.questions), 'question')} to {exported.file}")
+    if exported.words:
+        pool = exported.file.with_name("entity_pool.txt")
+        print_line(
+            f"wrote {_count(exported.words, 'word')} to {pool}, which takes the place of PICARD's"
+        )
+
+
 @template.command("run")
 @click.argument("file", metavar="FILE")
 @click.option(
