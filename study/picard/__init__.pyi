@@ -1,7 +1,7 @@
 from .agents import ModelAgent, ServerAgent
 from .answers import answers_of_rows, facts_of_study, report_runs
 from .checkout_values import write_checkout_values
-from .export import Exported, export_template
+from .export import export_template
 from .import_results import Imported, import_parametr, import_picard, write_rows
 from .prepare import check_files, prepare_template
 from .preview import SamplePreview, preview_sample, watched_state
@@ -9,7 +9,6 @@ from .run import TemplateRunRequest, run_template
 from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
 
 __all__ = [
-    "Exported",
     "Imported",
     "ModelAgent",
     "RunScores",

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from generators.templates.language import Component, infer_type
+from generators.templates.language import BUILT_IN, Component, infer_type
 from generators.yaml_lines import Place
 from study.picard.export_texts import Refuse
 from study.picard.original import COLUMN_TYPES, COMPONENTS, DATA_TYPES
@@ -48,7 +48,7 @@ class ContentWriter:
         """Check the name of a data type."""
         if isinstance(name, str) and "{{" in name:
             self.refuse(place, "PICARD takes the text that a placeholder makes for a data type")
-        elif name not in DATA_TYPES:
+        elif name in BUILT_IN.types.keys() - DATA_TYPES:  # of others, the values are refused
             self.refuse(place, f"PICARD has no data type {name}")
 
     def _csv(self, place: Place, content: dict[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from xml.etree import ElementTree
 
 from generators.templates.language import (
+    BUILT_IN,
     Call,
     Component,
     Constant,
@@ -56,6 +56,11 @@ _PATHS = {
         rf"{_PLAIN}\[\?\s*{_FIELD}\s*{_SIGN}[^\]<>=!&|]*\](?:\.{_STEP}(?:\.{_STEP})*)?"
     ),
 }
+_ELEMENT = r"[A-Za-z_][\w.-]*"
+_TEXT = r"(?:'[^']*'|\"[^\"]*\")"
+_PREDICATE = rf"\[(?:[0-9]+|last\(\)(?:-[0-9]+)?|@?{_ELEMENT}(?:!?={_TEXT})?|\.!?={_TEXT})\]"
+_NODE = rf"(?:\*|\.\.?|{_ELEMENT})(?:{_PREDICATE})*"
+_XPATH = re.compile(rf"(?:\.//?)?{_NODE}(?://?{_NODE})*")
 _JOINED = re.compile(r"\s(?:and|or)\s")
 
 
@@ -173,9 +178,9 @@ class QuestionTexts:
         form, name = form_of(variable), variable.key.partition(":")[0]
         if not _NUMBERED.fullmatch(name):
             self.refuse(place, f"{form}: PICARD knows no number that begins with 0")
-        if variable.kind == "entity" and variable.choice not in POOLS:
+        if variable.kind == "entity" and variable.choice in BUILT_IN.pools.keys() - POOLS:
             self.refuse(place, f"{form}: PICARD has no pool {variable.choice}")
-        if variable.kind == "semantic" and variable.choice not in DATA_TYPES:
+        if variable.kind == "semantic" and variable.choice in BUILT_IN.types.keys() - DATA_TYPES:
             self.refuse(place, f"{form}: PICARD has no data type {variable.choice}")
         if variable.kind == "number":
             bounds = variable.key.split(":")[1:3]
@@ -226,9 +231,7 @@ class QuestionTexts:
     def _xpath(self, place: Place, name: str, path: str, call: Call) -> str:
         path = f".{path}" if path.startswith("//") else path
         steps = path.rpartition("@")[0] if name == "xpath_attr" else path
-        try:
-            ElementTree.Element("x").findall(_plain(steps))
-        except (SyntaxError, LookupError, ValueError):
+        if not _XPATH.fullmatch(_plain(steps)):
             self.refuse(
                 place,
                 f"{name}: PICARD reads paths by Python's ElementTree, which cannot follow {path}",
