@@ -83,6 +83,12 @@ def _note_unchecked(findings: Findings, expected_head: str | None) -> None:
             " whose key signed the ledger: no key was given; compare the signer with one that you"
             " know from elsewhere"
         )
+    records = findings.of("preregistration") or findings.of("sealed-set")
+    for unproved in dict.fromkeys(record.unproved for _, record in records if record.unproved):
+        findings.unchecked.append(
+            f"whether each part of the keys of {', '.join(unproved.questions)} meets something in"
+            f" their files: --unproved was given, since {unproved.reason}"
+        )
     for _, record in findings.of("wave-closed"):
         if not record.objects_root:
             findings.unchecked.append(f"objects of wave {record.wave}: closed without an inventory")

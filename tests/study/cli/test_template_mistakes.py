@@ -298,14 +298,18 @@ FAULTS = {f"template: {name}": case for name, case in TEMPLATE_FAULTS.items()} |
 }
 # Faults that only a sample shows: `check` adds of how many.
 IN_SAMPLES = {"SQL of a JSON file", "a range of rows of 10^9"}
-MOST_SECONDS = 20.0  # of CPU for the three commands; of the slowest, 2 are used
-COMMANDS = ("check", "prepare", "run")
+MOST_SECONDS = 20.0  # of CPU for the four commands; of the slowest, 2 are used
+COMMANDS = ("check", "prepare", "run", "export")
 
 
 def refused(command: str, path: Path) -> list[str]:
     """The error lines of a command that refuses a file."""
     out = path.parent / "new" / "out"
-    options = {"prepare": ("--seed", "0" * 64), "run": ("--server", "http://127.0.0.1:9")}
+    options = {
+        "prepare": ("--seed", "0" * 64),
+        "run": ("--server", "http://127.0.0.1:9"),
+        "export": (),
+    }
     written = ("--out", str(out), *options[command]) if command in options else ()
     done = run("template", command, str(path), *written)
     assert done.exit_code == 2, done.output
@@ -339,7 +343,9 @@ def test_a_fault_is_one_error_and_nothing_is_written(
     for file, data in case.files().items():
         (tmp_path / file).write_bytes(data)
     before = process_time()
-    said = {command: refused(command, tmp_path / "mine.yml") for command in COMMANDS}
+    in_samples = name.partition(": ")[2] in IN_SAMPLES
+    commands = COMMANDS[:-1] if in_samples else COMMANDS  # an export makes no sample
+    said = {command: refused(command, tmp_path / "mine.yml") for command in commands}
     assert process_time() - before < MOST_SECONDS
     for command, lines in said.items():
         (line,) = lines
@@ -349,8 +355,8 @@ def test_a_fault_is_one_error_and_nothing_is_written(
         assert len(line) < 1000
         assert line.isprintable(), "controls are written as escapes"
         assert "Traceback" not in line
-    if name.partition(": ")[2] not in IN_SAMPLES:
-        assert said["check"] == said["prepare"] == said["run"]
+    if not in_samples:
+        assert said["check"] == said["prepare"] == said["run"] == said["export"]
     assert {each.name for each in tmp_path.iterdir()} == case.files().keys()
 
 
@@ -378,7 +384,7 @@ def test_a_file_by_a_bad_name_is_one_error(
         (tmp_path / name).write_text(TEMPLATE)
     before = {each.name for each in tmp_path.iterdir()}
     said = [refused(command, tmp_path / name) for command in COMMANDS]
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1] == said[2] == said[3]
     (line,) = said[0]
     assert words in line
     assert line.count("No such file") <= 1

@@ -369,6 +369,11 @@ def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_pa
     assert "since a test of it" in sentence
     form = json.loads((folder / "registration.json").read_text())
     assert "not proved: broken.yml, question lost" in json.dumps(form)
+    verified = CliRunner().invoke(main, ["verify", "--study", str(folder)])
+    assert verified.exit_code == 0, verified.output
+    (note,) = [line for line in verified.output.splitlines() if "--unproved" in line]
+    assert note.startswith("not checked: whether each part of the keys of broken.yml, question lost")
+    assert note.endswith("since a test of it")
 
 
 def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_path: Path) -> None:
