@@ -19,6 +19,7 @@ _PLACEHOLDER = re.compile(r"\{\{[^{}]*\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _BOUNDS = {"number": (0.0, 1000.0), "integer": (1, 1000)}  # if neither end is given
 _SIZES = ("min_length", "max_length")
+_USUAL_LENGTH = 50  # the longest text, if nothing is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,8 @@ class _SchemaWriter:
 
     def top(self, place: Place, written: Any) -> Any:
         """The whole; in PICARD's XML it is a mapping of elements."""
+        if written == {}:
+            self.refuse(place, "PICARD takes an empty schema for one of three fields")
         if not self.xml:
             return self.node(place, written, False)
         if isinstance(written, Mapping) and written.get("type") == "object":
@@ -220,7 +223,9 @@ class _SchemaWriter:
         """A list. ``[least, greatest]`` becomes a placeholder, which has one value in a file."""
         count, items = written.get("count", 5), written.get("items", "lorem_words")
         if isinstance(count, list | tuple):
-            if repeated:
+            if any(isinstance(end, str) for end in count):
+                self.refuse((*place, "count"), "PICARD has no placeholder in a placeholder")
+            elif repeated:
                 what = "PICARD draws one count for all lists here; write one number"
                 self.refuse((*place, "count"), what)
             else:
@@ -257,8 +262,10 @@ class _SchemaWriter:
         pattern = written.get("pattern")
         if pattern is not None and pattern not in DATA_TYPES:
             self.refuse((*place, "pattern"), "PICARD takes a pattern for the name of a data type")
-        self.plain(place, written, _SIZES)
-        return dict(written)
+        least = written.get("min_length")
+        if not self.plain(place, written, _SIZES) or "max_length" in written or not least:
+            return dict(written)
+        return {**written, "max_length": max(_USUAL_LENGTH, least)}  # which PICARD would cut off
 
     def number(self, place: Place, written: Mapping[str, Any], kind: str) -> dict[str, Any]:
         """Both ends are written out: PICARD does not move the other one."""

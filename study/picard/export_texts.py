@@ -137,6 +137,9 @@ class QuestionTexts:
         """Plain data of a component's content, the texts in it written as PICARD reads them."""
         if isinstance(value, str):
             parts = parse_text(value, True, self.question.values)
+            for part in parts:
+                if isinstance(part, Constant):
+                    self.refuse(place, f"{{{{{part.name}}}}}: PICARD fills it in no content")
             for variable in variables_of(parts):
                 if variable.key in self.shared:
                     self.refuse(

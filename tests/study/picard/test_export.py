@@ -116,6 +116,7 @@ tests:
           kind: {type: {type: literal, value: 5}, size: {type: integer, minimum: 5000}}
           more: {type: object, properties: {a: age}, additional_properties: true}
           code: {type: string, pattern: phone}
+          note: {type: string, min_length: 80}
     - type: create_xml
       name: log
       depends_on: [crew]
@@ -309,6 +310,19 @@ REFUSED = {
         "{{entity2}}: PICARD draws what stands in the question",
         KEY,
         "{{entity2}}",
+    ),
+    "the folder in a content": (
+        16,
+        "{{artifacts}}: PICARD fills it in no content",
+        SCHEMA,
+        f"{SCHEMA}, b: ['{{{{artifacts}}}}/x']",
+    ),
+    "an empty schema": (16, "an empty schema", "{schema: {a: " + SCHEMA + "}}", "{schema: {}}"),
+    "a count between placeholders": (
+        16,
+        "no placeholder in a placeholder",
+        "count: 3",
+        "count: ['{{number2:1:2}}', 5]",
     ),
     "edits": (
         5,
