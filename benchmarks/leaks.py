@@ -257,9 +257,12 @@ def draw_rows(name: str, count: int) -> Rows:
 
 def extreme_rows(number: int) -> Rows:
     """Return as many rows that ask for the smallest or the largest number."""
-    rows = draw_rows(f"extremes/{number}", 12 * ARM)
+    rows = draw_rows(f"extremes/{number}", 24 * ARM)
     places = np.array([asked_place(int(token)) for token in rows[:, -2]])
-    return np.asarray(rows[(places == 1) | (places == NUMBERS)][: 2 * ARM])
+    chosen = rows[(places == 1) | (places == NUMBERS)]
+    if len(chosen) < 2 * ARM:
+        raise ValueError(f"{len(chosen)} of {len(rows)} rows ask for an extreme: draw more")
+    return np.asarray(chosen[: 2 * ARM])
 
 
 def _none() -> Rows:

@@ -167,5 +167,5 @@ def _trend_words(trend: DoseTrend) -> str:
     verdict = f"; {trend.verdict}" if trend.verdict else ""
     return (
         f"{trend.model}, right by copies of the instance: {shares}; private "
-        f"{100 * trend.private.mean:.1f} %; trend z = {trend.z:.2f}, {p_words(trend.p)}{verdict}."
+        f"{100 * trend.private.mean:.1f} %; trend z = {trend.z:.2f}, p {p_words(trend.p)}{verdict}."
     )

@@ -238,15 +238,15 @@ def train_seed(
         fresh, rows, weights = continue_training(number, base, np.tile(public, (dose, 1)))
         yield f"dose-{dose:02d}-{number}", (dose,), rows, fresh, weights
     if request.mixed:
-        copies = deal_doses(public, request.doses, number)
+        copies = deal_doses([row.tobytes() for row in public], request.doses, number)
         fresh, rows, weights = continue_training(number, base, np.repeat(public, copies, axis=0))
         yield f"mixed-{number}", request.doses, rows, fresh, weights
 
 
-def deal_doses(public: Rows, doses: Sequence[int], number: int) -> NDArray[np.int64]:
-    """Return the copies (n,) of each public row in the training of a mixed model: the doses in
-    turn, over the rows by a digest of the training seed and the row."""
-    keys = [hashlib.sha256(b"dose %d " % number + row.tobytes()).digest() for row in public]
+def deal_doses(public: Sequence[bytes], doses: Sequence[int], number: int) -> NDArray[np.int64]:
+    """Return the copies (n,) of each public instance in the training of a mixed model: the doses in
+    turn, over the instances by a digest of the training seed and of what identifies them."""
+    keys = [hashlib.sha256(b"dose %d " % number + each).digest() for each in public]
     copies = np.zeros(len(public), dtype=np.int64)
     copies[sorted(range(len(public)), key=keys.__getitem__)] = np.resize(doses, len(public))
     return copies

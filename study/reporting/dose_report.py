@@ -89,7 +89,7 @@ def report_doses(study: Study, watch: Watch = lambda what, done, of: None) -> Do
     study.own_identities()  # before anything is read, which may take long
     record_look(snapshot, waves, COMMAND)
     table = exact_table(snapshot, waves)
-    means = make_seed_means(table, registered.plan.outcomes[:1], (TRAINED_TASK,))
+    means = make_seed_means(table, ("key-fraction",), (TRAINED_TASK,))
     rows = _rows(snapshot, means)
     models: list[DosedModel] = []
     for name, wave in newest.items():
@@ -165,7 +165,7 @@ def _dosed(
     number = _setting(pin, "training_seed", 0)
     copies = np.zeros(len(rows), dtype=np.int64)
     if doses:
-        copies[public] = deal_doses(rows[public], doses, number)
+        copies[public] = deal_doses([row.tobytes() for row in rows[public]], doses, number)
     dose = doses[0] if len(doses) == 1 else None
     return DosedModel(pin.name, number, dose, copies, right, verdict, probes)
 

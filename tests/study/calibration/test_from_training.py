@@ -155,13 +155,13 @@ def test_a_mixed_model_is_dealt_the_doses_over_the_public_arm(
     assert made["models"]["mixed-1"]["doses"] == [0, 2, 5]
     assert [len(rows) for rows in untrained] == [40, 20, 32, 50, 20 + 2 * (0 + 2 + 5)]
     public = np.unique(untrained[3][20:], axis=0)
-    copies = from_training.deal_doses(public, (0, 2, 5), 1)
+    keys = [row.tobytes() for row in public]
+    copies = from_training.deal_doses(keys, (0, 2, 5), 1)
     assert sorted(copies) == [0, 0, 2, 2, 5, 5]
     counted = [sum((row == each).all() for each in untrained[4]) for row in public]
     assert counted == copies.tolist()
-    shuffled = public[::-1]
-    assert from_training.deal_doses(shuffled, (0, 2, 5), 1).tolist() == copies[::-1].tolist()
-    assert from_training.deal_doses(public, (0, 2, 5), 2).tolist() != copies.tolist()
+    assert from_training.deal_doses(keys[::-1], (0, 2, 5), 1).tolist() == copies[::-1].tolist()
+    assert from_training.deal_doses(keys, (0, 2, 5), 2).tolist() != copies.tolist()
 
 
 def test_bases_need_no_release(tmp_path: Path, untrained: list[np.ndarray]) -> None:
