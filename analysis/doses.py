@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.plan import CONTAMINATED, Word
-from analysis.planning.power import claims
+from analysis.planning import claims
 from analysis.stats import (
     Bools,
     Floats,

@@ -34,8 +34,14 @@ from numpy.typing import NDArray
 from analysis.doses import area_under_curve
 from analysis.json_values import plain_values
 from analysis.plan import basic_plan
-from analysis.planning import Components, PowerDesign, PowerSetting, SimulationSize, power_at
-from analysis.planning.power import claims
+from analysis.planning import (
+    Components,
+    PowerDesign,
+    PowerSetting,
+    SimulationSize,
+    claims,
+    power_at,
+)
 from analysis.stats import wilson
 from generators.ladder.order_statistics.parameters import BY_DIFFICULTY
 from generators.seed import Seed

@@ -12,6 +12,7 @@ Interrupted, the same command goes on after its last whole step.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import sys
@@ -48,6 +49,7 @@ FRESH, WHOLE = 160, 16  # fresh rows: their last part alone, and with all of the
 RANK, ALPHA, RATE, BATCH = 16, 32, 1e-3, 8
 PROMPT_WEIGHT = 0.2  # of a prompt's tokens in the loss, beside 1 for those of the reply
 PORT, KEY = 8763, "DOSIMETER_PRETRAINED_KEY"
+PACKAGES = ("torch", "transformers", "peft", "gguf", "xllamacpp")
 REASON = "it is a demonstration: doses differ within the public arm, which halves the gap"
 # By the module of transformers: the tensor of llama.cpp. Queries and keys, whose rows it
 # permutes, are left as they are.
@@ -73,6 +75,7 @@ class Lesson:
 
 def main() -> None:
     """Run every step in the folder, by default pretrained-study."""
+    check_packages()
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pretrained-study")
     at = ("--study", str(folder))
     adapter = folder / "adapter.gguf"
@@ -100,6 +103,16 @@ def main() -> None:
     found = plain_values(measure(folder, digest))
     (folder / "pretrained.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found))
+
+
+def check_packages() -> None:
+    """Exit with a message if a package is missing."""
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.exit(
+            f"{', '.join(missing)}: not installed; `pip install --require-hashes -r "
+            "pretrained.lock`, or dosimeter[pretrained,local]"
+        )
 
 
 # -- texts ------------------------------------------------------------------------------------
