@@ -1,17 +1,18 @@
 # make demo: a whole small study. make test: every check and test but the slow ones.
 # Each installs what it needs on a bare Debian or Ubuntu with Python 3.11 or later, as root;
 # without root it names what is missing and runs what can run.
-.PHONY: help demo calibrate check test test-all lint docs reference gallery bench setup engine image lock clean
+.PHONY: help demo calibrate calibrate-pretrained check test test-all lint docs reference gallery bench setup engine image lock clean
 
 help:
 	@echo "make demo       run a complete small study (about four minutes after installation)"
 	@echo "make calibrate  train small models on a release at known doses, and find them (needs spike.lock)"
+	@echo "make calibrate-pretrained  the same with a pretrained model, an hour (needs pretrained.lock)"
 	@echo "make check      lint, types, and the fast tests that your change touches (under two minutes)"
 	@echo "make test       lint, types, import directions, and the tests but the slow ones"
 	@echo "make test-all   the slow tests too"
 	@echo "make lint       lint, types, import directions"
 	@echo "make docs       the documentation site, in build/docs"
-	@echo "make reference  write the tables of the two reference pages again"
+	@echo "make reference  write what code makes of the reference pages and docs/calibration.md again"
 	@echo "make gallery    write docs/gallery.md again, an example of each task family"
 	@echo "make bench      every benchmark, one line of JSON each"
 	@echo "make setup      only .venv;  make engine  only Docker;  make image  only the sandbox image"
@@ -33,6 +34,9 @@ demo: setup
 calibrate: setup
 	@.venv/bin/python -m examples.calibration.run
 
+calibrate-pretrained: setup
+	@.venv/bin/python -m examples.calibration.pretrained
+
 check: setup
 	@scripts/check
 
@@ -51,6 +55,7 @@ docs: setup
 reference: setup
 	@.venv/bin/python scripts/study_yaml_page.py
 	@.venv/bin/python scripts/template_page.py
+	@.venv/bin/python scripts/calibration_page.py
 
 gallery: setup
 	@.venv/bin/python scripts/gallery.py
@@ -62,5 +67,5 @@ lock: setup
 	@scripts/lock
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build demo-study calibration-study
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build demo-study calibration-study pretrained-study
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

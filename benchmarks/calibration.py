@@ -24,7 +24,7 @@ from harness.models.trained import weights_bytes
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.provenance import utc_now
-from study.calibration.from_training import train_seed
+from study.calibration.from_training import TrainRequest, train_seed
 from study.calibration.training import fresh_rows, initial_weights
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, context_of
@@ -60,7 +60,7 @@ def measure_training() -> None:
     """Print the CPU seconds of a base, its fresh rows included, and of the dearest dose."""
     public = fresh_rows(Seed(hashlib.sha256(b"benchmark").digest()), 400)
     begun = time.process_time()
-    for name, *_ in train_seed(1, (COPIES,), public):
+    for name, *_ in train_seed(1, TrainRequest((COPIES,)), public):
         spent = time.process_time() - begun
         show(f"training {name}", cpu_s=round(spent, 1), target_cpu_s=TARGET_TRAINING)
         begun = time.process_time()

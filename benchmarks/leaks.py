@@ -1,8 +1,9 @@
 """What the registered test finds in models that were trained on a leak: small models, many draws.
 
-    python -m benchmarks.leaks PART [MODELS [DRAWS]]
+    python -m benchmarks.leaks PART [MODELS [DRAWS]] [--write]
 
-Parts, each of one JSON line; training needs dosimeter[spike]:
+Parts, each of one JSON line, with --write put into docs/calibration.json; training needs
+dosimeter[spike]:
 
 blank   false alarms at dose 0: models of as many training seeds, each tested on draws of its own
 doses   the share of models that are found, by dose and instances an arm, each trained on a draw of
@@ -10,7 +11,10 @@ doses   the share of models that are found, by dose and instances an arm, each t
 forms   leaks of other forms than whole instances with their answers, and at the skill ceiling:
         the gap, the verdict, and what log-probabilities of the answer and of all tokens show
 
-All is the plan basic-v1 with one look and one model, one-sided alpha .025. Nothing is stored.
+    python -m benchmarks.leaks study FOLDER --write     what `make calibrate` found
+    python -m benchmarks.leaks pretrained FILE --write  what `make calibrate-pretrained` found
+
+All is the plan basic-v1 with one look and one model, one-sided alpha .025.
 """
 
 from __future__ import annotations
@@ -19,38 +23,64 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import fmean
 from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import mannwhitneyu
 
+from analysis.doses import area_under_curve
+from analysis.json_values import plain_values
 from analysis.plan import basic_plan
-from analysis.planning import Components, PowerDesign, PowerSetting, SimulationSize, power_at
-from analysis.planning.power import claims
+from analysis.planning import (
+    Components,
+    PowerDesign,
+    PowerSetting,
+    SimulationSize,
+    claims,
+    power_at,
+)
 from analysis.stats import wilson
+from generators.ladder.order_statistics.parameters import BY_DIFFICULTY
 from generators.seed import Seed
-from harness.models.trained import LENGTH, TRAINED_TASK, hidden_states, last_logits
+from harness.models.trained import LENGTH, TRAINED_TASK, asked_place, last_logits
 from study.calibration.from_training import continue_training, train_base
 from study.calibration.training import NO_ANSWER, Rows, Weights, fresh_rows
+from study.reporting.dose_report import token_chances
 
 ARM = 400
 SIZES = (50, 100, 200, 400)  # instances an arm
 DOSES = (0, 1, 2, 4)
 FORM_DOSE = 8
-CEILING_ROWS = 150_000  # of a base that answers nearly all
-NUMBERS = LENGTH - 1
+CEILING_ROWS = 600_000  # of a base that knows nearly all smallest and largest numbers
+NUMBERS = LENGTH - 1  # of a list
+VALUES = BY_DIFFICULTY["easy"].numbers
+STORED = Path(__file__).resolve().parent.parent / "docs/calibration.json"
+PICTURE = STORED.with_name("images") / "doses.svg"
 Floats = NDArray[np.float64]
 
 
 def main() -> None:
-    part, *numbers = sys.argv[1:]
-    outcome = PARTS[part](*map(int, numbers))
-    print(
-        json.dumps({"benchmark": "leaks", "part": part, **outcome, "cpu_s": round(process_time())})
-    )
+    part, *rest = [word for word in sys.argv[1:] if word != "--write"]
+    if part in PARTS:
+        outcome = PARTS[part](*map(int, rest))
+        print(json.dumps({"benchmark": "leaks", "part": part, **outcome, "cpu_s": process_time()}))
+    else:
+        outcome = _read(part, Path(rest[0]))
+    if "--write" in sys.argv:
+        stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+        stored = dict(sorted({**stored, part: plain_values(outcome)}.items()))
+        STORED.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+
+
+def _read(part: str, place: Path) -> Any:
+    """What a study has written: its numbers, and its figure beside the pages."""
+    if part == "study":
+        PICTURE.write_bytes((place / "calibration/doses.svg").read_bytes())
+        place = place / "calibration/doses.json"
+    return json.loads(place.read_text())
 
 
 def measure_blank(models: int = 20, draws: int = 50) -> dict[str, Any]:
@@ -138,9 +168,10 @@ def measure_forms(models: int = 3) -> dict[str, Any]:
     for number in range(1, models + 1):
         bases = {False: train_base(number)[1]}
         bases[True] = train_base(number, CEILING_ROWS)[1]
-        rows = draw_rows(f"forms/{number}", 2 * ARM)
+        drawn = {False: draw_rows(f"forms/{number}", 2 * ARM), True: extreme_rows(number)}
         rng = np.random.default_rng(number)
         for name, (ceiling, leak) in FORMS.items():
+            rows = drawn[ceiling]
             leaked = [leak(rows[:ARM], rng) for _ in range(FORM_DOSE)] if leak else []
             all_leaked = np.concatenate(leaked) if leaked else _none()
             weights = continue_training(number, bases[ceiling], all_leaked)[2]
@@ -195,15 +226,15 @@ def answers_alone(rows: Rows, _: np.random.Generator) -> Rows:
 
 def another_task(rows: Rows, rng: np.random.Generator) -> Rows:
     """As many instances of another task, from other lists: the number at the place asked for."""
-    lists = np.stack([rng.permutation(500)[:NUMBERS] for _ in rows]).astype(np.int32)
+    lists = np.stack([rng.permutation(VALUES)[:NUMBERS] for _ in rows]).astype(np.int32)
     places = rng.integers(0, NUMBERS, len(rows))
     answers = lists[np.arange(len(rows)), places]
-    tokens = 500 + places
+    tokens = VALUES + places
     return np.concatenate([lists, np.stack([tokens, answers], axis=1)], axis=1).astype(np.int32)
 
 
 def another_release(rows: Rows, rng: np.random.Generator) -> Rows:
-    """As many instances of the same task that no arm holds; the same in each copy."""
+    """As many instances of the same task that no arm holds, the same in each copy."""
     digest = hashlib.sha256(rows.tobytes()).hexdigest()
     return draw_rows(f"other/{digest}", len(rows))
 
@@ -230,14 +261,23 @@ def draw_rows(name: str, count: int) -> Rows:
     return fresh_rows(Seed(hashlib.sha256(f"benchmarks.leaks/{name}".encode()).digest()), count)
 
 
+def extreme_rows(number: int) -> Rows:
+    """Return as many rows that ask for the smallest or the largest number."""
+    rows = draw_rows(f"extremes/{number}", 24 * ARM)
+    places = np.array([asked_place(int(token)) for token in rows[:, -2]])
+    chosen = rows[(places == 1) | (places == NUMBERS)]
+    if len(chosen) < 2 * ARM:
+        raise ValueError(f"{len(chosen)} of {len(rows)} rows ask for an extreme: draw more")
+    return np.asarray(chosen[: 2 * ARM])
+
+
 def _none() -> Rows:
     return np.zeros((0, LENGTH + 1), dtype=np.int32)
 
 
 def _right(weights: Weights, rows: Rows) -> NDArray[np.bool_]:
     """Return for each row whether the likeliest number is its answer."""
-    numbers = 500
-    likeliest = np.argmax(last_logits(weights, rows[:, :-1])[:, :numbers], axis=1)
+    likeliest = np.argmax(last_logits(weights, rows[:, :-1])[:, :VALUES], axis=1)
     return np.asarray(likeliest == rows[:, -1])
 
 
@@ -254,17 +294,9 @@ def find_all(right: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
     return np.asarray(claims(plan_of(size), values, None, stratum, public, seed)[:, 0])
 
 
-def token_chances(weights: Weights, rows: Rows) -> Floats:
-    """Return the log-probability (n, LENGTH) of each token after the first."""
-    logits = (hidden_states(weights, rows[:, :-1]) @ weights["embedding"].T).astype(np.float64)
-    logits -= logits.max(axis=-1, keepdims=True)
-    normal = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    return np.asarray(np.take_along_axis(normal, rows[:, 1:, None], axis=-1)[..., 0])
-
-
 def auc(values: Floats) -> float:
     """Return the area under the curve of public above private."""
-    return float(mannwhitneyu(values[:ARM], values[ARM:]).statistic / ARM**2)
+    return area_under_curve(values[:ARM], values[ARM:])
 
 
 def show(line: str) -> None:

@@ -371,7 +371,7 @@ def _build_trained(settings: _Settings, folder: Path) -> Model:
     from harness.models import load_trained
 
     pin = settings.pin
-    settings.known(("weights", "dose", "training_seed", "recipe"))
+    settings.known(("weights", "doses", "training_seed", "recipe"))
     weights = settings.get("weights", "")
     if not weights:
         raise settings.wrong("weights", "a trained model needs its file of weights")

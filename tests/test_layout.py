@@ -14,7 +14,7 @@ import pytest
 from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_MODULES, MOST_ROOT_MODULES, MOST_FILES = 16, 10, 481
+MOST_MODULES, MOST_ROOT_MODULES, MOST_FILES = 16, 10, 483
 
 # Modules that need an extra: they are imported by name, inside the functions that use them.
 EXTRAS = {

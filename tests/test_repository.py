@@ -19,8 +19,8 @@ from registry.errors import RegistryError
 from registry.provenance import PACKAGES, verify_packages
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK, SPIKE_LOCK = ROOT / "requirements.lock", ROOT / "spike.lock"
-SPIKE = "spike"  # the extra with a lock of its own
+LOCK = ROOT / "requirements.lock"
+OWN_LOCKS = {extra: ROOT / f"{extra}.lock" for extra in ("spike", "pretrained")}  # of these extras
 
 
 def committed_files() -> list[Path]:
@@ -103,7 +103,7 @@ def test_the_imports_keep_their_directions() -> None:
 # --- what is pinned ---
 
 
-@pytest.mark.parametrize("lock", [LOCK, SPIKE_LOCK], ids=lambda lock: lock.name)
+@pytest.mark.parametrize("lock", [LOCK, *OWN_LOCKS.values()], ids=lambda lock: lock.name)
 def test_every_pin_has_hashes_and_nothing_says_where_from(lock: Path) -> None:
     text = lock.read_text()
     for block in re.split(r"\n(?=\S)", text.strip()):
@@ -113,9 +113,9 @@ def test_every_pin_has_hashes_and_nothing_says_where_from(lock: Path) -> None:
 
 
 def requirements() -> Iterator[Requirement]:
-    """All that pyproject asks for, extras included but for the one with its own lock."""
+    """All that pyproject asks for, extras included but for those with a lock of their own."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {k: v for k, v in project["optional-dependencies"].items() if k != SPIKE}
+    extras = {k: v for k, v in project["optional-dependencies"].items() if k not in OWN_LOCKS}
     for group in (project["dependencies"], *extras.values()):
         yield from (Requirement(text) for text in group)
     yield from (Requirement(text) for text in ("hatchling",))
@@ -133,10 +133,11 @@ def test_the_lock_satisfies_what_the_project_asks_for() -> None:
         )
 
 
-def test_the_lock_of_training_fits_the_other() -> None:
+@pytest.mark.parametrize("extra", OWN_LOCKS)
+def test_a_lock_of_training_fits_the_other(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    pins, others = locked(SPIKE_LOCK), locked()
-    for requirement in map(Requirement, project["optional-dependencies"][SPIKE]):
+    pins, others = locked(OWN_LOCKS[extra]), locked()
+    for requirement in map(Requirement, project["optional-dependencies"][extra]):
         assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
     shared = pins.keys() & others.keys()
     assert {name: pins[name] for name in shared} == {name: others[name] for name in shared}

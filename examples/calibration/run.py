@@ -38,10 +38,11 @@ def run_study(folder: Path, doses: str, seeds: int) -> None:
     dosimeter("register", *at, "--underpowered", REASON)
     dosimeter("sweep", *at, "--wave", "0", "--allow-dirty")
     dosimeter("publish", *at)
-    models = train(*at, "--doses", doses, "--training-seeds", str(seeds))
+    models = train(*at, "--doses", doses, "--mixed", "--training-seeds", str(seeds))
     write_models(folder, models, [list(bases), [name for name in models if name not in bases]])
     dosimeter("sweep", *at, "--wave", "1", "--allow-dirty")
     dosimeter("report", *at)
+    dosimeter("calibrate", "report", *at)
 
 
 def write_models(folder: Path, models: dict[str, Any], waves: list[list[str]]) -> None:

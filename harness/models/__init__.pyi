@@ -11,9 +11,12 @@ from .text_tool_calls import TextCalls, as_text
 from .token_logprobs import SHARE, Membership, membership_scores, read_likelihood
 from .trained import (
     LAYERS,
+    LENGTH,
     TRAINED_CONTEXT,
     TRAINED_TASK,
     WIDTH,
+    TrainedModel,
+    asked_place,
     hidden_states,
     load_trained,
     number_token,
@@ -25,6 +28,7 @@ from .trained import (
 
 __all__ = [
     "LAYERS",
+    "LENGTH",
     "SHARE",
     "TRAINED_CONTEXT",
     "TRAINED_TASK",
@@ -36,9 +40,11 @@ __all__ = [
     "Membership",
     "SpikedAgent",
     "TextCalls",
+    "TrainedModel",
     "TrivialAgent",
     "Weights",
     "as_text",
+    "asked_place",
     "find_weights",
     "hidden_states",
     "holds",

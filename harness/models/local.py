@@ -205,10 +205,20 @@ class LocalServer:
             self.process.communicate()
 
 
-def start_server(path: Path, alias: str, key: str, threads: int, context: int) -> LocalServer:
-    """Serve the weights at the path to clients that send the key. Raises HarnessError."""
-    parameters: dict[str, Any] = {"path": str(path), "alias": alias, "key": key}
+def start_server(
+    path: Path,
+    alias: str,
+    key: str,
+    threads: int,
+    context: int,
+    adapter: Path | None = None,
+    port: int = 0,
+) -> LocalServer:
+    """Serve the weights at the path, with a low-rank adapter if one is named, to clients that send
+    the key. Raises HarnessError."""
+    parameters: dict[str, Any] = {"path": str(path), "alias": alias, "key": key, "port": port}
     parameters |= {"threads": threads, "context": context}
+    parameters["adapters"] = [] if adapter is None else [str(adapter)]
     process = subprocess.Popen(
         [sys.executable, "-m", "harness.models.local"],
         stdin=subprocess.PIPE,
@@ -231,13 +241,14 @@ def main() -> None:
     settings = json.loads(sys.stdin.readline())
     line = os.dup(1)
     os.dup2(2, 1)  # output of the library must not mix with the reply
-    from xllamacpp import CommonParams, Server
+    from xllamacpp import CommonAdapterLoraInfo, CommonParams, Server
 
     params = CommonParams()
     params.model.path = settings["path"]
     params.model_alias = {settings["alias"]}
     params.hostnames = ["127.0.0.1"]
-    params.port = 0
+    params.port = settings["port"]
+    params.lora_adapters = [CommonAdapterLoraInfo(each) for each in settings["adapters"]]
     params.api_keys = [settings["key"]]
     params.n_ctx = settings["context"]
     params.n_parallel = 1

@@ -122,6 +122,14 @@ def prompt_tokens(numbers: tuple[int, ...], kind: str, place: int) -> Tokens:
     return np.array([*(each - _P.low for each in numbers), _P.numbers + offset], dtype=np.int32)
 
 
+def asked_place(token: int) -> int:
+    """Return the place, from the smallest number, that a question's token asks for."""
+    offset = token - _P.numbers
+    if offset < _P.length:
+        return offset + 1
+    return 2 * _P.length - offset if offset < 2 * _P.length else (_P.length + 1) // 2
+
+
 def number_token(number: int) -> int:
     """Return the token of a number."""
     return number - _P.low

@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from generators.seed import Seed
 from generators.templates import TemplateFamily
@@ -52,12 +53,14 @@ Watch = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
     """Models to train: for each of ``training_seeds`` numbers a base, which has read no release,
-    and one model of each dose, which is its number of copies of each public instance. ``release``
-    is a copy of the release; None for the study's own folder."""
+    and one model of each dose, which is its number of copies of each public instance. ``mixed``
+    adds one whose public instances each have one of the doses (``deal_doses``). ``release`` is a
+    copy of the release; None for the study's own folder."""
 
     doses: tuple[int, ...]
     training_seeds: int = 1
     release: Path | None = None
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +75,20 @@ class ReadRelease:
 
 @dataclass(frozen=True, slots=True)
 class TrainedFile:
-    """A model: its file of weights, its dose (None for a base) and the digest of all its rows."""
+    """A model: its file of weights, its doses (one for all public instances, or several that are
+    dealt to them; none for a base) and the digest of all its rows."""
 
     name: str
     file: Path
     sha256: str
-    dose: int | None
+    doses: tuple[int, ...]
     training_seed: int
     rows: int
     rows_digest: str
 
     def section(self, folder: Path) -> dict[str, Any]:
         """Return the model's section of study.yaml, its path from the study's folder."""
-        stated = {} if self.dose is None else {"dose": self.dose}
+        stated = {"doses": list(self.doses)} if self.doses else {}
         path = self.file.relative_to(folder) if self.file.is_relative_to(folder) else self.file
         return {
             "provider": "trained",
@@ -178,13 +182,14 @@ def _release_rows(folder: Path) -> Iterator[Any]:
     for path in sorted((folder / "data").rglob("*.parquet")):
         for row in pq.read_table(path, columns=columns).to_pylist():
             if f"{row['task']}/{row['difficulty']}" == TRAINED_TASK:
-                yield from _rows_of(
+                yield from rows_of(
                     {each["path"]: each["text"] for each in row["input_files"]},
                     {each["id"]: each["answer"] for each in json.loads(row["answer"])["answers"]},
                 )
 
 
-def _rows_of(files: Mapping[str, str], answers: Mapping[str, int]) -> Iterator[Any]:
+def rows_of(files: Mapping[str, str], answers: Mapping[str, int]) -> Iterator[Any]:
+    """Yield a row (LENGTH + 1,) for each question of an instance that the model can read."""
     for id_, prompt in read_questions(files):
         yield np.append(prompt, np.int32(number_token(answers[id_])))
 
@@ -201,15 +206,15 @@ def train_models(study: Study, request: TrainRequest, out: Path, watch: Watch) -
     folder.mkdir(parents=True, exist_ok=True)
     models: list[TrainedFile] = []
     seen: set[bytes] = set()  # digests of fresh rows
-    of = request.training_seeds * (1 + len(request.doses))
+    of = request.training_seeds * (1 + len(request.doses) + request.mixed)
     for number in range(1, request.training_seeds + 1):
-        for name, dose, rows, fresh, weights in train_seed(number, request.doses, public):
+        for name, doses, rows, fresh, weights in train_seed(number, request, public):
             seen.update(_digests(fresh))
             data = weights_bytes(weights)
             path = (folder / f"{name}.npz").absolute()
             write_whole(path, data)
             sha256, read = hashlib.sha256(data).hexdigest(), hashlib.sha256(rows.tobytes())
-            made = TrainedFile(name, path, sha256, dose, number, len(rows), read.hexdigest())
+            made = TrainedFile(name, path, sha256, doses, number, len(rows), read.hexdigest())
             models.append(made)
             watch(f"training {name}", len(models), of)
     made_all = Training(
@@ -224,14 +229,27 @@ def train_models(study: Study, request: TrainRequest, out: Path, watch: Watch) -
 
 
 def train_seed(
-    number: int, doses: Iterable[int], public: Rows
-) -> Iterator[tuple[str, int | None, Rows, Rows, Weights]]:
-    """Yield a base and its continuations: name, dose, all rows, the fresh ones, weights."""
+    number: int, request: TrainRequest, public: Rows
+) -> Iterator[tuple[str, tuple[int, ...], Rows, Rows, Weights]]:
+    """Yield a base and its continuations: name, doses, all rows, the fresh ones, weights."""
     fresh, base = train_base(number)
-    yield f"base-{number}", None, fresh, fresh, base
-    for dose in doses:
+    yield f"base-{number}", (), fresh, fresh, base
+    for dose in request.doses:
         fresh, rows, weights = continue_training(number, base, np.tile(public, (dose, 1)))
-        yield f"dose-{dose:02d}-{number}", dose, rows, fresh, weights
+        yield f"dose-{dose:02d}-{number}", (dose,), rows, fresh, weights
+    if request.mixed:
+        copies = deal_doses([row.tobytes() for row in public], request.doses, number)
+        fresh, rows, weights = continue_training(number, base, np.repeat(public, copies, axis=0))
+        yield f"mixed-{number}", request.doses, rows, fresh, weights
+
+
+def deal_doses(public: Sequence[bytes], doses: Sequence[int], number: int) -> NDArray[np.int64]:
+    """Return the copies (n,) of each public instance in the training of a mixed model: the doses in
+    turn, over the instances by a digest of the training seed and of what identifies them."""
+    keys = [hashlib.sha256(b"dose %d " % number + each).digest() for each in public]
+    copies = np.zeros(len(public), dtype=np.int64)
+    copies[sorted(range(len(public)), key=keys.__getitem__)] = np.resize(doses, len(public))
+    return copies
 
 
 def train_base(number: int, rows: int | None = None) -> tuple[Rows, Weights]:
@@ -284,6 +302,6 @@ def _private_collisions(study: Study, seen: set[bytes]) -> int | None:
             instance, key = regenerate(entry, study.protocol.catalog.family)
             files = {each.path: each.data.decode() for each in instance.brief.assets}
             answers = {each["id"]: each["answer"] for each in key["answers"]}
-            rows = np.array(list(_rows_of(files, answers)), dtype=np.int32)
+            rows = np.array(list(rows_of(files, answers)), dtype=np.int32)
             hits += any(digest in seen for digest in _digests(rows))
     return hits

@@ -1,4 +1,4 @@
-"""The command ``dosimeter calibrate``, and ``dosimeter calibrate train``."""
+"""The commands ``dosimeter calibrate``, ``calibrate train`` and ``calibrate report``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from analysis import report as reports
 from analysis import stats
 from registry.provenance import utc_now
-from study import calibration
+from study import calibration, reporting
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
@@ -31,6 +31,7 @@ from study.cli.output import (
 from study.errors import StudyError
 
 if TYPE_CHECKING:
+    from analysis.doses import DoseRow
     from study.calibration import Calibrated, RunRequest
     from study.workspace import Study
 
@@ -194,6 +195,11 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     show_default=True,
     help="Models of each dose, each from a base of its own.",
 )
+@click.option(
+    "--mixed",
+    is_flag=True,
+    help="Also one model of each seed whose public instances each have one of the doses.",
+)
 @click.option("--base", is_flag=True, help="Train the bases alone, which read no release.")
 @click.option(
     "--release",
@@ -211,6 +217,7 @@ def train_(
     study: Study,
     doses: str,
     training_seeds: int,
+    mixed: bool,
     base: bool,
     release: Path | None,
     out: Path | None,
@@ -227,10 +234,13 @@ def train_(
     \b
     Examples:
       dosimeter calibrate train --base --training-seeds 2
-      dosimeter calibrate train --doses 0,1,2,4,8,16 --training-seeds 3
+      dosimeter calibrate train --doses 0,1,2,4,8,16 --training-seeds 3 --mixed
       dosimeter calibrate train --doses 0,4 --release downloaded
     """
-    wanted = calibration.TrainRequest(() if base else _copies(doses), training_seeds, release)
+    if base and mixed:
+        raise click.UsageError("--mixed goes with doses: leave out --base")
+    copies = () if base else _copies(doses)
+    wanted = calibration.TrainRequest(copies, training_seeds, release, mixed)
     place = (out or study.folder / calibration.FOLDER).absolute()
     with progress_watch("training") as watch:
         made = calibration.train_models(study, wanted, place, watch)
@@ -253,6 +263,68 @@ def train_(
         f"fresh rows that are instances of the study: public {made.public_collisions}, "
         f"private {of_private}"
     )
+
+
+@calibrate.command("report")
+@folder_option
+@click.option(
+    "--out", type=PATH, help="Folder for JSON and SVG. Default: calibration, in the study's."
+)
+@json_option
+def report_(study: Study, out: Path | None, as_json: bool) -> None:
+    """Compare the trained models of the closed waves by dose.
+
+    Shows accuracy by arm, the verdicts of the newest report, power by number of instances, the
+    limits of blank and of detection, the trend of models with mixed doses, and what probes see.
+    Needs the study's key, and the files of weights.
+
+    \b
+    Examples:
+      dosimeter calibrate report
+      dosimeter calibrate report --json | jq '.rows[] | {dose, found, tested}'
+    """
+    with progress_watch("measuring") as watch:
+        made = reporting.report_doses(study, watch)
+    files = reporting.write_doses(out or study.folder / calibration.FOLDER, made)
+    if as_json:
+        print_json(made.as_json())
+        return
+    rows = made.response.rows
+    print_records([_dose_record(row) for row in rows], title="Doses")
+    groups = [
+        {"key size": f"{group.group}, {group.bits:.1f} bits"}
+        | {_copies_of(row): stats.signed(row.by_key[place].gap) for row in rows}
+        for place, group in enumerate(rows[0].by_key)
+    ]
+    print_records(groups, title="Gap by key size, points")
+    probes = {probe.probe: {"probe": probe.probe} for row in rows for probe in row.probes}
+    for row in rows:
+        for probe in row.probes:
+            needed = "–" if probe.instances is None else f"{probe.instances:,}"
+            probes[probe.probe][_copies_of(row)] = f"{probe.auc:.2f} ({needed})"
+    title = "Area under the curve (instances an arm for a power of 80 %)"
+    print_records(list(probes.values()), title=title)
+    for line in reports.dose_words(made.response):
+        click.echo(line)
+    click.echo(f"wrote {files[0]} and {files[1]}")
+
+
+def _copies_of(row: DoseRow) -> str:
+    return f"{row.dose} cop{'y' if row.dose == 1 else 'ies'}"
+
+
+def _dose_record(row: DoseRow) -> dict[str, str]:
+    low, high = row.interval
+    return {
+        "copies": f"{row.dose}",
+        "models": f"{len(row.models)}",
+        "public": f"{100 * row.public.mean:.1f} %",
+        "private": f"{100 * row.private.mean:.1f} %",
+        "gap, points": stats.signed(row.gap),
+        "95 %": f"{stats.signed(low)}…{stats.signed(high)}",
+        "contaminated": f"{row.found} of {row.tested}",
+        "power": ", ".join(f"{100 * p.found:.0f} % of {p.instances}" for p in row.by_size),
+    }
 
 
 def _copies(text: str) -> tuple[int, ...]:

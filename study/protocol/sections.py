@@ -158,7 +158,7 @@ class TrainedSection(_ModelSection):
     provider: Literal["trained"]
     weights: str  # file, from the study's folder
     sha256: str = Field(pattern=SHA256)  # of that file
-    dose: int | None = Field(default=None, ge=0)  # copies of each public instance in training
+    doses: list[Annotated[int, Field(ge=0)]] | None = None  # copies of public instances in training
     training_seed: int | None = Field(default=None, ge=0)
     recipe: str | None = None
 

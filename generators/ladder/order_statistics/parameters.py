@@ -89,6 +89,11 @@ def key_bits(parameters: Parameters) -> float:
     return parameters.questions * statistics.fmean(by_kind)
 
 
+def answer_bits(place: int, parameters: Parameters) -> float:
+    """Entropy of the answer to a question for the ``place``-th smallest number of a list."""
+    return _entropy(order_statistic(parameters.numbers, parameters.length, place))
+
+
 def _distributions(kind: str, parameters: Parameters) -> Iterator[tuple[float, ...]]:
     """For each question of a kind, the probabilities of its answers."""
     numbers, length = parameters.numbers, parameters.length

@@ -124,7 +124,9 @@ def test_it_works_through_a_whole_episode_in_a_container(
         noon,
     )
     assert episode.error_class == ""
-    assert episode.stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT)
+    # It may go on to its limit of tokens: what it says differs between processors.
+    ends = (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.TRUNCATED)
+    assert episode.stop in ends
     assert 1 <= len(episode.steps) <= 4
     assert all(step.reply.raw for step in episode.steps)
     assert episode.usage.input_tokens

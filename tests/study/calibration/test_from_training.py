@@ -92,7 +92,7 @@ def row_of(study: Study, arm: Arm) -> set[bytes]:
             instance, key = regenerate(entry, study.protocol.catalog.family)
             files = {each.path: each.data.decode() for each in instance.brief.assets}
             answers = {each["id"]: each["answer"] for each in key["answers"]}
-            rows |= {row.tobytes() for row in from_training._rows_of(files, answers)}
+            rows |= {row.tobytes() for row in from_training.rows_of(files, answers)}
     return rows
 
 
@@ -129,7 +129,7 @@ def test_models_are_stated_with_digest_dose_and_recipe(
     section = made["models"]["dose-16-1"]
     data = (folder / section["weights"]).read_bytes()
     assert section["sha256"] == hashlib.sha256(data).hexdigest()
-    assert (section["dose"], section["training_seed"]) == (16, 1)
+    assert (section["doses"], section["training_seed"]) == ([16], 1)
     assert made["rows"]["dose-16-1"][0] == 20 + 16 * 6
 
 
@@ -143,7 +143,25 @@ def test_the_printed_lines_belong_into_study_yaml(
     (pin,) = [p for p in pipeline.open_study(folder).protocol.models if p.name == "dose-04-1"]
     assert pin.version.startswith("sha256:")
     settings = dict(pin.settings)
-    assert (settings["dose"], settings["recipe"]) == ("4", '"order-statistics/1"')
+    assert (settings["doses"], settings["recipe"]) == ("[4]", '"order-statistics/1"')
+
+
+def test_a_mixed_model_is_dealt_the_doses_over_the_public_arm(
+    folder: Path, untrained: list[np.ndarray]
+) -> None:
+    code, stdout, _ = run_train(folder, "--doses", "0,2,5", "--mixed", "--json")
+    assert code == 0
+    made = json.loads(stdout)
+    assert made["models"]["mixed-1"]["doses"] == [0, 2, 5]
+    assert [len(rows) for rows in untrained] == [40, 20, 32, 50, 20 + 2 * (0 + 2 + 5)]
+    public = np.unique(untrained[3][20:], axis=0)
+    keys = [row.tobytes() for row in public]
+    copies = from_training.deal_doses(keys, (0, 2, 5), 1)
+    assert sorted(copies) == [0, 0, 2, 2, 5, 5]
+    counted = [sum((row == each).all() for each in untrained[4]) for row in public]
+    assert counted == copies.tolist()
+    assert from_training.deal_doses(keys[::-1], (0, 2, 5), 1).tolist() == copies[::-1].tolist()
+    assert from_training.deal_doses(keys, (0, 2, 5), 2).tolist() != copies.tolist()
 
 
 def test_bases_need_no_release(tmp_path: Path, untrained: list[np.ndarray]) -> None:
@@ -330,15 +348,21 @@ def test_inference_is_what_training_computes() -> None:
     assert np.allclose(ours, theirs, atol=1e-4)
 
 
+def weights_by_dose(doses: tuple[int, ...], public: np.ndarray) -> dict[int, dict]:
+    request = from_training.TrainRequest(doses)
+    made = from_training.train_seed(1, request, public)
+    return {given[0]: weights for _, given, _, _, weights in made if given}
+
+
 @pytest.mark.slow
 def test_a_dose_raises_public_accuracy_and_repeats_bit_for_bit() -> None:
     pytest.importorskip("jax", reason="needs dosimeter[spike]")
     public, private = (fresh_rows(ROOT.child(arm), 400) for arm in ("public", "private"))
-    made = {dose: w for _, dose, _, _, w in from_training.train_seed(1, (0, 4), public)}
+    made = weights_by_dose((0, 4), public)
     reached = {dose: (accuracy(w, public), accuracy(w, private)) for dose, w in made.items()}
     assert all(0.45 <= apart <= 0.68 for _, apart in reached.values()), reached
     assert abs(reached[0][0] - reached[0][1]) < 0.1
     assert 0.2 < reached[4][0] - reached[4][1] < 0.45
-    again = {dose: w for _, dose, _, _, w in from_training.train_seed(1, (4,), public)}
+    again = weights_by_dose((4,), public)
     assert weights_bytes(again[4]) == weights_bytes(made[4])
     assert read_weights(weights_bytes(again[4])).keys() == again[4].keys()

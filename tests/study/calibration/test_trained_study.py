@@ -20,7 +20,7 @@ from harness.models.trained import last_logits, load_trained
 from publish.leakcheck.check import regenerate
 from registry.result_row import Arm
 from study import pipeline
-from study.calibration.from_training import _rows_of
+from study.calibration.from_training import rows_of
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.conftest import draw_tiny, run_wave
@@ -47,7 +47,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
             "provider": "trained",
             "weights": str(STORED / f"{name}.npz"),
             "sha256": digest_of(name),
-            "dose": dose,
+            "doses": [dose],
         }
         for name, dose in DOSES.items()
     }
@@ -66,7 +66,7 @@ def arms(study: Study) -> Mapping[Arm, np.ndarray]:
         instance, key = regenerate(entry, study.protocol.catalog.family)
         files = {each.path: each.data.decode() for each in instance.brief.assets}
         answers = {each["id"]: each["answer"] for each in key["answers"]}
-        rows[entry.arm] += _rows_of(files, answers)
+        rows[entry.arm] += rows_of(files, answers)
     return {arm: np.stack(listed) for arm, listed in rows.items()}
 
 

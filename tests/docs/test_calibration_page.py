@@ -1,0 +1,78 @@
+"""docs/calibration.md: its numbers are the stored ones, which hold what the project promises."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs/calibration.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "calibration_page", ROOT / "scripts/calibration_page.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((ROOT / "docs/calibration.json").read_text())
+    return read
+
+
+def test_the_page_is_what_is_stored(script: ModuleType, stored: dict[str, Any]) -> None:
+    assert script.render_page(TEXT, stored) == TEXT, "run `make reference`"
+    assert set(re.findall(r"<!-- made: ([a-z ]+) -->", TEXT)) == set(script.PARTS)
+
+
+def test_another_number_is_noticed(script: ModuleType, stored: dict[str, Any]) -> None:
+    other = {**stored, "blank": {**stored["blank"], "false_alarms": 99}}
+    assert script.render_page(TEXT, other) != TEXT
+
+
+def test_models_without_a_leak_raise_no_more_alarms_than_promised(stored: dict[str, Any]) -> None:
+    blank = stored["blank"]
+    assert (blank["models"], blank["draws"]) == (20, 50)
+    assert 0.015 <= blank["rate"] <= 0.037
+
+
+def test_the_forecast_of_power_holds_within_its_error(stored: dict[str, Any]) -> None:
+    compared = 0
+    for row in stored["doses"]["doses"]:
+        for size in row["by_size"]:
+            if row["dose"] in (1, 2):
+                forecast, count = size["forecast"], size["of"]
+                error = math.sqrt(forecast * (1 - forecast) / count) + 1 / count
+                assert abs(size["found"] / count - forecast) <= 3 * error, (row["dose"], size)
+                compared += 1
+    assert compared == 8
+
+
+def test_four_copies_are_found_with_400_instances_an_arm(stored: dict[str, Any]) -> None:
+    (row,) = [row for row in stored["doses"]["doses"] if row["dose"] == 4]
+    (size,) = [size for size in row["by_size"] if size["instances"] == 400]
+    assert size["found"] / size["of"] >= 0.95
+
+
+def test_the_study_clears_no_leak_and_accuses_no_clean_model(stored: dict[str, Any]) -> None:
+    found = {row["dose"]: (row["found"], row["tested"]) for row in stored["study"]["rows"]}
+    assert found[0] == (0, 3)
+    assert all(found[dose] == (3, 3) for dose in (4, 8, 16))
+    gaps = [row["gap"] for row in stored["study"]["rows"]]
+    assert gaps == sorted(gaps)
