@@ -85,12 +85,17 @@ def _power(stored: Stored) -> str:
     )
     head = ("copies", "mean gap", *(f"{size} an arm" for size in sizes))
     models = part["training_seeds"] * part["draws"]
-    return f"{models} models of each dose.\n\n{_table(head, rows)}"
+    cells = [each for row in part["doses"] for each in row["by_size"] if each["forecast"]]
+    outside = sum(not e["interval"][0] <= e["forecast"] <= e["interval"][1] for e in cells)
+    return (
+        f"{models} models of each dose.\n\n{_table(head, rows)}\n"
+        f"{outside} of {len(cells)} intervals leave their forecast out.\n"
+    )
 
 
 def _trend(stored: Stored) -> str:
     trends = stored["study"]["trends"]
-    doses = [str(dose) for dose in trends[0]["doses"]]
+    doses = trends[0]["doses"]
     rows = (
         (
             trend["model"],
@@ -104,7 +109,7 @@ def _trend(stored: Stored) -> str:
         )
         for trend in trends
     )
-    head = ("model", *(f"{dose} copies" for dose in doses), "private", "trend z", "verdict")
+    head = ("model", *(_copies(dose) for dose in doses), "private", "trend z", "verdict")
     return _table(head, rows)
 
 
