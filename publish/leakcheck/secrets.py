@@ -34,7 +34,7 @@ from registry.signing import Signer
 SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is met by chance
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a text's content that betray it
-PART = 24  # the same of other files, which are as good as random
+PART = 24  # the same of other files, which are as good as random but for repeated patterns
 PIECE = 16  # bytes of an identifier that betray it, so that one that is broken in two is found
 _LINES = 64  # of a text file, each of which betrays it if it has digits enough
 UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
@@ -322,7 +322,8 @@ def _content(asset: Asset) -> Iterator[tuple[Pattern, ...]]:
         text = asset.data.decode()
     except UnicodeDecodeError:
         for part in _slices(asset.data, PART):
-            yield tuple(_spellings(part))
+            if _is_varied(part):
+                yield tuple(_spellings(part))
         return
     for part in _slices(asset.data):
         yield tuple(_spellings(part))
@@ -397,6 +398,13 @@ def _parts(value: Any) -> Iterator[Any]:
         if isinstance(item, dict | list) and _is_telling(json.dumps(item).encode()):
             yield item
             yield from _parts(item)
+
+
+def _is_varied(part: bytes) -> bool:
+    """Report if a slice of a binary file is more than one short pattern over and over, as a
+    compressed even surface is: two files have that by chance."""
+    windows = {part[at : at + 3] for at in range(len(part) - 2)}
+    return 2 * len(windows) >= len(part)
 
 
 # -- spellings ---------------------------------------------------------------------------------
