@@ -134,9 +134,23 @@ def _age_keys(data: bytes) -> set[Trace]:
     return set()
 
 
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """All that an instance yields that is not secret: it identifies no other one."""
+
+    text: bytes
+    pixels: frozenset[str]
+
+    @classmethod
+    def of(cls, instance: TaskInstance, key: Mapping[str, Any]) -> Excuse:
+        """Return what an instance with its answer key yields."""
+        text = SEPARATOR.encode().join(_corpus_texts(instance, key))
+        return cls(text, frozenset(_pixel_digests(instance)))
+
+
 def needles_of(
     secrets: Iterable[Secret],
-    corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]],
+    corpus: Iterable[Excuse],
     identities: Mapping[str, str] = MappingProxyType({}),
 ) -> Needles:
     """The needles of the private entries, and of age identities by their kind, less what the
@@ -161,14 +175,12 @@ def needles_of(
     )
 
 
-def _shared(
-    needles: Needles, corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]]
-) -> tuple[set[Pattern], set[str]]:
+def _shared(needles: Needles, corpus: Iterable[Excuse]) -> tuple[set[Pattern], set[str]]:
     shared: set[Pattern] = set()
     pixels: set[str] = set()
-    for instance, key in corpus:
-        shared |= needles.patterns_in(SEPARATOR.encode().join(_corpus_texts(instance, key)))
-        pixels |= _pixel_digests(instance)
+    for excuse in corpus:
+        shared |= needles.patterns_in(excuse.text)
+        pixels |= excuse.pixels
     return shared, pixels
 
 
