@@ -6,12 +6,13 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache, wraps
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import starmap
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from generators.attackers import Attacker, NoisySolver
 from generators.errors import GeneratorError, unknown
@@ -20,6 +21,7 @@ from generators.seed import Seed, SeedStreams, Streams
 from generators.task import (
     Asset,
     Brief,
+    Family,
     GroundTruth,
     Limits,
     TaskInstance,
@@ -248,3 +250,37 @@ def _list_files(files: InputFiles) -> str:
 def read_part(package: str, file: str) -> str:
     """The text of a file that lies beside a family's modules."""
     return files(package).joinpath(file).read_text(encoding="utf-8")
+
+
+# --- what follows from a family alone
+
+Made = TypeVar("Made")
+Rest = TypeVarTuple("Rest")
+Maker = Callable[[Family, *Rest], Made]
+
+
+@dataclass(frozen=True, slots=True)
+class _Itself:
+    """A family as a key, which equals itself only: two of one name may be made of unlike code, and
+    a plug-in's need not be hashable."""
+
+    number: int  # id(), which no other object takes while the family is held here
+    family: Family = field(compare=False)
+
+
+def kept_by_family(most: int) -> Callable[[Maker[*Rest, Made]], Maker[*Rest, Made]]:
+    """Decorate a pure function of a family and of hashable values: the ``most`` results that were
+    asked for last are kept."""
+
+    def decorate(make: Maker[*Rest, Made]) -> Maker[*Rest, Made]:
+        @lru_cache(maxsize=most)
+        def kept(key: _Itself, rest: tuple[*Rest]) -> Made:
+            return make(key.family, *rest)
+
+        @wraps(make)
+        def of_family(family: Family, *rest: *Rest) -> Made:
+            return kept(_Itself(id(family), family), rest)
+
+        return of_family
+
+    return decorate

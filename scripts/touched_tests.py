@@ -124,9 +124,8 @@ class ImportGraph:
         return steps
 
 
-def touched_tests(changed: Iterable[str]) -> dict[str, int]:
+def touched_tests(changed: Iterable[str], graph: ImportGraph) -> dict[str, int]:
     """Test files and their distance from the change, nearest first."""
-    graph = ImportGraph.read()
     modules, tests = set(), dict[str, int]()
     every_test = [path for path in graph.files.values() if Path(path).name.startswith("test_")]
     for name in changed:
@@ -192,7 +191,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=75, help="time limit of the tests")
     parser.add_argument("--list", action="store_true", help="print the test files only")
     options = parser.parse_args()
-    tests = touched_tests(options.files or changed_files(options.base))
+    tests = touched_tests(options.files or changed_files(options.base), ImportGraph.read())
     if options.list:
         for test, steps in tests.items():
             print(f"{steps}\t{test}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -54,9 +55,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
     return GroupScheduling(config, log)
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while ten thousand tests are made, which stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests and all modules out of every later garbage collection: of a million objects
+    it takes half a second, and statsmodels has one in each adjustment of p-values."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with engines and clusters: they take longest."""
-    items.sort(key=lambda item: _group_of(item.location[0]) != "engines")
+    items.sort(key=lambda item: _group_of(item.nodeid.split("::")[0]) != "engines")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
@@ -80,15 +81,19 @@ def touched() -> ModuleType:
     return module
 
 
-def test_a_change_touches_the_test_beside_it_first(touched: ModuleType) -> None:
-    tests = touched.touched_tests(["registry/ledger/merkle.py"])
+@pytest.fixture(scope="module")
+def graph(touched: ModuleType) -> Any:
+    return touched.ImportGraph.read()
+
+
+def test_a_change_touches_the_test_beside_it_first(touched: ModuleType, graph: Any) -> None:
+    tests = touched.touched_tests(["registry/ledger/merkle.py"], graph)
     nearest = min(tests.values())
     assert tests["tests/registry/ledger/test_merkle.py"] == nearest
     assert list(tests.values()) == sorted(tests.values())
 
 
-def test_a_name_from_a_facade_leads_to_its_module(touched: ModuleType) -> None:
-    graph = touched.ImportGraph.read()
+def test_a_name_from_a_facade_leads_to_its_module(graph: Any) -> None:
     facade = graph.facades["analysis.stats"]
     assert facade["gee_gap"] == "analysis.stats.mixed_models"
     # A module that takes other names from the facade does not depend on this one.
@@ -97,19 +102,19 @@ def test_a_name_from_a_facade_leads_to_its_module(touched: ModuleType) -> None:
     assert "analysis.report.figures.style" not in users
 
 
-def test_a_changed_page_touches_the_tests_that_name_it(touched: ModuleType) -> None:
+def test_a_changed_page_touches_the_tests_that_name_it(touched: ModuleType, graph: Any) -> None:
     assert "tests/benchmarks/statistics/test_page.py" in touched.touched_tests(
-        ["docs/statistics.md"]
+        ["docs/statistics.md"], graph
     )
 
 
-def test_a_changed_conftest_touches_its_folder(touched: ModuleType) -> None:
-    tests = touched.touched_tests(["tests/publish/conftest.py"])
+def test_a_changed_conftest_touches_its_folder(touched: ModuleType, graph: Any) -> None:
+    tests = touched.touched_tests(["tests/publish/conftest.py"], graph)
     assert {path for path in tests if path.startswith("tests/publish/")} == {
         str(path.relative_to(ROOT)) for path in (ROOT / "tests/publish").rglob("test_*.py")
     }
 
 
-def test_data_of_a_package_touches_the_modules_beside_it(touched: ModuleType) -> None:
-    tests = touched.touched_tests(["study/demo.yaml"])
+def test_data_of_a_package_touches_the_modules_beside_it(touched: ModuleType, graph: Any) -> None:
+    tests = touched.touched_tests(["study/demo.yaml"], graph)
     assert "tests/study/test_demo.py" in tests

@@ -6,6 +6,7 @@ import ast
 import importlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -70,31 +71,40 @@ EXPORTS = {package: exported(package) for package in SUBPACKAGES}
 def imports_of(path: Path, typing: bool = False) -> Iterator[tuple[str, str]]:
     """Module and name of each first-party import, those inside functions included, and of each use
     of a facade's name by attribute; with ``typing`` also imports for type checkers only."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return ((module, name) for module, name, for_types in _imports(path) if typing or not for_types)
+
+
+@cache
+def _imports(path: Path) -> tuple[tuple[str, str, bool], ...]:
+    """Module, name, and if it is for type checkers only."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     typing_only = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
-        if id(node) in typing_only and not typing:
-            continue
+    found = []
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module in MODULES:
-            yield from ((node.module, alias.name) for alias in node.names)
+            names = [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if alias.name in MODULES)
+            names = [(alias.name, "") for alias in node.names if alias.name in MODULES]
+        else:
+            continue
+        found += [(*each, id(node) in typing_only) for each in names]
     facades = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             facade = facades.get(node.value.id, "")
             if node.attr in EXPORTS.get(facade, {}):
-                yield facade, node.attr
+                found.append((facade, node.attr, False))
+    return tuple(found)
 
 
 def imported_module(module: str, name: str) -> str:

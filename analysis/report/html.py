@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
@@ -47,15 +47,16 @@ from registry.ledger import RunManifest
 _WORDS = (CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD)
 
 
-def render_html(report: Report) -> str:
-    """The report as one self-contained HTML file."""
+def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
+    """The report as one self-contained HTML file. ``wide`` are its ``figures_of`` if they are
+    drawn already."""
     from markupsafe import Markup
 
     sensitivity, tables = sensitivity_tables(report), tables_of(report)
     top = _shown(report.verdicts)
     cut = len(top) < len(report.verdicts)
     shown = tables_of(replace(report, verdicts=tuple(top)))["verdicts"]
-    wide, narrow = figures_of(report), figures_of(report, NARROW)
+    wide, narrow = wide or figures_of(report), figures_of(report, NARROW)
     figures = {name: [Markup(svg), Markup(narrow[name])] for name, svg in wide.items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
     rendered: str = (
         _environment()

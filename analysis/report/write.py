@@ -35,12 +35,13 @@ def report_files(report: Report) -> dict[str, str]:
             for name, rows in report.templates.tables.items()
             if rows
         }
-    files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in figures_of(report).items()}
+    figures = figures_of(report)
+    files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in figures.items()}
     if report.checkpoint is not None:
         files[CHECKPOINT] = report.checkpoint.note
     files[SUMMARY] = render_markdown(report)
     files[DATA] = json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    files[PAGE] = render_html(report)
+    files[PAGE] = render_html(report, figures)
     return files
 
 

@@ -18,10 +18,11 @@ from types import MappingProxyType
 from typing import IO, Any, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
+from generators.family import kept_by_family
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from publish.errors import PublishError
-from publish.leakcheck.secrets import Needles, Secret, needles_of
+from publish.leakcheck.secrets import Excuse, Needles, Secret, needles_of
 from publish.leakcheck.text import SEPARATOR, Unreadable
 from publish.leakcheck.unpack import Chunk, Piece, pieces
 from registry.result_row import Arm
@@ -206,19 +207,24 @@ def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:
 
 def _corpus(
     public: Iterable[DrawnInstance], private: Iterable[DrawnInstance], find_family: FindFamily
-) -> Iterator[Instance]:
-    """Yield instances that are not secret: the public arm's, and those of seeds never drawn."""
+) -> Iterator[Excuse]:
+    """Yield what is not secret: of the public arm's instances, and of those of seeds never
+    drawn."""
     for entry in public:
-        yield regenerate(entry, find_family)
+        yield Excuse.of(*regenerate(entry, find_family))
     strata = {
         (f"{secret_entry.family}@{secret_entry.version}", secret_entry.difficulty)
         for secret_entry in private
     }
     for name, difficulty in sorted(strata):
-        family = find_family(name)
         for index in range(CONTROLS):
-            instance = family.generate(difficulty, _CONTROL_SEED.child(name, difficulty, index))
-            yield instance, family.key(instance.truth)
+            yield _control(find_family(name), name, difficulty, index)
+
+
+@kept_by_family(64)  # a release and each report ask for the same
+def _control(family: Family, name: str, difficulty: str, index: int) -> Excuse:
+    instance = family.generate(difficulty, _CONTROL_SEED.child(name, difficulty, index))
+    return Excuse.of(instance, family.key(instance.truth))
 
 
 def release_files(folder: Path) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from registry.signing import Signer
 SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is met by chance
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a text's content that betray it
-PART = 24  # the same of other files, which are as good as random
+PART = 24  # the same of other files, which are as good as random but for repeated patterns
 PIECE = 16  # bytes of an identifier that betray it, so that one that is broken in two is found
 _LINES = 64  # of a text file, each of which betrays it if it has digits enough
 UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
@@ -134,9 +134,23 @@ def _age_keys(data: bytes) -> set[Trace]:
     return set()
 
 
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """All that an instance yields that is not secret: it identifies no other one."""
+
+    text: bytes
+    pixels: frozenset[str]
+
+    @classmethod
+    def of(cls, instance: TaskInstance, key: Mapping[str, Any]) -> Excuse:
+        """Return what an instance with its answer key yields."""
+        text = SEPARATOR.encode().join(_corpus_texts(instance, key))
+        return cls(text, frozenset(_pixel_digests(instance)))
+
+
 def needles_of(
     secrets: Iterable[Secret],
-    corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]],
+    corpus: Iterable[Excuse],
     identities: Mapping[str, str] = MappingProxyType({}),
 ) -> Needles:
     """The needles of the private entries, and of age identities by their kind, less what the
@@ -161,14 +175,12 @@ def needles_of(
     )
 
 
-def _shared(
-    needles: Needles, corpus: Iterable[tuple[TaskInstance, Mapping[str, Any]]]
-) -> tuple[set[Pattern], set[str]]:
+def _shared(needles: Needles, corpus: Iterable[Excuse]) -> tuple[set[Pattern], set[str]]:
     shared: set[Pattern] = set()
     pixels: set[str] = set()
-    for instance, key in corpus:
-        shared |= needles.patterns_in(SEPARATOR.encode().join(_corpus_texts(instance, key)))
-        pixels |= _pixel_digests(instance)
+    for excuse in corpus:
+        shared |= needles.patterns_in(excuse.text)
+        pixels |= excuse.pixels
     return shared, pixels
 
 
@@ -322,7 +334,8 @@ def _content(asset: Asset) -> Iterator[tuple[Pattern, ...]]:
         text = asset.data.decode()
     except UnicodeDecodeError:
         for part in _slices(asset.data, PART):
-            yield tuple(_spellings(part))
+            if _is_varied(part):
+                yield tuple(_spellings(part))
         return
     for part in _slices(asset.data):
         yield tuple(_spellings(part))
@@ -397,6 +410,13 @@ def _parts(value: Any) -> Iterator[Any]:
         if isinstance(item, dict | list) and _is_telling(json.dumps(item).encode()):
             yield item
             yield from _parts(item)
+
+
+def _is_varied(part: bytes) -> bool:
+    """Report if a slice of a binary file is more than one short pattern over and over, as a
+    compressed even surface is: two files have that by chance."""
+    windows = {part[at : at + 3] for at in range(len(part) - 2)}
+    return 2 * len(windows) >= len(part)
 
 
 # -- spellings ---------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from generators.catalog import Catalog
-from generators.task import TaskInstance
+from generators.family import kept_by_family
+from generators.task import Family, TaskInstance
 from harness.episode import Mode
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Usage
@@ -122,7 +123,12 @@ def attempt_turns(tasks: Iterable[Task], catalog: Catalog) -> int:
 
 def example_of(task: Task, catalog: Catalog) -> TaskInstance:
     """Return an instance of a task from a seed that no study draws."""
-    return catalog.family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
+    return _example(catalog.family(task.family, task.version), task.difficulty)
+
+
+@kept_by_family(16)
+def _example(family: Family, difficulty: str) -> TaskInstance:
+    return family.generate(difficulty, EXAMPLE_SEED)
 
 
 def _limits(section: BudgetSection | None) -> SpendingLimits | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -16,36 +17,47 @@ from harness.judging.answer_sheets import STYLES, Sheet, make_sheets
 from harness.judging.judge import CHUNK, questions_of
 
 STRATA = [(each.name, each.version, "easy") for each in INSTALLED.families()]
-SHEETS = make_sheets(STRATA, 400, INSTALLED)
+
+
+@cache
+def sheets_of_all() -> tuple[Sheet, ...]:
+    """Sheets of every family: made when the first test asks, not while tests are collected."""
+    return make_sheets(STRATA, 400, INSTALLED)
 
 
 def of_style(style: str) -> list[Sheet]:
-    return [sheet for sheet in SHEETS if sheet.style == style]
+    return [sheet for sheet in sheets_of_all() if sheet.style == style]
+
+
+def right_of(sheet: Sheet) -> Sheet:
+    name = sheet.id.replace(sheet.style, "correct")
+    return next(each for each in sheets_of_all() if each.id == name)
 
 
 def test_there_are_as_many_criteria_as_asked_for_in_every_task_and_style() -> None:
-    assert sum(len(sheet.parts) for sheet in SHEETS) >= 400
-    assert {sheet.stratum for sheet in SHEETS} == {
+    sheets = sheets_of_all()
+    assert sum(len(sheet.parts) for sheet in sheets) >= 400
+    assert {sheet.stratum for sheet in sheets} == {
         f"{name}/easy"
         for name, _, _ in STRATA
         if name != "program_repair"  # its tests are run, and no judge is asked about them
     }
-    for stratum in {sheet.stratum for sheet in SHEETS}:
-        there = {sheet.style for sheet in SHEETS if sheet.stratum == stratum}
+    for stratum in {sheet.stratum for sheet in sheets}:
+        there = {sheet.style for sheet in sheets if sheet.stratum == stratum}
         # A list of bare numbers has no identifiers to swap.
         assert set(STYLES) - there <= {"wrong identifier"}, stratum
-    assert max(len(sheet.parts) for sheet in SHEETS) <= CHUNK
-    truths = Counter(truth for sheet in SHEETS for truth in sheet.truths)
+    assert max(len(sheet.parts) for sheet in sheets) <= CHUNK
+    truths = Counter(truth for sheet in sheets for truth in sheet.truths)
     assert min(truths.values()) > 150
 
 
 def test_sheets_are_the_same_for_every_judge() -> None:
-    assert make_sheets(STRATA, 400, INSTALLED) == SHEETS
-    assert len({sheet.id for sheet in SHEETS}) == len(SHEETS)
+    assert make_sheets(STRATA, 400, INSTALLED) == sheets_of_all()
+    assert len({sheet.id for sheet in sheets_of_all()}) == len(sheets_of_all())
 
 
 def test_truth_is_what_the_exact_checks_say_of_the_text() -> None:
-    for sheet in SHEETS:
+    for sheet in sheets_of_all():
         rubric = type("Rubric", (), {"parts": sheet.parts})
         found = check_facts(rubric, parse_answer(sheet.answer))  # type: ignore[arg-type]  # its parts are all that is read
         assert found == sheet.truths, sheet.id
@@ -65,7 +77,7 @@ def test_styles_are_right_or_wrong_as_they_say() -> None:
 def test_a_value_outside_the_interval_is_plausible() -> None:
     sheets = [each for each in of_style("outside the interval") if "hubble" in each.stratum]
     for sheet in sheets:
-        right = next(x for x in SHEETS if x.id == sheet.id.replace(sheet.style, "correct"))
+        right = right_of(sheet)
         wrong, key = parse_answer(sheet.answer), parse_answer(right.answer)
         assert wrong is not None
         assert key is not None
@@ -75,7 +87,7 @@ def test_a_value_outside_the_interval_is_plausible() -> None:
 
 def test_swapped_items_keep_their_names_and_their_values() -> None:
     for sheet in of_style("wrong identifier"):
-        right = next(x for x in SHEETS if x.id == sheet.id.replace(sheet.style, "correct"))
+        right = right_of(sheet)
         assert sorted(sheet.answer) == sorted(right.answer)  # the same letters, elsewhere
         assert sheet.answer != right.answer
 

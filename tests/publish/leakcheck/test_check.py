@@ -31,7 +31,8 @@ from publish.leakcheck.check import (
     release_files,
     release_needles,
 )
-from publish.leakcheck.secrets import Needles
+from publish.leakcheck.secrets import Needles, Secret, needles_of
+from publish.leakcheck.unpack import Chunk
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.sealing import DrawnInstance
 
@@ -262,6 +263,18 @@ def test_what_public_instances_or_any_other_seed_yield_is_no_leak(
         readme.write(base64.b64encode(made.instance.brief.assets[2].data))
         readme.write(json.dumps(made.instance.truth.table("small").as_json()).encode())
     assert find_leaks(release.folder, needles) == ()
+
+
+def test_a_pattern_that_an_even_surface_repeats_is_no_leak_and_the_picture_round_it_is() -> None:
+    seed = Seed.from_hex("d465e0580583ef761c5907bc5cda3affe0994cd11476ed89c809df7220d2f31d")
+    family = INSTALLED.family("hubble_constant@3")
+    instance = family.generate("easy", seed)
+    key = family.key(instance.truth)
+    needles = needles_of([Secret(0, b"s" * 32, b"n" * 32, instance, key)], [])
+    surface = b"\x1f\x1a" * 12
+    (picture,) = (each.data for each in instance.brief.assets if surface in each.data)
+    assert needles.find(Chunk(2 * surface)) == set()
+    assert {trace.kind for trace in needles.find(Chunk(picture[:9000]))} == {"input file"}
 
 
 def test_a_release_of_built_in_families_passes_and_a_private_picture_in_it_is_found(

@@ -1,4 +1,4 @@
-"""`dosimeter calibrate`, as people run it: on stored scores, and with agents of its own."""
+"""`dosimeter calibrate`, as people run it: on stored scores."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def swept(finished: Study, tmp_path: Path) -> Study:
     return open_study(tmp_path / "swept")
 
 
-def _run(study: Path, *arguments: str) -> Result:
+def run(study: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["calibrate", "--study", str(study), *arguments])
 
 
-def _json(study: Path, *arguments: str) -> dict[str, Any]:
-    result = _run(study, *arguments, "--json")
+def json_of(study: Path, *arguments: str) -> dict[str, Any]:
+    result = run(study, *arguments, "--json")
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
 
 
 def test_stored_scores_of_a_clean_model_are_calibrated(swept: Study, tmp_path: Path) -> None:
-    found = _json(swept.folder, "--replicates", "10", "--out", str(tmp_path))
+    found = json_of(swept.folder, "--replicates", "10", "--out", str(tmp_path))
     assert (found["how"], found["model"], found["wave"]) == ("resampled", "honest", 0)
     assert found["registration"] == digest_value(record_body(registration_of(swept)))
     assert found["known"] == "full marks"
@@ -89,8 +89,8 @@ def test_stored_scores_of_a_clean_model_are_calibrated(swept: Study, tmp_path: P
 
 def test_a_calibration_is_on_record_once_and_reports_show_it(swept: Study) -> None:
     before = swept.ledger.entries()
-    found = _json(swept.folder, "--replicates", "3", "--doses", ".5,1")
-    assert _json(swept.folder, "--replicates", "3", "--doses", ".5,1") == found
+    found = json_of(swept.folder, "--replicates", "3", "--doses", ".5,1")
+    assert json_of(swept.folder, "--replicates", "3", "--doses", ".5,1") == found
     look, entry = swept.ledger.entries()[len(before) :]
     assert (look.kind, look.record.command) == ("look", "calibrate"), "on record, and once"
     record = entry.record
@@ -118,7 +118,7 @@ def test_a_calibration_is_on_record_once_and_reports_show_it(swept: Study) -> No
 
 
 def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_path: Path) -> None:
-    result = _run(
+    result = run(
         swept.folder,
         "--wave",
         "1",
@@ -156,7 +156,7 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_
 def test_what_cannot_be_is_one_line_and_exit_code_2(
     finished: Study, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    result = _run(finished.folder, *arguments, "--out", str(tmp_path / "out"))
+    result = run(finished.folder, *arguments, "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert said in result.stderr
     assert not (tmp_path / "out").exists()
@@ -164,10 +164,10 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
 
 def test_without_a_closed_wave_agents_can_be_run(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", SMALL)
-    result = _run(study.folder)
+    result = run(study.folder)
     assert result.exit_code == 2
     assert "no wave is closed yet" in result.stderr
-    asked = _run(study.folder, "--run", "--doses", ".5,1", "--replicates", "2")
+    asked = run(study.folder, "--run", "--doses", ".5,1", "--replicates", "2")
     assert "168 episodes" in asked.stderr  # 24 instances x (1 honest + 3 doses x 2 agents)
     assert not (study.folder / "calibration").exists()
 
@@ -278,26 +278,3 @@ def test_a_plan_of_all_analyses_means_those_of_the_day_that_it_was_registered(
     written = make_study(tmp_path / "written", text)
     with pytest.raises(BrokenPromise, match=r"plan.sensitivity: here is \[gee\]"):
         check_plan(written, promised(sensitivity=rules.sensitivity[:2]))
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", TINY.replace("0.6", "1.0"))
-    head = study.ledger.entries()
-    found = _json(study.folder, "--run", "--doses", "1")
-    rates = {each["dose"]: (each["replicates"], each["gap"]) for each in found["doses"]}
-    assert rates[1.0][1] > rates[0.0][1]
-    assert found["doses"][1]["detected"] == 1  # all known: full marks against none
-    assert (found["how"], found["alpha"]) == ("run", 0.025)
-    assert any(note.startswith("Each agent is tested alone") for note in found["notes"])
-    (scratch,) = (study.folder / "calibration").glob("scratch-*")
-    held = open_study(scratch)
-    assert verify_study(held.store, held.identities(), None).holds
-    assert held.key_file.read_text() != study.key_file.read_text()
-    assert {e.seed for e in held.entries()}.isdisjoint(e.seed for e in study.entries())
-    (kept,) = study.ledger.entries()[len(head) :]
-    assert (kept.kind, kept.record.how, kept.record.wave) == ("calibrated", "run", None)
-    again = _json(study.folder, "--run", "--doses", "1")  # nothing is left to run
-    assert again == found
-    assert study.ledger.entries()[len(head) :] == (kept,)

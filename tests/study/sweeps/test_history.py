@@ -28,7 +28,8 @@ from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
 from tests.study.conftest import SMALL, make_study, run_wave
 
-TEXT = SMALL.replace(
+TINY = SMALL.replace("seeds_per_arm: 6", "seeds_per_arm: 3")
+TEXT = TINY.replace(
     "  - [honest, spiked]\nplan: {permutations: 1999}",
     "  - [honest, spiked]\n  - [spiked]\n  - [spiked]\nplan: {permutations: 1999, looks: 2}",
 )
@@ -70,7 +71,7 @@ def finish(study: Study, wave: int) -> None:
 @pytest.fixture(scope="module")
 def dropped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two looks. Wave 0 ran before the release; of those after it, wave 1 was begun and
-    dropped after 5 of its 48 episodes; wave 2 is closed."""
+    dropped after 5 of its 24 episodes; wave 2 is closed."""
     study = make_longer(tmp_path_factory.mktemp("dropped") / "study")
     run_wave(study, 0)
     pipeline.publish(study, None, lambda *step: None)
@@ -97,7 +98,7 @@ def test_a_dropped_wave_is_a_deviation_and_the_early_one_has_no_verdict(study: S
     assert not report.exploratory
     body = json.loads((page.parent / "report.json").read_text(encoding="utf-8"))
     (early,) = body["before_publication"]
-    assert (early["model"], early["n_public"]) == ("honest", 12)
+    assert (early["model"], early["n_public"]) == ("honest", 6)
     assert "verdict" not in early
     assert "Before publication" in page.read_text(encoding="utf-8")
     assert "Before publication" in (page.parent / "report.md").read_text(encoding="utf-8")
@@ -170,7 +171,7 @@ def test_order_is_that_of_the_ledger_and_not_of_clocks(tmp_path: Path) -> None:
 
 
 def test_a_study_without_a_release_has_no_verdict_and_says_why(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study")
+    study = make_study(tmp_path / "study", TINY)
     run_wave(study, 0)
     report, page = pipeline.report(study)
     assert report.verdicts == ()
