@@ -96,13 +96,13 @@ def plot_doses(response: DoseResponse, width: float = style.WIDE) -> str:
 
 
 def _draw_arms(axes: Any, response: DoseResponse) -> None:
-    for name, colour, marker in (("public", _STUDY, "s"), ("private", _MODEL, "o")):
+    for name, colour, marker, above in (("public", _STUDY, "s", 7), ("private", _MODEL, "o", -24)):
         arms = [getattr(row, name) for row in response.rows]
         means = [arm.mean for arm in arms]
         errors = [[abs(arm.interval[end] - arm.mean) for arm in arms] for end in (0, 1)]
         look = {"color": colour, "marker": marker, "ms": 4.5, "lw": 1.2, "elinewidth": 1.0}
         axes.errorbar(range(len(arms)), means, yerr=errors, capsize=2, **look)
-        style.note(axes, name, (len(arms) - 1, means[-1]), (-4, 7), color=colour, ha="right")
+        style.note(axes, name, (len(arms) - 1, means[-1]), (-4, above), color=colour, ha="right")
     axes.set_ylim(0, 1.1)
     axes.set_title("Right answers, %")
 
