@@ -125,7 +125,7 @@ class DoseTrend:
 
     model: str
     doses: tuple[int, ...]
-    right: tuple[int, ...]
+    right: tuple[float, ...]  # whole numbers unless instances were run several times
     instances: tuple[int, ...]
     private: ArmRate
     z: float
@@ -304,7 +304,7 @@ def _trend(model: DosedModel, public: Bools) -> DoseTrend:
     there = ~np.isnan(model.right)
     doses = sorted(set(model.copies[public].tolist()))
     cells = [model.right[public & there & (model.copies == dose)] for dose in doses]
-    right = [int(cell.sum()) for cell in cells]
+    right = [float(cell.sum()) for cell in cells]
     z, p = cochran_armitage(right, [len(cell) for cell in cells], doses)
     return DoseTrend(
         model.name,

@@ -100,7 +100,7 @@ def _trend(stored: Stored) -> str:
         (
             trend["model"],
             *(
-                f"{right} of {count}"
+                f"{right:g} of {count}"
                 for right, count in zip(trend["right"], trend["instances"], strict=True)
             ),
             _share(trend["private"]["mean"]),

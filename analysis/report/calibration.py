@@ -161,7 +161,7 @@ def dose_words(response: DoseResponse) -> Iterator[str]:
 
 def _trend_words(trend: DoseTrend) -> str:
     shares = ", ".join(
-        f"{dose}: {right} of {count}"
+        f"{dose}: {right:g} of {count}"
         for dose, right, count in zip(trend.doses, trend.right, trend.instances, strict=True)
     )
     verdict = f"; {trend.verdict}" if trend.verdict else ""

@@ -150,7 +150,7 @@ def difference(first: Rate, second: Rate) -> tuple[float, tuple[float, float]] |
 
 
 def cochran_armitage(
-    right: Sequence[int], total: Sequence[int], dose: Sequence[float]
+    right: Sequence[float], total: Sequence[int], dose: Sequence[float]
 ) -> tuple[float, float]:
     """z of a linear trend of shares over doses, and the one-sided p of a rise (Cochran 1954;
     Armitage 1955). z is 0 and p 1/2 where all answers, or all doses, are alike."""

@@ -79,10 +79,10 @@ def report_doses(study: Study, watch: Watch = lambda what, done, of: None) -> Do
         for name in study.protocol.waves[wave.number]
         if name in pins and _setting(pins[name], "doses", [])
     }
-    if not newest:
+    if not any(len(_setting(pins[name], "doses", [])) == 1 for name in newest):
         raise StudyError(
-            f"{study.folder}: no closed wave of the newest report has a model with `doses`: add "
-            "what `dosimeter calibrate train` prints to study.yaml, sweep, and report"
+            f"{study.folder}: no closed wave of the newest report has a model with `doses: [N]`: "
+            "add what `dosimeter calibrate train` prints to study.yaml, sweep, and report"
         )
     bases = {f"base-{_setting(pins[name], 'training_seed', 0)}" for name in newest}
     loaded = {name: _load(study, pins[name]) for name in (*newest, *(bases & pins.keys()))}

@@ -134,7 +134,7 @@ def test_a_look_before_the_doses_has_nothing_to_compare(folder: Path) -> None:
     pipeline.report(pipeline.open_study(folder), through=0)
     code, _, stderr = report(folder)
     assert code == 2
-    assert "no closed wave of the newest report has a model with `doses`" in stderr
+    assert "no closed wave of the newest report has a model with `doses: [N]`" in stderr
     assert not (folder / "calibration").exists()
 
 
