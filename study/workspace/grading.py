@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.family import kept_by_family
 from generators.grading import (
     Answer,
     apply_gates,
@@ -18,7 +17,7 @@ from generators.grading import (
     score_verdicts,
 )
 from generators.seed import Seed
-from generators.task import Family, TaskInstance
+from generators.task import TaskInstance
 from generators.templates.scoring import Scored
 from generators.validation import perturb_answer, with_printed
 from registry.canonical import digest_value
@@ -38,17 +37,12 @@ def grading_digest(tasks: Sequence[Task], catalog: Catalog) -> str:
     for task in tasks:
         family = catalog.family(task.family, task.version)
         for number in range(_INSTANCES):
-            grades.append([task.stratum, _grades(family, task.family, task.difficulty, number)])
+            seed = _ROOT.child(task.family, task.difficulty, number)
+            instance = family.generate(task.difficulty, seed)
+            blocks = (*_altered(family.key(instance.truth), seed), *family.nulls(instance).values())
+            answers = (None, *map(Answer, blocks), *_texts(instance))
+            grades.append([task.stratum, [_grade(instance, answer) for answer in answers]])
     return digest_value(grades)
-
-
-@kept_by_family(64)  # a registration and each wave ask for the same
-def _grades(family: Family, name: str, difficulty: str, number: int) -> list[list[object]]:
-    seed = _ROOT.child(name, difficulty, number)
-    instance = family.generate(difficulty, seed)
-    blocks = (*_altered(family.key(instance.truth), seed), *family.nulls(instance).values())
-    answers = (None, *map(Answer, blocks), *_texts(instance))
-    return [_grade(instance, answer) for answer in answers]
 
 
 def _altered(key: Block, seed: Seed) -> Iterator[Block]:
