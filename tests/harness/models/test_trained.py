@@ -53,7 +53,7 @@ def weights(tmp_path: Path) -> tuple[Path, str]:
 
 
 def pin(path: Path, digest: str) -> ModelPin:
-    settings = (("dose", "4"), ("weights", json.dumps(str(path))))
+    settings = (("doses", "[4]"), ("weights", json.dumps(str(path))))
     return ModelPin("m", "trained", f"sha256:{digest}", settings)
 
 

@@ -50,6 +50,7 @@ PRICES = "prices: []  # of ours\n"
 WRITERS = {
     *(("draw",), ("register",), ("publish",), ("report",), ("calibrate",), ("reveal",)),
     ("calibrate", "train"),
+    ("calibrate", "report"),
     *(("judge", "check"), ("wave", "open")),
     *(("keys", "new"), ("keys", "split"), ("keys", "combine")),
 }
