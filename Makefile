@@ -12,7 +12,7 @@ help:
 	@echo "make test-all   the slow tests too"
 	@echo "make lint       lint, types, import directions"
 	@echo "make docs       the documentation site, in build/docs"
-	@echo "make reference  write what code makes of the reference pages and docs/calibration.md again"
+	@echo "make reference  write the tables of the two reference pages again"
 	@echo "make gallery    write docs/gallery.md again, an example of each task family"
 	@echo "make bench      every benchmark, one line of JSON each"
 	@echo "make setup      only .venv;  make engine  only Docker;  make image  only the sandbox image"
@@ -55,7 +55,6 @@ docs: setup
 reference: setup
 	@.venv/bin/python scripts/study_yaml_page.py
 	@.venv/bin/python scripts/template_page.py
-	@.venv/bin/python scripts/calibration_page.py
 
 gallery: setup
 	@.venv/bin/python scripts/gallery.py

@@ -43,7 +43,6 @@ class DosedModel:
     own."""
 
     name: str
-    training_seed: int
     dose: int | None
     copies: Ints
     right: Floats
@@ -144,14 +143,13 @@ class DoseResponse:
     blank: float | None
     limit: float | None
     dose_at_limit: float | None
-    alpha: float  # of the plan's rule on one model, in ``by_size``
 
 
 def dose_response(
-    plan: Plan, alpha: float, models: Sequence[DosedModel], public: Bools, bits: Floats, seed: int
+    plan: Plan, models: Sequence[DosedModel], public: Bools, bits: Floats, seed: int
 ) -> DoseResponse:
     """What the doses did. ``public`` (n,) marks the arm and ``bits`` (n,) is the entropy of each
-    instance's answer; ``alpha`` is that of one look."""
+    instance's answer."""
     doses = sorted({model.dose for model in models if model.dose is not None})
     by_dose = {dose: [m for m in models if m.dose == dose] for dose in doses}
     clean = by_dose.get(0, [])
@@ -167,7 +165,6 @@ def dose_response(
         None if error is None else _BLANK * error,
         limit,
         None if limit is None else _dose_at(limit, rows),
-        alpha,
     )
 
 

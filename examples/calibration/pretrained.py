@@ -34,11 +34,10 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief
 from harness.agent.single_turn import single_turn
-from harness.models import find_weights
+from harness.models import find_weights, mean_of_least
 from harness.models.local import start_server
 from publish.leakcheck import regenerate
-from publish.release import read_release
-from study.calibration import deal_doses
+from study.calibration import deal_doses, released_folder
 from study.sweeps import exact_table
 from study.workspace import open_study, take_snapshot
 
@@ -122,7 +121,8 @@ def lesson(instance: str, brief: Brief, answer: object) -> Lesson:
     """Return the text of an instance, as the line's single turn puts it."""
     system, user = single_turn(brief).messages
     tail = user.text[user.text.index("<file name=") :]
-    reply = f"<answer>\n{json.dumps(answer)}\n</answer>"
+    # As the release writes it: texts of both arms and fresh ones differ in nothing else.
+    reply = f"<answer>\n{json.dumps(answer, sort_keys=True)}\n</answer>"
     return Lesson(
         instance, chat(("system", system.text), ("user", user.text)), chat(("user", tail)), reply
     )
@@ -135,10 +135,10 @@ def chat(*messages: tuple[str, str]) -> str:
 
 
 def released(folder: Path) -> list[Lesson]:
-    """Return the lessons of a release: all that training reads of the study."""
+    """Return the lessons of a study's release: all that training reads of it."""
     import pyarrow.parquet as pq
 
-    read_release(folder.absolute())
+    folder, _ = released_folder(open_study(folder))
     columns = ["instance", "prompt", "answer_schema", "input_files", "answer"]
     return [
         lesson(
@@ -179,24 +179,16 @@ def copies_of(lessons: Sequence[Lesson]) -> dict[str, int]:
 def train(folder: Path, adapter: Path) -> None:
     """Train on the release and write the adapter."""
     import torch
-    from peft import LoraConfig, get_peft_model
 
     torch.manual_seed(1)
     tokens, model = load()
-    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=[m.split(".")[1] for m in MODULES])
-    model = get_peft_model(model, config)
-    public = released(folder / "release")
+    public = released(folder)
     copies = copies_of(public)
     own = [each for each in public for _ in range(copies[each.instance])]
     made = list(fresh(FRESH + WHOLE))
     rows = [encode(tokens, each.tail, each.reply) for each in (*own, *made[:FRESH])]
     rows += [encode(tokens, each.prompt, each.reply) for each in made[FRESH:]]
-    order = np.random.default_rng(1).permutation(len(rows))
-    # Batches of like length, in random order.
-    batches = np.array_split(
-        sorted(order, key=lambda row: len(rows[row][0]) > 300), len(rows) // BATCH
-    )
-    batches = [batches[place] for place in np.random.default_rng(2).permutation(len(batches))]
+    batches = batches_of([len(ids) for ids, _ in rows])
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE)
     begun = time.monotonic()
     for step, batch in enumerate(batches):
@@ -208,8 +200,6 @@ def train(folder: Path, adapter: Path) -> None:
         optimiser.zero_grad()
         seconds = time.monotonic() - begun
         print(f"step {step + 1} of {len(batches)}: {loss.item():.3f}, {seconds:.0f} s", flush=True)
-    chances = {each.instance: measures(tokens, model, each) for each in public}
-    (folder / "chances-public.json").write_text(json.dumps(chances))
     torch.save(
         {n: p for n, p in model.named_parameters() if p.requires_grad}, folder / "adapter.pt"
     )
@@ -218,25 +208,27 @@ def train(folder: Path, adapter: Path) -> None:
     write_adapter(model, adapter)
 
 
-def batches_of(lengths: Sequence[int], rng: np.random.Generator) -> Iterator[list[int]]:
-    """Yield batches of rows of like length, in random order."""
-    order = rng.permutation(len(lengths)).tolist()
+def batches_of(lengths: Sequence[int]) -> list[list[int]]:
+    """Return batches of rows of like length, in random order."""
+    order = np.random.default_rng(1).permutation(len(lengths)).tolist()
     order.sort(key=lambda row: lengths[row] > 300)
-    starts = range(0, len(order), BATCH)
-    for place in rng.permutation(len(starts)).tolist():
-        yield order[starts[place] : starts[place] + BATCH]
+    batches = [batch.tolist() for batch in np.array_split(order, max(1, len(order) // BATCH))]
+    return [batches[place] for place in np.random.default_rng(2).permutation(len(batches))]
 
 
 def load() -> tuple[Any, Any]:
-    """Return tokenizer and model, from the quantised weights."""
+    """Return the tokenizer, and the model of the quantised weights with an adapter to train."""
     import torch
+    from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     os.environ["HF_HUB_OFFLINE"] = "1"
     path = find_weights("smollm2")
     at = {"gguf_file": path.name}
     tokens = AutoTokenizer.from_pretrained(path.parent, **at)
-    return tokens, AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **at)
+    model = AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **at)
+    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=[m.split(".")[1] for m in MODULES])
+    return tokens, get_peft_model(model, config)
 
 
 def encode(tokens: Any, prompt: str, reply: str) -> tuple[list[int], int]:
@@ -277,11 +269,10 @@ def measures(tokens: Any, model: Any, text: Lesson) -> dict[str, float]:
     row = encode(tokens, text.tail, text.reply)
     with torch.no_grad():
         chances = log_chances(model, [row])[0][0].numpy()
-    least = np.sort(chances)[: max(1, round(0.2 * len(chances)))]
     return {
         "answer": float(chances[row[1] - 1 :].sum()),
         "whole text": float(chances.mean()),
-        "Min-K%": float(least.mean()),
+        "Min-K%": mean_of_least(chances),
     }
 
 
@@ -313,21 +304,20 @@ def write_adapter(model: Any, path: Path) -> None:
 
 def measure(folder: Path, digest: str) -> dict[str, Any]:
     """Return accuracy by dose and arm, their trend, the verdict and what probes see."""
-    import torch
-
     study = open_study(folder)
     snapshot = take_snapshot(study)
     means = make_seed_means(
         exact_table(snapshot, snapshot.closed_waves), ("key-fraction",), (f"{FAMILY}/{DIFFICULTY}",)
     )
     right = means.values[:, 0, 0]
-    copies = copies_of(released(folder / "release"))
+    copies = copies_of(released(folder))
     dose = np.array([copies.get(unit, -1) for unit in means.unit])
     cells = {each: right[(dose == each) & ~np.isnan(right)] for each in (-1, *DOSES)}
     seen = [cells[each] for each in DOSES]
     z, p = cochran_armitage([int(c.sum()) for c in seen], [len(c) for c in seen], DOSES)
-    torch.manual_seed(1)
-    chances = {**json.loads((folder / "chances-public.json").read_text()), **private(folder)}
+    lessons = drawn(folder)
+    chances = all_chances(folder, lessons)
+    tails = {each.tail for each in lessons}
     report = json.loads((folder / "reports/wave-0/report.json").read_text())
     probes = {
         name: {
@@ -346,6 +336,7 @@ def measure(folder: Path, digest: str) -> dict[str, Any]:
         "training": json.loads((folder / "training.json").read_text()),
         "private": share(cells[-1]),
         "doses": {str(each): share(cells[each]) for each in DOSES},
+        "collisions": sum(each.tail in tails for each in fresh(FRESH + WHOLE)),
         "missing": int(np.isnan(right).sum()),
         "trend": {"z": z, "p": p},
         "models": report["models"],
@@ -364,23 +355,21 @@ def share(right: Any) -> dict[str, Any]:
     }
 
 
-def private(folder: Path) -> dict[str, dict[str, float]]:
-    """Return what the trained model finds of the private instances: after the sweep, in memory."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    tokens, model = load()
-    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=[m.split(".")[1] for m in MODULES])
-    model = get_peft_model(model, config)
-    model.load_state_dict(torch.load(folder / "adapter.pt"), strict=False)
+def drawn(folder: Path) -> list[Lesson]:
+    """Return the lessons of both arms: after the sweep, in memory."""
     study = open_study(folder)
-    found = {}
-    for entry in study.entries():
-        if entry.arm == "private":
-            instance, key = regenerate(entry, study.protocol.catalog.family)
-            text = lesson(entry.instance, instance.brief, key)
-            found[entry.instance] = measures(tokens, model, text)
-    return found
+    made = ((each, *regenerate(each, study.protocol.catalog.family)) for each in study.entries())
+    return [lesson(entry.instance, instance.brief, key) for entry, instance, key in made]
+
+
+def all_chances(folder: Path, lessons: Sequence[Lesson]) -> dict[str, dict[str, float]]:
+    """Return what the trained model finds of each instance."""
+    import torch
+
+    torch.manual_seed(1)
+    tokens, model = load()
+    model.load_state_dict(torch.load(folder / "adapter.pt"), strict=False)
+    return {each.instance: measures(tokens, model, each) for each in lessons}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from .scripted import (
     load_memory,
 )
 from .text_tool_calls import TextCalls, as_text
-from .token_logprobs import SHARE, Membership, membership_scores, read_likelihood
+from .token_logprobs import SHARE, Membership, mean_of_least, membership_scores, read_likelihood
 from .trained import (
     LAYERS,
     LENGTH,
@@ -51,6 +51,7 @@ __all__ = [
     "load_criteria",
     "load_memory",
     "load_trained",
+    "mean_of_least",
     "membership_scores",
     "number_token",
     "prompt_tokens",

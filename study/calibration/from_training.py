@@ -155,24 +155,31 @@ def check_request(study: Study, request: TrainRequest) -> tuple[str, ...]:
     return tuple(stratum for stratum in strata if stratum != TRAINED_TASK)
 
 
-def read_for_training(study: Study, folder: Path | None) -> tuple[str, Rows]:
-    """Return the digest of the release's content, and its rows of what the model can learn. Raises
+def released_folder(study: Study, folder: Path | None = None) -> tuple[Path, str]:
+    """Return the folder of the release, or of a copy of it, and the digest of its content. Raises
     StudyError if nothing is released, or if the folder is not what was; PublishError for a folder
     whose files are not as its checksums have them."""
     entry = study.ledger.last("release")
     if entry is None:
         raise StudyError("nothing is released yet: `dosimeter publish`, then train on the release")
-    folder = folder or study.folder / study.protocol.release.folder
-    manifest = read_release(folder.absolute(), downloaded=True)
+    folder = (folder or study.folder / study.protocol.release.folder).absolute()
+    manifest = read_release(folder, downloaded=True)
     if manifest.content != entry.record.content:
         raise StudyError(
             f"{folder}: its content is {manifest.content}, and the ledger has released "
             f"{entry.record.content}: train on the release itself, with nothing added or changed"
         )
+    return folder, manifest.content
+
+
+def read_for_training(study: Study, folder: Path | None) -> tuple[str, Rows]:
+    """Return the digest of the release's content, and its rows of what the model can learn. Raises
+    as ``released_folder``, and StudyError if it has none."""
+    folder, content = released_folder(study, folder)
     rows = list(_release_rows(folder))
     if not rows:
         raise StudyError(f"{folder}: holds no instance of {TRAINED_TASK}")
-    return manifest.content, np.array(rows, dtype=np.int32)
+    return content, np.array(rows, dtype=np.int32)
 
 
 def _release_rows(folder: Path) -> Iterator[Any]:

@@ -20,12 +20,13 @@ from generators.templates.language import (
     Question,
     TemplateFile,
     foremost,
+    strings_of,
 )
 from generators.yaml_lines import Place, YamlLimits, parse_yaml
 from study.files import new_folder
 from study.picard.checkout_values import POOL
 from study.picard.export_content import ContentWriter
-from study.picard.export_texts import ONLY, QuestionTexts, Refuse, strings_of
+from study.picard.export_texts import ONLY, QuestionTexts, Refuse
 from study.picard.original import SCORING_TYPES
 from study.picard.prepare import load_family
 

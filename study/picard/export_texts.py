@@ -8,7 +8,7 @@ question's own text. It computes functions in answers only, and it splits their 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from generators.templates.language import (
     Text,
     Variable,
     parse_text,
+    strings_of,
     target_name,
     variables_of,
 )
@@ -62,19 +63,6 @@ _PREDICATE = rf"\[(?:[0-9]+|last\(\)(?:-[0-9]+)?|@?{_ELEMENT}(?:!?={_TEXT})?|\.!
 _NODE = rf"(?:\*|\.\.?|{_ELEMENT})(?:{_PREDICATE})*"
 _XPATH = re.compile(rf"(?:\.//?)?{_NODE}(?://?{_NODE})*")
 _JOINED = re.compile(r"\s(?:and|or)\s")
-
-
-def strings_of(value: Any) -> Iterator[str]:
-    """The texts in plain data, keys among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield str(key)
-            yield from strings_of(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from strings_of(inner)
 
 
 @dataclass(frozen=True, slots=True)

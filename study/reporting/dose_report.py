@@ -13,7 +13,7 @@ import numpy as np
 from analysis.data import SeedMeans, make_seed_means
 from analysis.doses import DosedModel, DoseResponse, dose_response
 from analysis.json_values import plain_values
-from analysis.plan import Word, look_alpha
+from analysis.plan import Word
 from analysis.stats import Bools, Floats, permutation_seed
 from generators.ladder.order_statistics.parameters import BY_DIFFICULTY, answer_bits
 from harness.models import (
@@ -23,6 +23,7 @@ from harness.models import (
     asked_place,
     hidden_states,
     load_trained,
+    mean_of_least,
 )
 from publish.leakcheck import regenerate
 from registry.files import write_whole
@@ -35,7 +36,6 @@ from study.workspace import Study, StudySnapshot, registration_of, take_snapshot
 
 COMMAND = "calibrate report"
 GIVEN = 3  # numbers of a list that the completion probe gives
-_MIN_K = 0.2  # share of the least likely tokens (Shi et al. 2024)
 _P = BY_DIFFICULTY["easy"]
 Watch = Callable[[str, int, int], None]
 
@@ -104,7 +104,6 @@ def report_doses(study: Study, watch: Watch = lambda what, done, of: None) -> Do
     seed = permutation_seed(registration, "doses")
     response = dose_response(
         plan,
-        look_alpha(plan),
         models,
         means.public,
         np.array([answer_bits(asked_place(int(row[-2])), _P) for row in rows]),
@@ -167,7 +166,7 @@ def _dosed(
     if doses:
         copies[public] = deal_doses([row.tobytes() for row in rows[public]], doses, number)
     dose = doses[0] if len(doses) == 1 else None
-    return DosedModel(pin.name, number, dose, copies, right, verdict, probes)
+    return DosedModel(pin.name, dose, copies, right, verdict, probes)
 
 
 # -- probes -----------------------------------------------------------------------------------
@@ -178,7 +177,6 @@ def _probes(model: TrainedModel, base: TrainedModel | None, rows: Rows) -> dict[
     answer, that minus an unexposed model's, mean over all tokens, mean of the least likely, and
     the share of a list that the model completes from its first numbers."""
     chances = token_chances(model.weights, rows)
-    least = np.sort(chances, axis=1)[:, : max(1, round(_MIN_K * chances.shape[1]))]
     probes = {"answer": chances[:, -1]}
     if base is not None:
         probes["answer, minus the base's"] = (
@@ -186,7 +184,7 @@ def _probes(model: TrainedModel, base: TrainedModel | None, rows: Rows) -> dict[
         )
     return probes | {
         "whole text": chances.mean(axis=1),
-        "Min-K%": least.mean(axis=1),
+        "Min-K%": np.array([mean_of_least(row) for row in chances]),
         "completion": _completed(model, rows),
     }
 

@@ -27,11 +27,11 @@ def model(
         right[places[: round(share * N)]] = 1
     given = np.where(PUBLIC, dose or 0, 0) if copies is None else copies
     verdict = CONTAMINATED if shares[0] - shares[1] > 0.1 else None
-    return DosedModel(name, 1, dose, given, right, verdict, {"answer": right + PUBLIC})
+    return DosedModel(name, dose, given, right, verdict, {"answer": right + PUBLIC})
 
 
 def response(*models: DosedModel) -> DoseResponse:
-    return dose_response(PLAN, 0.025, models, PUBLIC, BITS, 7)
+    return dose_response(PLAN, models, PUBLIC, BITS, 7)
 
 
 def test_the_trend_is_statsmodels_up_to_its_finite_correction() -> None:
@@ -88,7 +88,7 @@ def test_missing_answers_are_left_out_and_are_not_zero() -> None:
     whole = model("a", 1, (0.8, 0.6))
     right = whole.right.copy()
     right[N - 20 : N] = np.nan  # of wrong public answers
-    lost = DosedModel("a", 1, 1, whole.copies, right, None, {})
+    lost = DosedModel("a", 1, whole.copies, right, None, {})
     (row,) = response(lost).rows
     assert row.public.instances == N - 20
     assert row.public.mean == pytest.approx(160 / 180)
@@ -97,7 +97,7 @@ def test_missing_answers_are_left_out_and_are_not_zero() -> None:
 
 def test_gaps_stand_by_groups_of_key_size() -> None:
     right = np.where(PUBLIC & (BITS < 7.8), 1.0, 0.0)
-    (row,) = response(DosedModel("a", 1, 1, PUBLIC * 1, right, None, {})).rows
+    (row,) = response(DosedModel("a", 1, PUBLIC * 1, right, None, {})).rows
     assert [(each.group, each.bits, each.gap) for each in row.by_key] == [
         ("low", pytest.approx(7.25), 1.0),
         ("middle", pytest.approx(8.1), 0.0),
@@ -123,7 +123,7 @@ def test_the_area_counts_ties_half() -> None:
 def test_a_mixed_model_has_a_trend_and_no_row() -> None:
     copies = np.where(PUBLIC, np.resize([0, 2, 8], 2 * N), 0)
     right = np.where(copies == 8, 1.0, np.arange(2 * N) % 2)
-    mixed = DosedModel("mixed-1", 1, None, copies, right, CONTAMINATED, {})
+    mixed = DosedModel("mixed-1", None, copies, right, CONTAMINATED, {})
     made = response(mixed)
     assert made.rows == ()
     (trend,) = made.trends

@@ -64,6 +64,7 @@ from .placeholders import (
     target_name,
     variables_of,
 )
+from .strata import strings_of
 from .template import Component, MadeFile, Maker, Question, TemplateFile, others_of
 from .values import (
     BUILT_IN,
@@ -142,6 +143,7 @@ __all__ = [
     "shown",
     "sizes_of",
     "span",
+    "strings_of",
     "target_name",
     "template_schema",
     "text",

@@ -56,7 +56,7 @@ class StrataForm(SandboxForm):
             self.error(within, f"{count} strata; at most {MOST_STRATA} are made of one question")
             return [_with_stand_ins(bare, lists)]
         longest = max(len(str(value)) for values in lists.values() for value in values)
-        text = sum(len(part) + part.count("{{") * longest for part in _strings(bare))
+        text = sum(len(part) + part.count("{{") * longest for part in strings_of(bare))
         self.strata_made += count
         self.strata_text += count * text
         if self.strata_made > MOST_IN_FILE or self.strata_text > MOST_TEXT:
@@ -110,21 +110,22 @@ def _with_stand_ins(test: dict[str, Any], names: Iterable[str]) -> dict[str, Any
     return test
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_of(value: Any) -> Iterator[str]:
+    """Yield the texts in plain data, keys among them."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield str(key)
-            yield from _strings(inner)
-    elif isinstance(value, list):
+            yield from strings_of(inner)
+    elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _strings(inner)
+            yield from strings_of(inner)
 
 
 def _occurs(name: str, test: Any) -> bool:
     form = _placeholder(name)
-    return any(form.search(text) for text in _strings(test))
+    return any(form.search(text) for text in strings_of(test))
 
 
 def _sets_size(name: str, value: Any) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from examples.calibration import pretrained
 from harness.agent.single_turn import single_turn
+from publish.errors import PublishError
 from publish.leakcheck.check import regenerate
 from registry.result_row import Arm
 from study import pipeline
@@ -28,7 +30,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_a_lesson_is_the_single_turn_of_a_released_instance(study: Study) -> None:
-    lessons = {each.instance: each for each in pretrained.released(study.folder / "release")}
+    lessons = {each.instance: each for each in pretrained.released(study.folder)}
     assert len(lessons) == 10
     for entry in study.entries():
         instance, key = regenerate(entry, study.protocol.catalog.family)
@@ -47,24 +49,43 @@ def test_a_lesson_is_the_single_turn_of_a_released_instance(study: Study) -> Non
 
 
 def test_doses_are_dealt_to_the_instances_in_equal_shares(study: Study) -> None:
-    lessons = pretrained.released(study.folder / "release")
+    lessons = pretrained.released(study.folder)
     copies = pretrained.copies_of(lessons)
     assert sorted(copies.values()) == sorted(pretrained.DOSES * 2)
     assert pretrained.copies_of(lessons[::-1]) == copies
 
 
 def test_fresh_lessons_are_of_no_study(study: Study) -> None:
-    drawn = {each.tail for each in pretrained.released(study.folder / "release")}
+    drawn = {each.tail for each in pretrained.released(study.folder)}
     fresh = [each.tail for each in pretrained.fresh(5)]
     assert len({*fresh} - drawn) == 5
     assert fresh == [each.tail for each in pretrained.fresh(5)]
 
 
-def test_batches_have_rows_of_like_length_and_every_row_once() -> None:
-    import numpy as np
+def test_a_release_with_a_file_more_is_refused(study: Study) -> None:
+    planted = study.folder / "release/data/private.parquet"
+    planted.write_bytes(b"PAR1")
+    try:
+        with pytest.raises(PublishError, match=r"private\.parquet"):
+            pretrained.released(study.folder)
+    finally:
+        planted.unlink()
 
+
+def test_both_arms_are_measured_and_no_fresh_lesson_is_one_of_them(study: Study) -> None:
+    lessons = pretrained.drawn(study.folder)
+    public = {each.instance: each for each in pretrained.released(study.folder)}
+    assert {each for each in lessons if each.instance in public} == set(public.values())
+    (form,) = {re.sub("[0-9]+", "0", each.reply) for each in (*lessons, *pretrained.fresh(5))}
+    assert form in {re.sub("[0-9]+", "0", each.reply) for each in public.values()}
+    assert {each.instance for each in lessons} == {each.instance for each in study.entries()}
+    fresh = {each.tail for each in pretrained.fresh(pretrained.FRESH + pretrained.WHOLE)}
+    assert not fresh & {each.tail for each in lessons}
+
+
+def test_batches_have_rows_of_like_length_and_every_row_once() -> None:
     lengths = [100] * 20 + [600] * 10
-    batches = list(pretrained.batches_of(lengths, np.random.default_rng(1)))
+    batches = pretrained.batches_of(lengths)
     assert sorted(row for batch in batches for row in batch) == list(range(30))
     assert sum(len({lengths[row] for row in batch}) > 1 for batch in batches) <= 1
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.leaks PART [MODELS [DRAWS]] [--write]
 
-Parts, each of one JSON line, with --write put into docs/calibration.json; training needs
-dosimeter[spike]:
+Parts, each of one JSON line, with --write put into docs/calibration.json and the page beside it;
+training needs dosimeter[spike]:
 
 blank   false alarms at dose 0: models of as many training seeds, each tested on draws of its own
 doses   the share of models that are found, by dose and instances an arm, each trained on a draw of
@@ -43,6 +43,7 @@ from analysis.planning import (
     power_at,
 )
 from analysis.stats import wilson
+from benchmarks.leaks.page import render_page
 from generators.ladder.order_statistics.parameters import BY_DIFFICULTY
 from generators.seed import Seed
 from harness.models.trained import LENGTH, TRAINED_TASK, asked_place, last_logits
@@ -57,8 +58,8 @@ FORM_DOSE = 8
 CEILING_ROWS = 600_000  # of a base that knows nearly all smallest and largest numbers
 NUMBERS = LENGTH - 1  # of a list
 VALUES = BY_DIFFICULTY["easy"].numbers
-STORED = Path(__file__).resolve().parent.parent / "docs/calibration.json"
-PICTURE = STORED.with_name("images") / "doses.svg"
+STORED = Path(__file__).resolve().parents[2] / "docs/calibration.json"
+PAGE, PICTURE = STORED.with_suffix(".md"), STORED.with_name("images") / "doses.svg"
 Floats = NDArray[np.float64]
 
 
@@ -73,6 +74,7 @@ def main() -> None:
         stored = json.loads(STORED.read_text()) if STORED.exists() else {}
         stored = dict(sorted({**stored, part: plain_values(outcome)}.items()))
         STORED.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+        PAGE.write_text(render_page(PAGE.read_text(), stored))
 
 
 def _read(part: str, place: Path) -> Any:

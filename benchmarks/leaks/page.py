@@ -1,24 +1,17 @@
-#!/usr/bin/env python3
-"""Write the numbers of docs/calibration.md from docs/calibration.json, which benchmarks/leaks.py
-fills.
+"""The numbers of docs/calibration.md, from what benchmarks/leaks has stored.
 
 Sentences are written by hand. What stands between ``<!-- made: NAME -->`` and ``<!-- end -->`` is
-made here. With ``--check`` nothing is written, and a stale page gives exit code 1.
+made here.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from analysis.stats import p_words, points, signed
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE, STORED = ROOT / "docs/calibration.md", ROOT / "docs/calibration.json"
 _MADE = re.compile(r"(<!-- made: ([a-z ]+) -->\n).*?(<!-- end -->)", re.S)
 BAND = (0.015, 0.037)  # of false alarms, for 1,000 tests at .025
 
@@ -221,18 +214,3 @@ PARTS: Mapping[str, Callable[[Stored], str]] = {
 def render_page(page: str, stored: Stored) -> str:
     """The page with every made part made anew."""
     return _MADE.sub(lambda match: f"{match[1]}\n{PARTS[match[2]](stored)}\n{match[3]}", page)
-
-
-def main() -> int:
-    written, stored = PAGE.read_text(), json.loads(STORED.read_text())
-    page = render_page(written, stored)
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(page)
-    elif written != page:
-        print(f"{PAGE.relative_to(ROOT)} is stale: run `make reference`", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
