@@ -37,7 +37,8 @@ from harness.agent.single_turn import single_turn
 from harness.models import find_weights, mean_of_least
 from harness.models.local import start_server
 from publish.leakcheck import regenerate
-from study.calibration import deal_doses, released_folder
+from study.calibration import deal_doses
+from study.calibration.from_training import released_folder
 from study.sweeps import exact_table
 from study.workspace import open_study, take_snapshot
 

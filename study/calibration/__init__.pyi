@@ -9,7 +9,7 @@ from .from_scores import (
     record_calibration,
     write_calibration,
 )
-from .from_training import TrainRequest, deal_doses, released_folder, rows_of, train_models
+from .from_training import TrainRequest, deal_doses, rows_of, train_models
 from .training import Rows
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "deal_doses",
     "plan_run",
     "record_calibration",
-    "released_folder",
     "rows_of",
     "run_calibration",
     "train_models",
