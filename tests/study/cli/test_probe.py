@@ -61,6 +61,8 @@ waves:
 plan: {{permutations: 199, looks: 1}}
 prices: prices.yaml
 sandbox: {{kind: local}}
+# Fixed: of random titles, three of four private markers are the first word listed once in 140 runs.
+entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
 """
 PRICES = """\
 prices:
