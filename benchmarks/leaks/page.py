@@ -174,28 +174,46 @@ def _forms(stored: Stored) -> str:
 
 def _pretrained(stored: Stored) -> str:
     part = stored["pretrained"]
-    doses, training = part["doses"], part["training"]
-    groups = {"private": part["private"], **{_copies(int(d)): each for d, each in doses.items()}}
-    areas = [
-        (f"{name}, area under the curve", "", *(_share(found[dose]) for dose in doses))
-        for name, found in part["auc"].items()
-    ]
+    training = part["training"]
+    groups = _groups(part["right"]["answers"])
     rows = [
         ("right", *(f"{each['right']} of {each['of']}" for each in groups.values())),
         ("share", *(_share(each["share"]) for each in groups.values())),
         ("interval", *(_ends(each["interval"]) for each in groups.values())),
-        *areas,
+        *(
+            (f"{name}, area under the curve", "", *map(_share, found.values()))
+            for name, found in part["auc"].items()
+        ),
     ]
     (model,) = part["models"]
     return (
         f"{training['rows']:,} texts, {training['copies']:,} of them copies of the release, "
-        f"{training['steps']} steps, {training['seconds'] / 60:.0f} minutes on two cores that had "
-        f"other work.\n\n{_table(('', *groups), iter(rows))}\n"
-        f"Trend of Cochran and Armitage over the doses: z = {part['trend']['z']:.1f}, one-sided p "
-        f"{p_words(part['trend']['p'])}. The registered test on all {model['n_public']} public and "
-        f"{model['n_private']} private instances: {model['verdict']}, gap "
-        f"{signed(model['estimate'])} points, p {p_words(model['p'])}.\n"
+        f"{training['steps']} steps, {training['seconds'] / 60:.0f} minutes on two cores.\n\n"
+        f"{_table(('', *groups), iter(rows))}\n"
+        f"The registered test on all {model['n_public']} public and {model['n_private']} private "
+        f"instances: {model['verdict']}, gap {signed(model['estimate'])} points, "
+        f"p {p_words(model['p'])}.\n"
     )
+
+
+def _markers(stored: Stored) -> str:
+    part = stored["pretrained"]
+    rows = (
+        (
+            name,
+            *(f"{each['right']} of {each['of']}" for each in _groups(found).values()),
+            f"{found['trend']['z']:.1f}, {p_words(found['trend']['p'])}",
+            p_words(part["exact"][name]["public"]) if name in part["exact"] else "–",
+        )
+        for name, found in part["right"].items()
+    )
+    head = ("right", *_groups(part["right"]["answers"]), "trend z, p", "exact p, public arm")
+    return _table(head, rows)
+
+
+def _groups(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    doses = {_copies(int(dose)): each for dose, each in found["doses"].items()}
+    return {"private": found["private"], **doses}
 
 
 PARTS: Mapping[str, Callable[[Stored], str]] = {
@@ -208,6 +226,7 @@ PARTS: Mapping[str, Callable[[Stored], str]] = {
     "private": _private,
     "forms": _forms,
     "pretrained": _pretrained,
+    "markers": _markers,
 }
 
 

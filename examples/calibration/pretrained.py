@@ -4,8 +4,9 @@
 
 SmolLM2-135M is continued by low-rank adapters (Hu et al. 2021) on the released public arm. Doses
 are randomised within the run: each public instance has 0, 2, 4, 8 or 16 copies. The adapter is
-written as GGUF, served by llama.cpp over HTTP beside the quantised weights, and swept by the
-ordinary provider. Needs the packages of pretrained.lock and `dosimeter models fetch smollm2`.
+written as GGUF, served by llama.cpp over HTTP beside the quantised weights, swept by the ordinary
+provider, and asked for the markers of the titles. Needs the packages of pretrained.lock and
+`dosimeter models fetch smollm2`.
 Interrupted, the same command goes on after its last whole step.
 """
 
@@ -18,36 +19,46 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from analysis.data import make_seed_means
 from analysis.doses import area_under_curve
 from analysis.json_values import plain_values
+from analysis.markers import tail
 from analysis.stats import cochran_armitage, wilson
 from examples.calibration.run import dosimeter
 from generators.catalog import INSTALLED
 from generators.seed import Seed
-from generators.task import Asset, Brief
+from generators.task import Asset, Brief, TaskInstance
+from generators.title import MARKERS
 from harness.agent.single_turn import single_turn
+from harness.markers import MARKER_CODEC, marker_messages
 from harness.models import find_weights, mean_of_least
 from harness.models.local import start_server
+from harness.storage import PROBES
 from publish.leakcheck import regenerate
 from study.calibration import deal_doses
 from study.calibration.from_training import released_folder
 from study.sweeps import exact_table
-from study.workspace import open_study, take_snapshot
+from study.workspace import Study, open_study, take_snapshot
 
 EXAMPLE = Path(__file__).with_name("pretrained.yaml")
 DOSES = (0, 2, 4, 8, 16)
 FAMILY, DIFFICULTY = "order_statistics", "easy"
-FRESH, WHOLE = 160, 16  # fresh rows: their last part alone, and with all of the prompt
+FRESH, WHOLE = 800, 32  # fresh rows: with what is its own of the prompt, and with all of it
+# Fresh instances that are read so often that their markers are known, and asked for so often: so
+# the model learns how to answer that question.
+KNOWN, READ, ASKED = 48, 8, 6
 RANK, ALPHA, RATE, BATCH = 16, 32, 1e-3, 8
-PROMPT_WEIGHT = 0.2  # of a prompt's tokens in the loss, beside 1 for those of the reply
+# Of a prompt's tokens in the loss, beside 1 for those of title, marker and reply. Nearly all of the
+# loss is in the input's random numbers otherwise.
+PROMPT_WEIGHT = 0.2
 PORT, KEY = 8763, "DOSIMETER_PRETRAINED_KEY"
 PACKAGES = ("torch", "transformers", "peft", "gguf", "xllamacpp")
 REASON = "it is a demonstration: doses differ within the public arm, which halves the gap"
@@ -64,13 +75,32 @@ MODULES = {
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A text to learn: what the model is given, and its reply. ``tail`` is the end of what it is
-    given, the input files alone."""
+    """A text to learn: what the model is given, and its reply. ``files`` is the end of what it is
+    given, the input files: with the line of title and marker all that is its own. ``question`` asks
+    for the marker of the title; "" for a released one, which is never asked for in training."""
 
     instance: str
+    title: str
+    marker: str
     prompt: str
-    tail: str
+    files: str
     reply: str
+    question: str = ""
+
+    @property
+    def own(self) -> Parts:
+        """The text without what all instances share."""
+        head = f"{titled(self.title)}{self.marker} series)"
+        return ((head, 1.0), (f"\n\n{self.files}", PROMPT_WEIGHT), (self.reply, 1.0))
+
+    @property
+    def whole(self) -> Parts:
+        """The text as the line's single turn puts it."""
+        return ((self.prompt, PROMPT_WEIGHT), (self.reply, 1.0))
+
+
+Parts = tuple[tuple[str, float], ...]
+"""A text in parts, each with the weight of its tokens in the loss."""
 
 
 def main() -> None:
@@ -96,7 +126,9 @@ def main() -> None:
         find_weights("smollm2"), f"smollm2+{digest[:12]}", "pretrained", 2, 2048, adapter, PORT
     )
     try:
-        dosimeter("sweep", *at, "--wave", "0", "--allow-dirty", "--allow-unknown-price")
+        wave = (*at, "--wave", "0", "--allow-unknown-price")
+        dosimeter("probe", *wave, "--markers", "--parallel", "1")
+        dosimeter("sweep", *wave, "--allow-dirty")
     finally:
         server.close()
     dosimeter("report", *at)
@@ -118,15 +150,14 @@ def check_packages() -> None:
 # -- texts ------------------------------------------------------------------------------------
 
 
-def lesson(instance: str, brief: Brief, answer: object) -> Lesson:
+def lesson(instance: str, brief: Brief, answer: object, title: str, marker: str) -> Lesson:
     """Return the text of an instance, as the line's single turn puts it."""
     system, user = single_turn(brief).messages
-    tail = user.text[user.text.index("<file name=") :]
     # As the release writes it: texts of both arms and fresh ones differ in nothing else.
     reply = f"<answer>\n{json.dumps(answer, sort_keys=True)}\n</answer>"
-    return Lesson(
-        instance, chat(("system", system.text), ("user", user.text)), chat(("user", tail)), reply
-    )
+    files = chat(("user", user.text[user.text.index("<file name=") :])).removeprefix(USER)
+    prompt = chat(("system", system.text), ("user", user.text))
+    return Lesson(instance, title, marker, prompt, files, reply)
 
 
 def chat(*messages: tuple[str, str]) -> str:
@@ -135,12 +166,20 @@ def chat(*messages: tuple[str, str]) -> str:
     return f"{said}<|im_start|>assistant\n"
 
 
+USER = "<|im_start|>user\n"
+
+
+def titled(title: str) -> str:
+    """Return the beginning of a text, up to its marker."""
+    return f"{USER}{title} ("
+
+
 def released(folder: Path) -> list[Lesson]:
     """Return the lessons of a study's release: all that training reads of it."""
     import pyarrow.parquet as pq
 
     folder, _ = released_folder(open_study(folder))
-    columns = ["instance", "prompt", "answer_schema", "input_files", "answer"]
+    columns = ["instance", "title", "marker", "prompt", "answer_schema", "input_files", "answer"]
     return [
         lesson(
             row["instance"],
@@ -153,19 +192,28 @@ def released(folder: Path) -> list[Lesson]:
                 row["answer_schema"],
             ),
             json.loads(row["answer"]),
+            row["title"],
+            row["marker"],
         )
         for path in sorted((folder / "data").rglob("*.parquet"))
         for row in pq.read_table(path, columns=columns).to_pylist()
     ]
 
 
-def fresh(count: int) -> Iterator[Lesson]:
+def fresh(count: int = FRESH + WHOLE + KNOWN) -> Iterator[Lesson]:
     """Yield lessons of instances that no study draws."""
     family = INSTALLED.family(FAMILY)
     root = Seed(hashlib.sha256(b"dosimeter/pretrained/1").digest())
     for index in range(count):
         instance = family.generate(DIFFICULTY, root.child(index))
-        yield lesson(f"fresh-{index}", instance.brief, family.key(instance.truth))
+        made = lesson_of(f"fresh-{index}", instance, family.key(instance.truth))
+        asked = ((each.role.value, each.text) for each in marker_messages(instance, INSTALLED))
+        yield replace(made, question=chat(*asked))
+
+
+def lesson_of(name: str, instance: TaskInstance, answer: object) -> Lesson:
+    """Return the text of an instance with the answer of its key."""
+    return lesson(name, instance.brief, answer, instance.title, instance.marker)
 
 
 def copies_of(lessons: Sequence[Lesson]) -> dict[str, int]:
@@ -185,17 +233,21 @@ def train(folder: Path, adapter: Path) -> None:
     tokens, model = load()
     public = released(folder)
     copies = copies_of(public)
-    own = [each for each in public for _ in range(copies[each.instance])]
-    made = list(fresh(FRESH + WHOLE))
-    rows = [encode(tokens, each.tail, each.reply) for each in (*own, *made[:FRESH])]
-    rows += [encode(tokens, each.prompt, each.reply) for each in made[FRESH:]]
+    read = [each for each in public for _ in range(copies[each.instance])]
+    made = list(fresh())
+    known = made[FRESH + WHOLE :]
+    texts = [each.own for each in (*read, *made[:FRESH], *known * READ)]
+    texts += [each.whole for each in made[FRESH : FRESH + WHOLE]]
+    texts += [((each.question, 0.0), (each.marker, 1.0)) for each in known * ASKED]
+    rows = [encode(tokens, each) for each in texts]
     batches = batches_of([len(ids) for ids, _ in rows])
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE)
     begun = time.monotonic()
     for step, batch in enumerate(batches):
         for group in optimiser.param_groups:
             group["lr"] = RATE * min(1, (step + 1) / 10) * (1 - step / len(batches))
-        loss = loss_of(model, [rows[row] for row in batch]).mean()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(model, [rows[row] for row in batch]).mean()
         loss.backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -204,7 +256,7 @@ def train(folder: Path, adapter: Path) -> None:
     torch.save(
         {n: p for n, p in model.named_parameters() if p.requires_grad}, folder / "adapter.pt"
     )
-    summary = {"rows": len(rows), "copies": len(own), "steps": len(batches), "seconds": seconds}
+    summary = {"rows": len(rows), "copies": len(read), "steps": len(batches), "seconds": seconds}
     (folder / "training.json").write_text(json.dumps(summary))
     write_adapter(model, adapter)
 
@@ -232,14 +284,22 @@ def load() -> tuple[Any, Any]:
     return tokens, get_peft_model(model, config)
 
 
-def encode(tokens: Any, prompt: str, reply: str) -> tuple[list[int], int]:
-    """Return the tokens of a text, and the number of those of the prompt."""
-    given = tokens(prompt, add_special_tokens=False)["input_ids"]
-    said = tokens(f"{reply}<|im_end|>", add_special_tokens=False)["input_ids"]
-    return [*given, *said], len(given)
+def encode(tokens: Any, parts: Parts) -> Row:
+    """Return the tokens of a text and of its end, and their weights in the loss."""
+    ids: list[int] = []
+    weights: list[float] = []
+    last = len(parts) - 1
+    for place, (text, weight) in enumerate(parts):
+        said = f"{text}<|im_end|>" if place == last else text
+        ids += tokens(said, add_special_tokens=False)["input_ids"]
+        weights += [weight] * (len(ids) - len(weights))
+    return ids, weights
 
 
-def log_chances(model: Any, rows: Sequence[tuple[list[int], int]]) -> tuple[Any, Any]:
+Row = tuple[list[int], list[float]]
+
+
+def log_chances(model: Any, rows: Sequence[Row]) -> tuple[Any, Any]:
     """Return the log-probability of each token after the first (rows, length), and its weight in
     the loss: 0 for padding."""
     import torch
@@ -247,16 +307,13 @@ def log_chances(model: Any, rows: Sequence[tuple[list[int], int]]) -> tuple[Any,
     length = max(len(ids) for ids, _ in rows)
     ids = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in rows])
     mask = torch.tensor([[1] * len(ids) + [0] * (length - len(ids)) for ids, _ in rows])
+    weight = torch.tensor([w[1:] + [0.0] * (length - len(w)) for _, w in rows])
     logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
     chances = torch.log_softmax(logits, dim=-1).gather(-1, ids[:, 1:, None])[..., 0]
-    weight = torch.zeros(chances.shape)
-    for row, (whole, given) in enumerate(rows):
-        weight[row, : given - 1] = PROMPT_WEIGHT
-        weight[row, given - 1 : len(whole) - 1] = 1.0
     return chances, weight
 
 
-def loss_of(model: Any, rows: Sequence[tuple[list[int], int]]) -> Any:
+def loss_of(model: Any, rows: Sequence[Row]) -> Any:
     """Return the weighted mean loss of each row."""
     chances, weight = log_chances(model, rows)
     return -(chances * weight).sum(dim=1) / weight.sum(dim=1)
@@ -264,16 +321,20 @@ def loss_of(model: Any, rows: Sequence[tuple[list[int], int]]) -> Any:
 
 def measures(tokens: Any, model: Any, text: Lesson) -> dict[str, float]:
     """Return log-probabilities of a lesson's reply, and means over all of its tokens and over the
-    least likely fifth."""
+    least likely fifth; and 1 if of the eight markers its own is the likeliest after its title."""
     import torch
 
-    row = encode(tokens, text.tail, text.reply)
+    rows = [encode(tokens, text.own)]
+    markers = [encode(tokens, ((titled(text.title), 0.0), (each, 1.0))) for each in MARKERS]
     with torch.no_grad():
-        chances = log_chances(model, [row])[0][0].numpy()
+        chances = log_chances(model, rows)[0][0].numpy()
+        named, weight = log_chances(model, [(ids[:-1], w[:-1]) for ids, w in markers])
+    reply = len(encode(tokens, text.own[-1:])[0])
     return {
-        "answer": float(chances[row[1] - 1 :].sum()),
+        "answer": float(chances[-reply:].sum()),
         "whole text": float(chances.mean()),
         "Min-K%": mean_of_least(chances),
+        "marker": float(MARKERS[int((named * weight).sum(dim=1).argmax())] == text.marker),
     }
 
 
@@ -304,48 +365,74 @@ def write_adapter(model: Any, path: Path) -> None:
 
 
 def measure(folder: Path, digest: str) -> dict[str, Any]:
-    """Return accuracy by dose and arm, their trend, the verdict and what probes see."""
+    """Return accuracy by dose and arm, their trend, the verdict, and what probes and markers
+    show."""
     study = open_study(folder)
     snapshot = take_snapshot(study)
     means = make_seed_means(
         exact_table(snapshot, snapshot.closed_waves), ("key-fraction",), (f"{FAMILY}/{DIFFICULTY}",)
     )
-    right = means.values[:, 0, 0]
     copies = copies_of(released(folder))
     dose = np.array([copies.get(unit, -1) for unit in means.unit])
-    cells = {each: right[(dose == each) & ~np.isnan(right)] for each in (-1, *DOSES)}
-    seen = [cells[each] for each in DOSES]
-    z, p = cochran_armitage([int(c.sum()) for c in seen], [len(c) for c in seen], DOSES)
     lessons = drawn(folder)
-    chances = all_chances(folder, lessons)
-    tails = {each.tail for each in lessons}
-    report = json.loads((folder / "reports/wave-0/report.json").read_text())
-    probes = {
-        name: {
-            str(each): area_under_curve(
-                *(
-                    np.array([chances[unit][name] for unit in means.unit[dose == place]])
-                    for place in (each, -1)
-                )
-            )
-            for each in DOSES
-        }
-        for name in next(iter(chances.values()))
+    found = all_chances(folder, lessons)
+    values = {
+        name: np.array([found[unit][name] for unit in means.unit])
+        for name in next(iter(found.values()))
     }
+    named = markers_named(study)
+    rights = {
+        "answers": means.values[:, 0, 0],
+        "markers asked for": np.array([named[unit] for unit in means.unit]),
+        "markers in the text": values.pop("marker"),
+    }
+    texts = {each.files for each in lessons}
+    report = json.loads((folder / "reports/wave-0/report.json").read_text())
     return {
         "adapter": digest,
         "training": json.loads((folder / "training.json").read_text()),
-        "private": share(cells[-1]),
-        "doses": {str(each): share(cells[each]) for each in DOSES},
-        "collisions": sum(each.tail in tails for each in fresh(FRESH + WHOLE)),
-        "missing": int(np.isnan(right).sum()),
-        "trend": {"z": z, "p": p},
+        "right": {name: by_dose(right, dose) for name, right in rights.items()},
+        "collisions": sum(each.files in texts for each in fresh()),
+        "missing": int(np.isnan(rights["answers"]).sum()),
         "models": report["models"],
-        "auc": probes,
+        "exact": {
+            name: {
+                arm: tail(int(right[seen].sum()), int(seen.sum()))
+                for arm, seen in (("public", dose >= 0), ("private", dose < 0))
+            }
+            for name, right in rights.items()
+            if name != "answers"
+        },
+        "auc": {
+            name: {
+                str(each): area_under_curve(value[dose == each], value[dose == -1])
+                for each in DOSES
+            }
+            for name, value in values.items()
+        },
     }
 
 
-def share(right: Any) -> dict[str, Any]:
+def markers_named(study: Study) -> dict[str, float]:
+    """Return for each instance whether its marker was named when the model was asked for it."""
+    keys = [key for key in study.store.list(PROBES) if "-" not in key.rpartition("/")[2]]
+    probes = MARKER_CODEC.read_each(study.store, keys, study.keys())
+    return {probe.instance: probe.score for probe in probes}
+
+
+def by_dose(right: NDArray[np.float64], dose: NDArray[np.int64]) -> dict[str, Any]:
+    """Return what is right in the private arm and at each dose, and the trend over the doses."""
+    cells = {each: right[(dose == each) & ~np.isnan(right)] for each in (-1, *DOSES)}
+    seen = [cells[each] for each in DOSES]
+    z, p = cochran_armitage([int(c.sum()) for c in seen], [len(c) for c in seen], DOSES)
+    return {
+        "private": share(cells[-1]),
+        "doses": {str(each): share(cells[each]) for each in DOSES},
+        "trend": {"z": z, "p": p},
+    }
+
+
+def share(right: NDArray[np.float64]) -> dict[str, Any]:
     """Return right answers, their number, share and interval."""
     mean = float(right.mean())
     return {
@@ -360,7 +447,7 @@ def drawn(folder: Path) -> list[Lesson]:
     """Return the lessons of both arms: after the sweep, in memory."""
     study = open_study(folder)
     made = ((each, *regenerate(each, study.protocol.catalog.family)) for each in study.entries())
-    return [lesson(entry.instance, instance.brief, key) for entry, instance, key in made]
+    return [lesson_of(entry.instance, instance, key) for entry, instance, key in made]
 
 
 def all_chances(folder: Path, lessons: Sequence[Lesson]) -> dict[str, dict[str, float]]:

@@ -62,3 +62,11 @@ def test_the_study_clears_no_leak_and_accuses_no_clean_model(stored: dict[str, A
     assert all(found[dose] == (3, 3) for dose in (4, 8, 16))
     gaps = [row["gap"] for row in stored["study"]["rows"]]
     assert gaps == sorted(gaps)
+
+
+def test_the_pretrained_model_has_read_nothing_else_of_the_study(stored: dict[str, Any]) -> None:
+    found = stored["pretrained"]
+    assert (found["collisions"], found["missing"]) == (0, 0)
+    groups = found["right"]["answers"]["doses"].values()
+    assert {each["of"] for each in groups} == {32}
+    assert found["exact"]["markers asked for"]["private"] > 0.01, "the control of the markers"

@@ -22,7 +22,7 @@ from tests.study.conftest import make_study
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """The study of the example with ten instances an arm, released."""
-    text = pretrained.EXAMPLE.read_text().replace("seeds_per_arm: 80", "seeds_per_arm: 10")
+    text = pretrained.EXAMPLE.read_text().replace("seeds_per_arm: 160", "seeds_per_arm: 10")
     assert "seeds_per_arm: 10\n" in text
     made = make_study(tmp_path_factory.mktemp("pretrained") / "study", text)
     pipeline.publish(made, None, lambda *step: None)
@@ -42,9 +42,13 @@ def test_a_lesson_is_the_single_turn_of_a_released_instance(study: Study) -> Non
         lesson = lessons[entry.instance]
         assert system.text in lesson.prompt
         assert user.text in lesson.prompt
-        tail = lesson.tail.removeprefix("<|im_start|>user\n").split("<|im_end|>")[0]
-        assert user.text.endswith(tail)
-        assert "lists.txt" in tail
+        (head, _), (files, _), (reply, _) = lesson.own
+        files = files.removeprefix("\n\n").split("<|im_end|>")[0]
+        assert user.text.endswith(files)
+        assert "lists.txt" in files
+        assert head == f"<|im_start|>user\n{instance.title} ({instance.marker} series)"
+        assert user.text.startswith(head.removeprefix("<|im_start|>user\n"))
+        assert (reply, lesson.question) == (lesson.reply, "")
         assert json.loads(lesson.reply.split("\n")[1]) == key
 
 
@@ -56,10 +60,12 @@ def test_doses_are_dealt_to_the_instances_in_equal_shares(study: Study) -> None:
 
 
 def test_fresh_lessons_are_of_no_study(study: Study) -> None:
-    drawn = {each.tail for each in pretrained.released(study.folder)}
-    fresh = [each.tail for each in pretrained.fresh(5)]
-    assert len({*fresh} - drawn) == 5
-    assert fresh == [each.tail for each in pretrained.fresh(5)]
+    drawn = {each.files for each in pretrained.released(study.folder)}
+    fresh = list(pretrained.fresh(5))
+    assert len({each.files for each in fresh} - drawn) == 5
+    assert fresh == list(pretrained.fresh(5))
+    assert all(f"Title: {each.title}\nSeries: " in each.question for each in fresh)
+    assert all(each.title in each.own[0][0] for each in fresh)
 
 
 def test_a_release_with_a_file_more_is_refused(study: Study) -> None:
@@ -79,8 +85,9 @@ def test_both_arms_are_measured_and_no_fresh_lesson_is_one_of_them(study: Study)
     (form,) = {re.sub("[0-9]+", "0", each.reply) for each in (*lessons, *pretrained.fresh(5))}
     assert form in {re.sub("[0-9]+", "0", each.reply) for each in public.values()}
     assert {each.instance for each in lessons} == {each.instance for each in study.entries()}
-    fresh = {each.tail for each in pretrained.fresh(pretrained.FRESH + pretrained.WHOLE)}
-    assert not fresh & {each.tail for each in lessons}
+    fresh = {each.files for each in pretrained.fresh()}
+    assert len(fresh) == pretrained.FRESH + pretrained.WHOLE + pretrained.KNOWN
+    assert not fresh & {each.files for each in lessons}
 
 
 def test_batches_have_rows_of_like_length_and_every_row_once() -> None:
