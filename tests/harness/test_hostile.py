@@ -131,8 +131,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     stop = threading.Event()
 
     def watch() -> None:
-        while not stop.wait(0.2):
+        ended = False
+        while not ended:
             seen.most.append(count_processes())
+            ended = stop.wait(0.2)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
