@@ -59,6 +59,7 @@ RANK, ALPHA, RATE, BATCH = 16, 32, 1e-3, 8
 # Of a prompt's tokens in the loss, beside 1 for those of title, marker and reply. Nearly all of the
 # loss is in the input's random numbers otherwise.
 PROMPT_WEIGHT = 0.2
+USER = "<|im_start|>user\n"
 PORT, KEY = 8763, "DOSIMETER_PRETRAINED_KEY"
 PACKAGES = ("torch", "transformers", "peft", "gguf", "xllamacpp")
 REASON = "it is a demonstration: doses differ within the public arm, which halves the gap"
@@ -71,6 +72,12 @@ MODULES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+
+Parts = tuple[tuple[str, float], ...]
+"""A text in parts, each with the weight of its tokens in the loss."""
+
+Row = tuple[list[int], list[float]]
+"""The tokens of a text, and their weights in the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +104,6 @@ class Lesson:
     def whole(self) -> Parts:
         """The text as the line's single turn puts it."""
         return ((self.prompt, PROMPT_WEIGHT), (self.reply, 1.0))
-
-
-Parts = tuple[tuple[str, float], ...]
-"""A text in parts, each with the weight of its tokens in the loss."""
 
 
 def main() -> None:
@@ -164,9 +167,6 @@ def chat(*messages: tuple[str, str]) -> str:
     """Return messages in the model's form, up to its reply."""
     said = "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in messages)
     return f"{said}<|im_start|>assistant\n"
-
-
-USER = "<|im_start|>user\n"
 
 
 def titled(title: str) -> str:
@@ -296,9 +296,6 @@ def encode(tokens: Any, parts: Parts) -> Row:
     return ids, weights
 
 
-Row = tuple[list[int], list[float]]
-
-
 def log_chances(model: Any, rows: Sequence[Row]) -> tuple[Any, Any]:
     """Return the log-probability of each token after the first (rows, length), and its weight in
     the loss: 0 for padding."""
@@ -328,6 +325,7 @@ def measures(tokens: Any, model: Any, text: Lesson) -> dict[str, float]:
     markers = [encode(tokens, ((titled(text.title), 0.0), (each, 1.0))) for each in MARKERS]
     with torch.no_grad():
         chances = log_chances(model, rows)[0][0].numpy()
+        # Without the end that ``encode`` adds: the text goes on.
         named, weight = log_chances(model, [(ids[:-1], w[:-1]) for ids, w in markers])
     reply = len(encode(tokens, text.own[-1:])[0])
     return {

@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from examples.calibration import pretrained
 from harness.agent.single_turn import single_turn
 from publish.errors import PublishError
 from publish.leakcheck.check import regenerate
+from registry.provenance import utc_now
 from registry.result_row import Arm
 from study import pipeline
+from study.probing import ProbeRequest, probe_wave
 from study.workspace.study import Study
+from tests.harness.openai_server import completion, serve
 from tests.study.conftest import make_study
 
 
@@ -88,6 +93,50 @@ def test_both_arms_are_measured_and_no_fresh_lesson_is_one_of_them(study: Study)
     fresh = {each.files for each in pretrained.fresh()}
     assert len(fresh) == pretrained.FRESH + pretrained.WHOLE + pretrained.KNOWN
     assert not fresh & {each.files for each in lessons}
+
+
+def test_markers_are_read_as_the_model_named_them(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that always says amber is right for the instances whose marker that is."""
+    monkeypatch.setenv(pretrained.KEY, "sk-test")
+    shutil.copytree(study.folder, tmp_path / "study")
+    path = tmp_path / "study/study.yaml"
+    with serve(always=lambda request: completion("Amber.")) as served:
+        path.write_text(path.read_text().replace("http://127.0.0.1:8763/v1", served.url))
+        asked = pipeline.open_study(tmp_path / "study")
+        request = ProbeRequest(0, markers=True, parallel=1, allow_unknown_price=True)
+        probe_wave(asked, request, lambda *step: None, utc_now)
+    named = pretrained.markers_named(asked)
+    markers = {each.instance: each.marker for each in pretrained.drawn(study.folder)}
+    assert len(served.requests) == len(named) == 20
+    assert named == {name: float(marker == "amber") for name, marker in markers.items()}
+    assert 0 < sum(named.values()) < 20
+
+
+def test_right_ones_are_counted_by_dose_without_missing_ones() -> None:
+    right = np.array([1, 0, 0, 1, np.nan, 0, 0, 1, 1, 1, 1, 1.0])
+    dose = np.array([-1, -1, 0, 0, 0, 2, 2, 4, 4, 8, 16, 16])
+    found = pretrained.by_dose(right, dose)
+    assert (found["private"]["right"], found["private"]["of"]) == (1, 2)
+    counts = {dose: (each["right"], each["of"]) for dose, each in found["doses"].items()}
+    assert counts == {"0": (1, 2), "2": (0, 2), "4": (2, 2), "8": (1, 1), "16": (2, 2)}
+    assert found["trend"]["z"] > 1
+
+
+def test_title_marker_and_reply_weigh_more_than_the_input_files(study: Study) -> None:
+    def tokens(text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+        assert not add_special_tokens
+        return {"input_ids": [ord(letter) for letter in text]}
+
+    lesson = pretrained.released(study.folder)[0]
+    ids, weights = pretrained.encode(tokens, lesson.own)
+    text = "".join(map(chr, ids))
+    assert text.endswith(f"{lesson.reply}<|im_end|>")
+    assert len(weights) == len(ids)
+    light = [place for place, weight in enumerate(weights) if weight == pretrained.PROMPT_WEIGHT]
+    assert text[light[0] : light[-1] + 1] == f"\n\n{lesson.files}"
+    assert {weights[place] for place in set(range(len(ids))) - {*light}} == {1}
 
 
 def test_batches_have_rows_of_like_length_and_every_row_once() -> None:
