@@ -29,6 +29,7 @@ _LONGER_THAN_DIGESTS = 130  # hexadecimal figures
 _LINES = 1 << 18  # bytes of JSON lines that are read at a time
 _LONGEST_TOKEN = 64  # of JSON, other than a string
 _DEEPEST = 8  # JSON in strings of JSON
+_TOO_DEEP = "JSON that is nested too deep, or has too large a number"
 _ROUNDS = 3  # of spellings, one inside the other
 _STEP = 1 << 20
 
@@ -56,7 +57,7 @@ _PERCENT = re.compile(rb"%[0-9a-fA-F]{2}")
 _QUOTED = re.compile(rb"=(?:3D|\r?\n)")
 _TAG = re.compile(rb"<[^<>\x1f]{0,400}>")
 _DOCUMENT = re.compile(rb'\s*[{\["]')
-_NOT_JSON = (json.JSONDecodeError, UnicodeDecodeError)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 
 
 class Unreadable(Exception):  # noqa: N818 - says what the content is
@@ -131,19 +132,19 @@ def canonical_json(text: bytes, depth: int = 0) -> Iterator[bytes | Unreadable]:
                 if b"\\" in canonical:  # as each object in a string has
                     inner = SEPARATOR.join(_strings(value))
                     yield from canonical_json(inner.encode("utf-8", "surrogatepass"), depth + 1)
-        except (RecursionError, ValueError):
-            yield Unreadable("JSON that is nested too deep, or has too large a number")
+        except RecursionError:
+            yield Unreadable(_TOO_DEEP)
         except Unreadable as reason:
             yield reason
 
 
 def _json_values(text: bytes) -> Iterator[Any]:
-    """Raises RecursionError, and ValueError for a number of too many digits."""
+    """Raises Unreadable as ``_load`` does."""
     if _DOCUMENT.match(text):
         try:
-            yield json.loads(text)
+            yield _load(text)
             return
-        except _NOT_JSON:
+        except ValueError:
             pass
     if text.startswith((b"{", b"[")) or b"\n{" in text or b"\n[" in text:
         yield from _json_lines(text)
@@ -155,13 +156,32 @@ def _json_lines(text: bytes) -> Iterator[Any]:
         end = text.find(b"\n", at + _LINES) + 1 or len(text)
         lines = text[at:end].rstrip()
         try:
-            yield json.loads(b"[%b]" % lines.replace(b"\n", b","))
-        except _NOT_JSON:
+            yield _load(b"[%b]" % lines.replace(b"\n", b","))
+        except ValueError:
             for line in lines.split(b"\n"):
                 if line.startswith((b"{", b"[")) and line.rstrip().endswith((b"}", b"]")):
-                    with contextlib.suppress(*_NOT_JSON):
-                        yield json.loads(line)
+                    with contextlib.suppress(ValueError):
+                        yield _load(line)
         at = end
+
+
+def _load(text: bytes) -> Any:
+    """Raises ValueError for what is no JSON, and Unreadable for JSON that is nested too deep or has
+    too large a number. A run of brackets or figures, as in pixels and in noise that is inflated,
+    is none: what is opened must be closed."""
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except (RecursionError, ValueError):
+        if _is_closed(text):
+            raise Unreadable(_TOO_DEEP) from None
+        raise ValueError("no JSON: a bracket is not closed") from None
+
+
+def _is_closed(text: bytes) -> bool:
+    bare = _STRING.sub(b"", text)
+    return all(bare.count(opens) == bare.count(closes) for opens, closes in (b"[]", b"{}"))
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -185,8 +205,10 @@ def is_cut_document(line: bytes) -> bool:
         except json.JSONDecodeError as error:
             at_end = error.pos > len(error.doc) - _LONGEST_TOKEN and error.msg != "Extra data"
             return at_end or error.msg.startswith("Unterminated")
-        except (ValueError, RecursionError):
+        except UnicodeDecodeError:
             return False
+        except (ValueError, RecursionError):  # nested too deep, or too large a number
+            return not _is_closed(line)
     return False
 
 

@@ -165,15 +165,27 @@ def in_strings(count: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (nested(100_000), "JSON that is nested too deep"),
-        (b"{}\n" + nested(100_000) + b"\n{}\n", "JSON that is nested too deep"),
+        (nested(10_000), "JSON that is nested too deep"),
+        (b"{}\n" + nested(10_000) + b"\n{}\n", "JSON that is nested too deep"),
         (digits(10_000), "too large a number"),
         (in_strings(12), "JSON wrapped more than"),
+        (nested(100_000), "JSON of more than 100000 bytes"),
+        (digits(200_000), "JSON of more than 100000 bytes"),
         (json.dumps({"a": ["word"] * 30_000}).encode(), "JSON of more than 100000 bytes"),
         (json.dumps({"a": ["word"] * 30_000}, indent=1).encode(), "JSON of more than 100000"),
         (b'{"a":1}\n' + json.dumps(["word"] * 30_000).encode(), "JSON of more than 100000"),
     ],
-    ids=["deep", "deep line", "number", "in strings", "long", "long, indented", "long line"],
+    ids=[
+        "deep",
+        "deep line",
+        "number",
+        "in strings",
+        "long and deep",
+        "long number",
+        "long",
+        "long, indented",
+        "long line",
+    ],
 )
 def test_json_that_is_not_read_is_listed(
     small_blocks: None, kinds: Kinds, seed: str, data: bytes, says: str
@@ -181,6 +193,25 @@ def test_json_that_is_not_read_is_listed(
     (unread,) = kinds(data)
     assert says in unread
     assert "seed" in kinds(data + seed.encode())
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        b"[" * 3000,
+        b'[{"' * 3000,
+        b"[" * 3000 + b"R" * 900,
+        b"[" + b"8" * 5000,
+        b"[" * 3000 + b"]",
+        b'{"a":"]"}\n' + b"[" * 3000 + b'"]"\n',
+    ],
+    ids=["brackets", "objects", "letters behind", "figures", "one is closed", "a line"],
+)
+def test_a_run_of_one_byte_is_no_json(kinds: Kinds, seed: str, run: bytes) -> None:
+    """Compressed noise holds what looks like zlib streams; inflated, these are runs of one byte."""
+    noise_around = noise(500) + zlib.compress(b"\xff" + run + b"\xff") + noise(500)
+    assert kinds(run) == kinds(noise_around) == set()
+    assert kinds(run + seed.encode()) == {"seed"}
 
 
 # -- damage --------------------------------------------------------------------------------------
