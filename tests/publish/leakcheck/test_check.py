@@ -10,6 +10,7 @@ import html
 import io
 import json
 import os
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -275,6 +276,21 @@ def test_a_pattern_that_an_even_surface_repeats_is_no_leak_and_the_picture_round
     (picture,) = (each.data for each in instance.brief.assets if surface in each.data)
     assert needles.find(Chunk(2 * surface)) == set()
     assert {trace.kind for trace in needles.find(Chunk(picture[:9000]))} == {"input file"}
+
+
+def test_doubles_with_few_digits_are_no_leak_and_others_are() -> None:
+    """Inflated pictures hold 40.0 and 0.0 among their zeros."""
+    family = INSTALLED.family("lissajous_figures@3")
+    instance = family.generate("easy", Seed(bytes(32)))
+    secret = Secret(0, b"s" * 32, b"n" * 32, instance, family.key(instance.truth))
+    needles = needles_of([secret], [])
+
+    def found(table: str, column: str) -> set[str]:
+        cells = instance.truth.table(table).column(column)
+        return {trace.kind for trace in needles.find(Chunk(struct.pack(f"<{len(cells)}d", *cells)))}
+
+    assert found("machines", "percent") == set()
+    assert found("tested", "frequency_hz") == {"truth table"}
 
 
 def test_a_release_of_built_in_families_passes_and_a_private_picture_in_it_is_found(
