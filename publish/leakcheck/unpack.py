@@ -22,7 +22,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import IO, Any
 
@@ -40,12 +40,13 @@ from publish.leakcheck.text import (
 
 MAX_DEPTH = 8
 MAX_MEMBER_BYTES = 1 << 30
-MAX_EXPANDED_BYTES = 1 << 32  # of one file, in all, whatever its size
+MAX_EXPANDED_BYTES = 1 << 34  # of one file, in all; a release's file of pictures takes 5 GB
 MAX_EXPANSION = 100  # times its size, beyond that
 MAX_PIXELS = 1 << 26  # of one image
 _BLOCK, _OVERLAP = 1 << 25, 1 << 16  # bytes of content in memory at a time
 _HEAD, _PROBE, _STEP = 512, 64, 1 << 16
 _ROWS = 256  # of a table at a time
+_LARGE = 1 << 12  # bytes of a cell
 
 _GZIP = b"\x1f\x8b\x08"  # RFC 1952
 _STREAMS = (re.compile(rb"x[\x01\x5e\x9c\xda]"), re.compile(_GZIP))  # of RFC 1950 the first
@@ -66,15 +67,26 @@ Piece = Chunk | Unreadable
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What may be unpacked yet: ``left`` is a single number that all inside a file share."""
+    """What may be unpacked yet: ``left`` is a single number, and ``read`` the digests of the large
+    cells that were read already, which all inside a file share."""
 
     left: list[int]
+    read: set[bytes] = field(default_factory=set)
     depth: int = 0
 
     def deeper(self) -> _Bounds:
         if self.depth >= MAX_DEPTH:
             raise Unreadable(f"wrapped more than {MAX_DEPTH} deep")
         return replace(self, depth=self.depth + 1)
+
+    def is_new(self, cell: bytes) -> bool:
+        """Report if a cell was not read yet: a released picture stands in two columns. Small cells
+        count as new, so that very many need no memory."""
+        if len(cell) < _LARGE:
+            return True
+        before = len(self.read)
+        self.read.add(hashlib.sha256(cell).digest())
+        return len(self.read) > before
 
     def spend(self, size: int) -> None:
         self.left[0] -= size
@@ -303,10 +315,10 @@ def _values(values: Any, bounds: _Bounds) -> Iterator[Piece]:
     """The leaves of nested values: strings and numbers as one text, and bytes on their own."""
     plain: list[str] = []
     for leaf in _leaves(values):
-        if isinstance(leaf, bytes):
-            yield from _pieces(io.BytesIO(leaf), bounds)
-        else:
+        if not isinstance(leaf, bytes):
             plain.append(leaf)
+        elif bounds.is_new(leaf):
+            yield from _pieces(io.BytesIO(leaf), bounds)
     text = SEPARATOR.join(plain).encode("utf-8", "surrogatepass")
     yield from _pieces(io.BytesIO(text), bounds)
 

@@ -30,6 +30,7 @@ from generators.seed import Seed
 from publish.leakcheck import leaks_in, scan_paths, unpack
 from publish.leakcheck.check import _opened
 from publish.leakcheck.secrets import Needles
+from publish.leakcheck.unpack import Chunk
 from tests.publish.leakcheck.test_check import tarred, zipped
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -334,6 +335,13 @@ def test_a_bomb_is_read_to_the_bounds_and_listed(
     monkeypatch.setattr(unpack, "MAX_EXPANDED_BYTES", 10_000_000)
     monkeypatch.setattr(unpack, "MAX_EXPANSION", 1)
     assert any("expands to" in kind for kind in kinds(BOMBS[bomb]()))
+
+
+def test_a_picture_in_two_columns_is_unpacked_once() -> None:
+    picture, other, file = noise(5000), noise(5001), io.BytesIO()
+    pq.write_table(pa.table({"a": [picture, picture], "b": [picture, other]}), file)
+    read = [piece.data for piece in unpack.pieces(file) if isinstance(piece, Chunk)]
+    assert (read.count(picture), read.count(other)) == (1, 1)
 
 
 def test_pictures_of_too_many_pixels_are_listed(
