@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import io
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -107,7 +107,7 @@ def find_noise(name: str) -> Family:
 
 
 def make_draw(
-    strata: tuple[tuple[str, str], ...], each_arm: int, find: Callable[[str], Family], root: bytes
+    strata: Sequence[tuple[str, str]], each_arm: int, find: Callable[[str], Family], root: bytes
 ) -> Draw:
     """Entries of both arms in turn, with a set that commits to them."""
     seed = Seed(hashlib.sha256(root).digest())

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image, PngImagePlugin
 
-from generators.catalog import INSTALLED
+from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
-from generators.task import Family, TaskInstance
+from generators.task import DIFFICULTIES, Family, TaskInstance
 from publish.errors import PublishError
 from publish.leakcheck.check import (
     check_folder,
@@ -36,6 +36,9 @@ from publish.leakcheck.secrets import Needles, Secret, needles_of
 from publish.leakcheck.unpack import Chunk
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.sealing import DrawnInstance
+from tests.publish.conftest import make_draw
+
+BUILT_IN = Catalog.built_in()
 
 Find = Callable[[str], Family]
 
@@ -307,6 +310,18 @@ def test_a_release_of_built_in_families_passes_and_a_private_picture_in_it_is_fo
     instance = find(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
     (folder / "extra.png").write_bytes(instance.brief.assets[0].data)
     assert {leak.file for leak in find_leaks(folder, needles)} == {"extra.png"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", BUILT_IN.families(), ids=lambda family: family.name)
+def test_no_release_of_a_built_in_family_is_refused(
+    family: Family, text: ReleaseText, tmp_path: Path
+) -> None:
+    """Two instances of a family are alike in much, by chance or by design."""
+    name, find = f"{family.name}@{family.version}", BUILT_IN.family
+    draw = make_draw([(name, level) for level in DIFFICULTIES], 12, find, b"built in")
+    folder = build_release(tmp_path / "release", draw.public, draw.sealed, find, text).folder
+    check_folder(folder, release_needles(draw.entries, find))
 
 
 def test_one_private_row_in_a_released_table_is_found(
