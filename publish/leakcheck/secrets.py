@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from generators.task import Asset, TaskInstance, TruthTable
 from publish.errors import PublishError
@@ -35,7 +35,6 @@ SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is me
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a text's content that betray it
 PART = 24  # the same of other files, which are as good as random but for repeated patterns
-DOUBLES = 3  # numbers of a column that betray it
 PIECE = 16  # bytes of an identifier that betray it, so that one that is broken in two is found
 _LINES = 64  # of a text file, each of which betrays it if it has digits enough
 UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
@@ -51,8 +50,6 @@ _Z85 = bytes.maketrans(
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
 )
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173
-S = TypeVar("S", bytes, tuple[Any, ...])
-
 _AGE_KEY = re.compile(rb"age-secret-key-1[02-9ac-hj-np-z]{58}")
 
 
@@ -246,14 +243,15 @@ def _key_patterns(identity: str) -> Iterator[Pattern]:
 
 
 def _binary_columns(table: TruthTable) -> Iterator[tuple[Pattern, ...]]:
-    """Columns of doubles as NumPy and HDF5 store them, by slices with digits enough."""
+    """Columns of doubles as NumPy and HDF5 store them, by slices."""
     for name in table.columns:
         column = table.column(name)
         if len(column) > 1 and all(isinstance(cell, float) for cell in column):
-            for cells in _slices(column, DOUBLES):
-                if _is_telling("".join(map(_cell, cells)).encode()):
-                    for order in "<>":
-                        yield (Pattern("raw", struct.pack(f"{order}{len(cells)}d", *cells)),)
+            for order in "<>":
+                data = struct.pack(f"{order}{len(column)}d", *column)
+                for part in _slices(data, PART):
+                    if _is_varied(part):
+                        yield (Pattern("raw", part),)
 
 
 def _digests(secret: Secret) -> Iterator[tuple[str, bytes]]:
@@ -351,7 +349,7 @@ def _content(asset: Asset) -> Iterator[tuple[Pattern, ...]]:
         yield from ((Pattern("folded", part),) for part in _slices(form) if len(part) >= SHORTEST)
 
 
-def _slices(data: S, size: int = SLICE) -> set[S]:
+def _slices(data: bytes, size: int = SLICE) -> set[bytes]:
     last = max(0, len(data) - size)
     return {data[at : at + size] for at in (last * step // 8 for step in range(9))}
 
@@ -417,8 +415,8 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _is_varied(part: bytes) -> bool:
-    """Report if a slice of a binary file is more than one short pattern over and over, as a
-    compressed even surface is: two files have that by chance."""
+    """Report if a slice of bytes is more than one short pattern over and over. A compressed even
+    surface is not, nor are doubles that are nearly all zeros: two files have these by chance."""
     windows = {part[at : at + 3] for at in range(len(part) - 2)}
     return 2 * len(windows) >= len(part)
 

@@ -40,13 +40,13 @@ from publish.leakcheck.text import (
 
 MAX_DEPTH = 8
 MAX_MEMBER_BYTES = 1 << 30
-MAX_EXPANDED_BYTES = 1 << 34  # of one file, in all; a release's file of pictures takes 5 GB
+MAX_EXPANDED_BYTES = 1 << 32  # of one file, in all, whatever its size
 MAX_EXPANSION = 100  # times its size, beyond that
 MAX_PIXELS = 1 << 26  # of one image
 _BLOCK, _OVERLAP = 1 << 25, 1 << 16  # bytes of content in memory at a time
 _HEAD, _PROBE, _STEP = 512, 64, 1 << 16
 _ROWS = 256  # of a table at a time
-_LARGE = 1 << 12  # bytes of a cell
+_LARGE = 1 << 12  # bytes of a cell that is known again
 
 _GZIP = b"\x1f\x8b\x08"  # RFC 1952
 _STREAMS = (re.compile(rb"x[\x01\x5e\x9c\xda]"), re.compile(_GZIP))  # of RFC 1950 the first

@@ -281,7 +281,7 @@ def test_a_pattern_that_an_even_surface_repeats_is_no_leak_and_the_picture_round
     assert {trace.kind for trace in needles.find(Chunk(picture[:9000]))} == {"input file"}
 
 
-def test_doubles_with_few_digits_are_no_leak_and_others_are() -> None:
+def test_doubles_that_are_nearly_all_zeros_are_no_leak_and_others_are() -> None:
     """Inflated pictures hold 40.0 and 0.0 among their zeros."""
     family = INSTALLED.family("lissajous_figures@3")
     instance = family.generate("easy", Seed(bytes(32)))
