@@ -110,13 +110,6 @@ for _generator in (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3):
 _AFTER_PREFIX = _remainder(1, bech32.bech32_hrp_expand(_PREFIX))
 
 
-def secret_of(identity: str) -> bytes:
-    """The 32 bytes of an identity. Raises RegistryError."""
-    recipient_of(identity)
-    _, words = bech32.bech32_decode(identity.lower())
-    return bytes(bech32.convertbits(words or (), 5, 8, False) or ())
-
-
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
     """An age file that each of the recipients can open. Raises RegistryError."""
     if not recipients:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def new_folder(out: Path, mode: int = 0o755) -> Iterator[Path]:
+def new_folder(out: Path) -> Iterator[Path]:
     """A draft that becomes ``out`` when the block ends well, and is removed when it does not, with
     the folders above it that were made for it; what a killed process left of it,
     ``.NAME.partial``, is removed by the next one.
@@ -33,7 +33,7 @@ def new_folder(out: Path, mode: int = 0o755) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         with _empty_draft(draft, out):
             try:
-                draft.chmod(mode)
+                draft.chmod(0o755)
                 yield draft
                 os.rename(draft, out)
             finally:

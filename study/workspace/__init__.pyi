@@ -9,12 +9,9 @@ from .checkpoints import (
 from .custody import (
     check_keys,
     check_store,
-    combine_key,
     default_files,
     make_operator_key,
     make_study_key,
-    split_key,
-    write_shares,
 )
 from .grading import grading_digest
 from .new_study import (
@@ -87,7 +84,6 @@ __all__ = [
     "check_store",
     "closed_wave",
     "closing_manifest",
-    "combine_key",
     "create_study",
     "default_files",
     "draw_pilot",
@@ -116,7 +112,6 @@ __all__ = [
     "registration_of",
     "release_checkpoint",
     "run_identity_of",
-    "split_key",
     "stand_in",
     "store_address",
     "store_checkpoint",
@@ -125,5 +120,4 @@ __all__ = [
     "study_text",
     "take_snapshot",
     "write_registration",
-    "write_shares",
 ]

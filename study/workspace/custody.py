@@ -1,4 +1,4 @@
-"""The keys of a study in their files: made, split into shares, put together, and checked."""
+"""The keys of a study in their files: made and checked."""
 
 from __future__ import annotations
 
@@ -16,21 +16,16 @@ from registry.sealing import (
     write_identity,
     write_key,
 )
-from registry.shares import KeyShare, combine_shares, parse_share_file, split_identity
 from registry.signing import Signer
 from study.errors import StudyError
-from study.files import new_folder
 from study.workspace.address import OWNER
 from study.workspace.study import Study
-
-_TOGETHER = "these shares together"
-_KEY_LINE = "AGE-SECRET-KEY-1"  # how the line of a key file begins
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedKey:
-    """What a key file or a share is. ``opens_draw`` is None while nothing is drawn, and for a
-    share by itself; ``problem`` is "" if all is well."""
+    """A key in a file. ``opens_draw`` is None while nothing is drawn; ``problem`` is "" if all is
+    well."""
 
     file: str
     key: str
@@ -71,8 +66,7 @@ def make_study_key(study: Study) -> tuple[Path, str]:
     StudyError, RegistryError."""
     if study.ledger.entries():
         raise StudyError(
-            f"{study.folder}: its ledger was begun with a key, and no other can take its place: "
-            "`dosimeter keys combine` makes that one from its shares"
+            f"{study.folder}: its ledger was begun with a key, and no other can take its place"
         )
     return study.key_file, write_identity(_place(study.key_file))
 
@@ -92,66 +86,21 @@ def make_operator_key(study: Study) -> tuple[Path, str, str]:
     return path, recipient, Signer.of(identity).public
 
 
-def split_key(study: Study, shares: int, threshold: int) -> tuple[KeyShare, ...]:
-    """Split the study's key. Raises RegistryError, StudyError for a key file with several keys of
-    which the ledger knows none."""
-    identities = study.own_identities()
-    signers = {entry.signer for entry in study.ledger.entries()[:1]}
-    own = [each for each in identities if Signer.of(each).public in signers] or identities
-    if len(own) > 1:
-        raise StudyError(f"{study.key_file}: holds {len(own)} keys: a split is of one")
-    return split_identity(own[0], shares, threshold)
-
-
-def write_shares(shares: Sequence[KeyShare], folder: Path) -> tuple[Path, ...]:
-    """Write a new folder with a file for each share, all of them or none. Raises RegistryError,
-    StudyError if the folder is there already."""
-    names = [f"share-{share.number}.txt" for share in shares]
-    with new_folder(folder, 0o700) as draft:
-        for name, share in zip(names, shares, strict=True):
-            write_key(draft / name, share.text(len(shares)))
-    return tuple(folder / name for name in names)
-
-
-def combine_key(study: Study, shares: Sequence[KeyShare]) -> tuple[Path, str]:
-    """Write the study's key from its shares. Return its file and public key. Raises RegistryError,
-    StudyError for shares of another key."""
-    identity = combine_shares(shares)
-    recipient = recipient_of(identity)
-    known = _recipients(study) or tuple({each.recipient for each in shares} - {""})
-    if known and recipient not in known:
-        raise StudyError(
-            f"these shares give the key {recipient}, which is not the study's: that is "
-            f"{' or '.join(known)}"
-        )
-    return study.key_file, write_identity(_place(study.key_file), identity)
-
-
 def check_keys(study: Study, paths: Sequence[Path]) -> tuple[CheckedKey, ...]:
-    """Report whose keys or shares some files hold, and what their keys, or enough shares together,
-    open. Nothing secret is in it. Raises RegistryError if the ledger cannot be read."""
+    """Report whose keys some files hold, and whether they open the draw. Nothing secret is in it.
+    Raises RegistryError if the ledger cannot be read."""
     rows: list[CheckedKey] = []
-    shares: list[KeyShare] = []
     for path in paths:
         name = str(path)
         try:
-            text = read_private(path)
-            if _KEY_LINE in text:
-                rows += [_check(study, name, each) for each in parse_identities(text, name)]
-            else:
-                shares.append(share := parse_share_file(text, name))
-                rows.append(_check_share(study, share))
+            keys = parse_identities(read_private(path), name)
+            rows += [_check(study, name, identity) for identity in keys]
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "neither a key file nor a share"
+            reason = getattr(error, "strerror", None) or "not a key file"
             rows.append(CheckedKey(name, "", "", problem=reason))
         except RegistryError as error:
             problem = str(error).removeprefix(name).lstrip(":, ")
             rows.append(CheckedKey(name, "", "", problem=problem))
-    if len(shares) > 1:
-        try:
-            rows.append(_check(study, _TOGETHER, combine_shares(shares)))
-        except RegistryError as error:
-            rows.append(CheckedKey(_TOGETHER, "", "", problem=str(error)))
     return tuple(rows)
 
 
@@ -179,14 +128,6 @@ def _check(study: Study, file: str, identity: str) -> CheckedKey:
     if signers:
         return CheckedKey(file, "another's", recipient, opens, "no key of this study")
     return CheckedKey(file, "not used yet", recipient, opens)
-
-
-def _check_share(study: Study, share: KeyShare) -> CheckedKey:
-    known = _recipients(study)
-    foreign = known and share.recipient and share.recipient not in known
-    problem = "by its comment, a share of another study's key" if foreign else ""
-    what = f"share {share.number}, any {share.threshold} give the key"
-    return CheckedKey(share.place, what, share.recipient, None, problem)
 
 
 def _opens_draw(study: Study, identity: str) -> bool | None:

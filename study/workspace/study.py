@@ -83,8 +83,7 @@ class Study:
         if self._has_operator_key_only:
             raise RegistryError(
                 f"{self.key_file}: this needs the study's key, which is not here; the operator's "
-                f"key, {self.operator_key_file}, runs waves and cannot open the draw: `dosimeter "
-                "keys combine` makes the study's key from its shares"
+                f"key, {self.operator_key_file}, runs waves and cannot open the draw"
             )
         return read_identities(self.key_file)
 

@@ -1,9 +1,9 @@
-"""Custodians and operators: who can do what with the study's key, the operator's, and shares."""
+"""Who can do what with the study's key, a recipient's and the operator's."""
 
 from __future__ import annotations
 
 import json
-import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from harness.sweep import INSTANCES_CODEC
 from registry.errors import BrokenPromise, RegistryError
@@ -26,13 +25,11 @@ from registry.sealing import (
     recipient_of,
     write_identity,
 )
-from registry.shares import split_identity
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify import verify_study
 from study import pipeline
-from study.cli.main import main
 from study.judging.grade import GradeRequest, grade_study
 from study.probing.probe import ProbeRequest, probe_wave
 from study.workspace.setup import init_study
@@ -41,6 +38,7 @@ from study.workspace.study import Study, drawn_key
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import draw_tiny, run_wave
 
+RECIPIENT, RECIPIENT_PUBLIC = new_identity()
 TEXT = """\
 study: custody
 tasks: [compute_average/easy]
@@ -66,29 +64,27 @@ class Custody:
     study: Study
     key: Path
     operator: Path
-    shares: Path
+    copy: Path  # of the study's key
 
-    def bring_back(self, *numbers: int) -> None:
-        """Put the study's key together."""
-        files = [str(self.shares / f"share-{number}.txt") for number in numbers]
-        done = run("keys", "combine", *files, "--study", str(self.study.folder))
-        assert done.exit_code == 0, done.stderr
+    def bring_back(self) -> None:
+        """Put the study's key back where it was made."""
+        shutil.copy2(self.copy, self.key)
 
 
 def start(folder: Path) -> Custody:
-    """A registered study, its key split and removed."""
+    """A registered study, its key moved elsewhere."""
     init_study(folder, TEXT)
     here = ("--study", str(folder))
     made = run("keys", "new", "--operator", *here)
     assert made.exit_code == 0, made.stderr
+    own = recipient_of(*read_identities(folder / "keys" / "study.txt"))
     with (folder / "study.yaml").open("a") as file:
-        file.write(made.stdout)
+        file.write(f"{made.stdout}recipients: [{own}, {RECIPIENT_PUBLIC}]\n")
     study = pipeline.open_study(folder)
     draw_tiny(study)
     pipeline.register(study)
-    assert run("keys", "split", "--out", str(folder / "shares"), *here).exit_code == 0
-    study.key_file.unlink()
-    return Custody(study, study.key_file, study.operator_key_file, folder / "shares")
+    study.key_file.rename(folder / "copy.txt")
+    return Custody(study, study.key_file, study.operator_key_file, folder / "copy.txt")
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +98,10 @@ def custody(registered: Path, tmp_path: Path) -> Custody:
     folder = tmp_path / "study"
     shutil.copytree(registered, folder)
     study = pipeline.open_study(folder)
-    return Custody(study, study.key_file, study.operator_key_file, folder / "shares")
+    return Custody(study, study.key_file, study.operator_key_file, folder / "copy.txt")
 
 
-def test_waves_need_the_operators_key_only_and_a_report_two_of_three_shares(
-    custody: Custody,
-) -> None:
+def test_waves_need_the_operators_key_only_and_a_report_the_studys(custody: Custody) -> None:
     study = custody.study
     operator = Signer.of(read_identities(custody.operator)[0]).public
     run_wave(study, 0)
@@ -116,11 +110,11 @@ def test_waves_need_the_operators_key_only_and_a_report_two_of_three_shares(
     assert probe_wave(study, ProbeRequest(0), lambda *step: None, utc_now).complete
     for command in (["report"], ["publish"], ["show", "--list"], ["tools"]):
         assert OF_CUSTODIANS in refusal(*command, "--study", str(study.folder))
-    custody.bring_back(1, 3)
+    custody.bring_back()
     pipeline.publish(study, None, lambda *step: None)
     custody.key.unlink()
     run_wave(study, 1)  # a new wave, after the release
-    custody.bring_back(2, 3)
+    custody.bring_back()
     pipeline.report(study)
     signers = {entry.kind: entry.signer for entry in study.ledger.entries()}
     assert {kind for kind, signer in signers.items() if signer == operator} == {
@@ -151,7 +145,7 @@ def test_a_captured_operators_key_signs_no_plan_draw_release_or_report(custody: 
     """Neither by our code nor by its own: the chain refuses it to any reader."""
     study, store = custody.study, custody.study.store
     signer = study.signer()
-    custody.bring_back(1, 2)
+    custody.bring_back()
     pipeline.publish(study, None, lambda *step: None)
     entries = study.ledger.entries()
     records = [entry.record for entry in entries if entry.kind != "announcement"]
@@ -181,7 +175,7 @@ def test_a_captured_operators_key_opens_no_arm(custody: Custody) -> None:
     opened = {key: decrypt(store.get(key), identities, key) for key in sealed(study) if key != uri}
     folders = {key.partition("/")[0] for key in opened}
     assert {"drawn", "runs", "attempts", "results"} <= folders
-    custody.bring_back(1, 2)
+    custody.bring_back()
     entries = study.entries()
     assert set(study.instances()) == set(without_arms(entries))
     assert [*study.instances()] == sorted(study.instances(), key=lambda each: each.instance)
@@ -271,140 +265,35 @@ def test_a_new_key_never_overwrites_one(tmp_path: Path) -> None:
     assert key.read_bytes() != before
 
 
-def test_shares_are_written_whole_or_not_at_all_and_printed_if_asked(tmp_path: Path) -> None:
-    init_study(tmp_path, TEXT)
-    folder, out = ("--study", str(tmp_path)), tmp_path / "keys" / "shares"
-    out.mkdir()
-    (out / "share-2.txt").write_text("mine")
-    assert "keys/shares: is there already" in refusal("keys", "split", *folder)
-    assert os.listdir(out) == ["share-2.txt"]
-    shutil.rmtree(out)
-    quiet = run("keys", "split", *folder)
-    assert quiet.exit_code == 0
-    texts = [path.read_text() for path in sorted(out.iterdir())]
-    words = [text.splitlines()[-1] for text in texts]
-    assert len(words) == 3
-    assert not [each for each in words if each[:30] in quiet.output]
-    assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o600}
-    assert out.stat().st_mode & 0o777 == 0o700
-    printed = run("keys", "split", "--print", "--shares", "2", *folder)
-    assert printed.stdout.count("# public key of the study: age1") == 2
-    assert len(list(out.iterdir())) == 3
-    assert "4 of 3 shares" in refusal("keys", "split", "--threshold", "4", *folder)
-
-
-def test_words_may_be_typed_in(custody: Custody) -> None:
-    words = [path.read_text().splitlines()[-1] for path in sorted(custody.shares.iterdir())]
-    arguments = ["keys", "combine", "--study", str(custody.study.folder)]
-    done = CliRunner().invoke(main, arguments, input=f"{words[2]}\n{words[0]}\n")
-    assert done.exit_code == 0, done.output
-    assert words[0][:30] not in done.output
-    assert len(custody.study.entries()) == 6
-    assert "a key is never overwritten" in refusal(*arguments)
-
-
-def test_shares_of_another_study_write_no_key(custody: Custody, tmp_path: Path) -> None:
-    paths = []
-    for share in split_identity(new_identity()[0], 3, 2)[:2]:
-        paths.append(str(tmp_path / f"{share.number}.txt"))
-        (tmp_path / f"{share.number}.txt").write_text(share.words)
-        (tmp_path / f"{share.number}.txt").chmod(0o600)
-    folder = ("--study", str(custody.study.folder))
-    assert "which is not the study's: that is age1" in refusal("keys", "combine", *paths, *folder)
-    one = str(custody.shares / "share-1.txt")
-    assert "2 shares are needed, and 1 given" in refusal("keys", "combine", one, *folder)
-    assert "shares of two splits" in refusal("keys", "combine", one, paths[1], *folder)
-    assert not custody.key.exists()
-
-
-def _share_file(path: Path, text: str, mode: int = 0o600) -> Path:
-    path.write_text(text)
-    path.chmod(mode)
-    return path
-
-
-def test_check_names_each_share_that_is_of_no_use(custody: Custody, tmp_path: Path) -> None:
-    """Lost, another study's, of an earlier split, twice, open to all, and a split anew."""
-    (custody.shares / "share-1.txt").unlink()
-    second, third = (custody.shares / f"share-{number}.txt" for number in (2, 3))
-    assert [row["problem"] for row in checked(custody, second, third)] == ["", "", ""]
-    (alone,) = checked(custody, second)
-    assert (alone["opens_draw"], alone["problem"]) == (None, "")
-
-    foreign = split_identity(new_identity()[0], 3, 2)[0]
-    other = _share_file(tmp_path / "other.txt", foreign.text(3))
-    *_, named, mixed = checked(custody, second, other, code=2)
-    assert named["problem"] == "by its comment, a share of another study's key"
-    assert (mixed["file"], "shares of two keys" in mixed["problem"]) == (
-        "these shares together",
-        True,
-    )
-    bare = _share_file(tmp_path / "bare.txt", foreign.words)
-    *_, mixed = checked(custody, second, bare, code=2)
-    assert mixed["problem"].endswith("give shares that were made together")
-    *_, twice = checked(custody, second, second, code=2)
-    assert twice["problem"].endswith("the same share twice")
-
-    custody.bring_back(2, 3)
-    anew = tmp_path / "anew"
-    folder = ("--study", str(custody.study.folder))
-    assert run("keys", "split", "--out", str(anew), *folder).exit_code == 0
-    *_, mixed = checked(custody, second, anew / "share-1.txt", code=2)
-    assert "shares of two splits" in mixed["problem"]
-    *_, together = checked(custody, anew / "share-1.txt", anew / "share-2.txt")
-    assert (together["key"], together["opens_draw"]) == ("the study's", True)
-    second.chmod(0o640)
-    (readable,) = checked(custody, second, code=2)
-    assert readable["problem"].startswith("others can read this key: chmod 600")
-
-
-def test_a_key_of_another_study_is_refused_while_a_draw_waits_for_its_beacon(
-    tmp_path: Path,
-) -> None:
-    """The announcement names who may open the draw."""
-    init_study(tmp_path, TEXT)
-    here = ("--study", str(tmp_path))
-    drawn = run("draw", "--underpowered", "a test", "--beacon", "drand:99999999", *here)
-    assert drawn.exit_code == 1, drawn.output
-    (tmp_path / "keys" / "study.txt").unlink()
-    paths = [
-        str(_share_file(tmp_path / f"{share.number}.txt", share.text(2)))
-        for share in split_identity(new_identity()[0], 2, 2)
-    ]
-    assert "which is not the study's: that is age1" in refusal("keys", "combine", *paths, *here)
-
-
 def checked(custody: Custody, *files: Path, code: int = 0) -> list[dict[str, Any]]:
     command = ("keys", "check", *map(str, files), "--json", "--study", str(custody.study.folder))
     done = run(*command)
     assert done.exit_code == code, done.output
-    assert "AGE-SECRET" not in done.output
+    assert not re.search("AGE-SECRET-KEY-1[0-9A-Z]", done.output)
     rows: list[dict[str, Any]] = json.loads(done.stdout)["keys"]
     return rows
 
 
 def test_check_says_whose_a_key_is_and_what_it_opens(custody: Custody, tmp_path: Path) -> None:
-    shares = [custody.shares / f"share-{number}.txt" for number in (1, 2)]
-    first, second, together = checked(custody, *shares)
-    assert first["key"] == "share 1, any 2 give the key"
-    assert (first["opens_draw"], second["problem"]) == (None, "")
-    assert (together["key"], together["opens_draw"]) == ("the study's", True)
     (operator,) = checked(custody)
     assert (operator["key"], operator["opens_draw"]) == ("the operator's", False)
-    custody.bring_back(1, 2)
+    custody.bring_back()
     assert [row["key"] for row in checked(custody)] == ["the study's", "the operator's"]
     strange = tmp_path / "strange.txt"
     write_identity(strange)
+    write_identity(tmp_path / "recipient.txt", RECIPIENT)
+    (reader,) = checked(custody, tmp_path / "recipient.txt")
+    assert (reader["key"], reader["opens_draw"]) == ("a recipient's, which signs nothing", True)
     (other,) = checked(custody, strange, code=2)
     assert (other["key"], other["opens_draw"]) == ("another's", False)
     assert other["problem"] == "no key of this study"
     custody.key.chmod(0o644)
     (open_to_all,) = checked(custody, custody.key, code=2)
     assert open_to_all["problem"].startswith("others can read this key: chmod 600")
-    damaged = shares[0].read_text().rsplit(" ", 1)[0] + " dosimeter\n"
-    shares[0].write_text(damaged)
-    (bad,) = checked(custody, shares[0], code=2)
-    assert bad["problem"] == "word 33 is not in the list of SLIP-39: correct it"
+    custody.key.write_text("# a note, and no key\n")
+    custody.key.chmod(0o600)
+    (bad,) = checked(custody, custody.key, code=2)
+    assert bad["problem"] == "holds no AGE-SECRET-KEY-1… line"
     assert run("keys", "check", "--study", str(custody.study.folder)).exit_code == 2
 
 

@@ -18,7 +18,6 @@ from registry.checkpoints import check_checkpoints, read_witness
 from registry.ledger import inspect_chain
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, read_identities, recipient_of
-from registry.shares import combine_shares, read_share
 from registry.stores import Store, open_store
 from study import pipeline
 from study.workspace import Study
@@ -74,15 +73,6 @@ def _check_cosigned(folder: Path) -> None:
         assert not one.witnesses or one.checkpoint.size <= known
 
 
-def _check_shares(folder: Path) -> None:
-    """There are all of the shares or none, and they give the key."""
-    paths = sorted((folder / "study" / "keys" / "shares").glob("*"))
-    if paths:
-        assert len(paths) == 3
-        (identity,) = read_identities(folder / "study" / "keys" / "study.txt")
-        assert combine_shares([read_share(path) for path in paths]) == identity
-
-
 def _check_key(folder: Path) -> None:
     """There is a whole key or none."""
     if (path := folder / "study" / "keys" / "study.txt").exists():
@@ -124,8 +114,6 @@ STEPS = {
     "register": Step("register"),
     "checkpoint": Step("checkpoint"),
     "witness sign": Step("witness sign {anna} {store} --study-key {signer}", check=_check_cosigned),
-    "keys split": Step("keys split", check=_check_shares, done=2),
-    "keys combine": Step("keys combine {share}1.txt {share}3.txt", _lose_key, _check_key, done=2),
     "publish": Step("publish", check=_check_release),
     "report": Step("report", _run_wave, owed="missing from the report"),
     "reveal": Step(
@@ -189,7 +177,6 @@ class Line:
             "anna": work / "anna",
             "store": study.store.uri,
             "signer": entries[0].signer if entries else "",
-            "share": work / "study" / "keys" / "shares" / "share-",
         }
         command = [word.format_map(places) for word in words]
         if words[0] != "witness":
