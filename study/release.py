@@ -59,7 +59,7 @@ def publish_arm(
 
         check_token()  # before anything is built
     wanted = study.protocol.release
-    given = _given(study, tranches, watch, now())
+    given = _given(study, tranches, watch)
     built = build_release(study.folder / wanted.folder, **given)
     check = _check(study, built, watch)
     location, revision = wanted.folder, ""
@@ -97,7 +97,7 @@ def preview_arm(
     wanted, place = study.protocol.release, _place(study) if upload is not False else None
     if upload and place is None:
         raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
-    given = _given(study, tranches, watch, now())
+    given = _given(study, tranches, watch)
     with draft_release(study.folder / wanted.folder, **given) as draft:
         _check(study, draft, watch)
         sizes = [(name, (draft.folder / name).stat().st_size) for name in draft.files]
@@ -154,7 +154,7 @@ def _withdrawals(study: Study) -> list[Entry]:
     return [entry for entry in study.ledger.entries() if entry.kind == "withdrawal"]
 
 
-def _given(study: Study, tranches: Sequence[int], watch: Watch, now: str) -> dict[str, Any]:
+def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any]:
     """What a release is built from. Raises StudyError for what cannot be released."""
     registration_of(study)  # the analysis is promised before anything is published
     for entry in _withdrawals(study):
@@ -178,7 +178,7 @@ def _given(study: Study, tranches: Sequence[int], watch: Watch, now: str) -> dic
         "text": _text(study),
         "progress": progress,
         "checkpoint": release_checkpoint(
-            study, study.folder / study.protocol.release.folder / CHECKPOINT, now
+            study, study.folder / study.protocol.release.folder / CHECKPOINT
         ),
     }
 

@@ -19,7 +19,7 @@ RECORD = re.compile(
 OPERATOR = {"run-manifest", "wave-closed", "graded", "regraded", "judge-checked", "probed"}
 QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 DRAWN = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy")
-PARTIES = ("study", "operator_recipient", "operator_signer", "witnesses", "witness_threshold")
+PARTIES = ("study", "operator_recipient", "operator_signer")
 
 
 def broken(place, rules):
@@ -92,24 +92,18 @@ def check_record(path, key, records):
     yield record["time"] >= last["time"], "dated before the record before it"
 
 
-def check_checkpoint(path, records, signed):
-    text, _, lines = path.read_bytes().decode().rpartition("\n\n")
+def check_checkpoint(path, records):
+    text, _, line = path.read_bytes().decode().rpartition("\n\n")
     origin, size, root, head = text.split("\n")
     study, files = records[0]["signer"], [record["data"] for record in records[: int(size)]]
-    named = [line.split("+", 2) for line in records[0]["body"].get("witnesses", [])]
-    keys = {name: base64.b64decode(key) for name, _, key in named}
-    keys[f"dosimeter/{study}"], names = b"\1" + bytes.fromhex(study), set()
-    for name, code in (re.fullmatch(r"— (\S+) (\S+)", x).groups() for x in lines[:-1].split("\n")):
-        key, data = keys.get(name, b""), base64.b64decode(code, validate=True)
-        time = f"cosignature/v1\ntime {int.from_bytes(data[4:12])}\n" if key[:1] == b"\4" else ""
-        if data[:4] == hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]:
-            right = is_signed(key[1:], data[12 if time else 4 :], f"{time}{text}\n".encode())
-            yield right, f"the signature of {name} does not hold"
-            names |= {name} if right else set()
+    name, code = re.fullmatch(r"— (\S+) (\S+)\n", line).groups()
+    key, data = bytes.fromhex(study), base64.b64decode(code, validate=True)
+    ident = hashlib.sha256(name.encode() + b"\n\1" + key).digest()[:4]
+    own = origin == name == f"dosimeter/{study}" and data[:4] == ident
     found = str(len(files)), base64.b64encode(merkle(files)).decode(), f"head {sha256(files[-1])}"
-    yield origin == f"dosimeter/{study}" in names, "of another ledger: not signed by this study"
+    right = own and is_signed(key, data[4:], f"{text}\n".encode())
+    yield right, "of another ledger: not signed by this study"
     yield (size, root, head) == found, f"of its {size} records some were dropped or rewritten"
-    signed.setdefault((len(files), text), set()).update(names - {origin})
 
 
 def check_announcement(body, time, state):
@@ -204,19 +198,16 @@ def check_release(folder, records, drawn):
     yield from check_seeds(leaves, seeds, drawn, tranches, ("public",))
 
 
-def unchecked(records, head, signed):
+def unchecked(records, head):
     yield False, "instances: `dosimeter reveal --check FILE` makes each again from its seed"
     yield False, "grades (`dosimeter verify --regrade`), RFC 3161 time-stamps (`openssl ts`)"
     yield head is not None, "records dropped from the end: no head was given"
     for body in (record["body"] for record in records):
         yield not body.get("beacon"), f"the value: compare it with drand's {body.get('beacon')}"
-    needed = records[0]["body"].get("witness_threshold", 99)
-    seen = max((size for (size, _), names in signed.items() if len(names) >= needed), default=0)
-    yield seen == len(records), f"records from {seen} on: too few witnesses signed them"
 
 
 def check(store, release=None, key=None, head=None, checkpoints=()):
-    bad, records, state, signed = [], [], {}, {}
+    bad, records, state = [], [], {}
     for path in sorted((store / "ledger").glob("*.json")):
         bad += broken(path.name, check_record(path, key, records))
     if not records or head not in (None, *(record["digest"] for record in records)):
@@ -226,8 +217,8 @@ def check(store, release=None, key=None, head=None, checkpoints=()):
     if release and not bad:
         bad += broken("release", check_release(release, records, state.get("sealed-set")))
     for path in (*checkpoints, *(release or store).glob("checkpoint.txt")):
-        bad += broken(path, check_checkpoint(path, records, signed))
-    return bad, [*broken("not checked", unchecked(records, head, signed))]
+        bad += broken(path, check_checkpoint(path, records))
+    return bad, [*broken("not checked", unchecked(records, head))]
 
 
 if __name__ == "__main__":

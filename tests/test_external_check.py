@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from registry.canonical import canonical_bytes, digest_bytes
-from registry.checkpoints import check_checkpoints
 from registry.ledger import record_key
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
@@ -31,7 +30,7 @@ from study.release import withdraw_arm
 from study.reveal import reveal
 from study.workspace import DrawRequest, Study, draw_seeds, init_study
 from tests import external_check
-from tests.registry.checkpoints.watched import ANNA, BEN, begin, publish, witness
+from tests.registry.checkpoints.watched import begin, publish
 from tests.registry.draws.beacons import CHAIN, sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
 from tests.study.test_draws import RESERVE
@@ -534,9 +533,9 @@ def test_a_malformed_checkpoint_is_named(public: Public, tmp_path: Path, name: s
 
 
 def test_a_checkpoint_of_another_ledger_is_named(public: Public, tmp_path: Path) -> None:
-    ledger = begin(FolderStore(tmp_path / "other"), (ANNA,), 1, 5)
+    ledger = begin(FolderStore(tmp_path / "other"), 5)
     path = tmp_path / "note.txt"
-    path.write_bytes(bytes(publish(ledger).note))
+    path.write_bytes(publish(ledger).note)
     found, _ = external_check.check(public.store, checkpoints=(path,))
     assert f"{path}: of another ledger: not signed by this study" in found
 
@@ -584,23 +583,10 @@ def test_only_a_record_of_a_release_names_one(public: Public) -> None:
     assert "release: is not in the ledger" in found
 
 
-def test_witnesses_are_counted_by_the_script(tmp_path: Path) -> None:
-    store, states = tmp_path / "store", (ANNA, BEN)
-    ledger = begin(FolderStore(store), states, 2, 4)
-    signed = publish(ledger)
-    for state, left in zip(states, (False, True), strict=True):
-        witness(state, ledger.store)
-        path = tmp_path / "kept.txt"
-        noted = check_checkpoints(ledger.store, ledger.entries()).checkpoints[-1]
-        path.write_bytes(bytes(noted.note))
-        found, unchecked = external_check.check(store, checkpoints=(path,))
-        assert found == []
-        assert ("too few witnesses" in str(unchecked)) is not left
-    assert signed.checkpoint.size == 4
-    notes = sorted(store.glob("checkpoints/*/*.txt"))  # as stored, of a witness each
-    one_each = [external_check.check(store, checkpoints=(note,))[1] for note in notes]
-    assert all("records from 0 on: too few witnesses" in str(unchecked) for unchecked in one_each)
-    assert "too few witnesses" not in str(external_check.check(store, checkpoints=notes)[1])
+def test_a_kept_checkpoint_names_a_record_that_was_dropped(tmp_path: Path) -> None:
+    store, path = tmp_path / "store", tmp_path / "kept.txt"
+    path.write_bytes(publish(begin(FolderStore(store), 4)).note)
+    assert external_check.check(store, checkpoints=(path,))[0] == []
     (store / record_key(3)).unlink()
     found, _ = external_check.check(store, checkpoints=(path,))
     assert "of its 4 records some were dropped or rewritten" in str(found)

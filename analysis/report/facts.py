@@ -21,16 +21,11 @@ class ModelFact:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCheckpoint:
-    """The checkpoint of the ledger when a look was first reported. ``watched`` is the number of
-    records under the newest checkpoint that enough witnesses had signed by then."""
+    """The checkpoint of the ledger when a look was first reported."""
 
     records: int
     root: str  # RFC 6962, over the records; hexadecimal
     study_key: str  # public, hexadecimal: it signed the note
-    witnesses: tuple[str, ...]  # names of those who signed this checkpoint
-    needed: int  # witnesses, by the ledger's first record; 0 if it names none
-    watched: int
-    watched_by: tuple[str, ...]
     note: str  # the file checkpoint.txt
 
 

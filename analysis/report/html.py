@@ -39,7 +39,6 @@ from analysis.report.wording import (
     monitored_words,
     short,
     time_words_of,
-    witness_words,
 )
 from analysis.stats import p_words, points, signed
 from registry.ledger import RunManifest
@@ -79,7 +78,6 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
             paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
             cite=cite_words(report),
             commands=command_words(report),
-            checkpoint=witness_words(report.checkpoint) if report.checkpoint else "",
             variables=css_variables(),
             templated=report.templates and _templated(report.templates),
             calibrations=[_calibration(record) for record in report.calibrations],

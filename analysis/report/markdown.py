@@ -16,7 +16,6 @@ from analysis.report.wording import (
     marker_words,
     monitored_words,
     time_words_of,
-    witness_words,
 )
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
@@ -70,8 +69,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield from ("## Limits", "", *_bullets(report.limits), "")
     yield from ("## How to cite and verify", "", _plain(cite_words(report)), "")
     if report.checkpoint is not None:
-        records = f"The ledger's checkpoint has {report.checkpoint.records} records."
-        yield from (f"{records} {_plain(witness_words(report.checkpoint))}", "")
+        records, key = report.checkpoint.records, report.checkpoint.study_key
+        yield from (
+            f"The ledger's checkpoint has {records} records. The study's key {key} signed it.",
+            "",
+        )
     yield "```sh"
     yield from (command_words(report), "```", "")
     yield "The page `report.html` beside this file has all of it, with figures; `report.json` and"

@@ -21,7 +21,6 @@ from analysis.plan import (
     Verdict,
     bears_on,
 )
-from analysis.report.facts import LedgerCheckpoint
 from analysis.report.report import Report
 from analysis.stats import counted, p_words, points, signed
 
@@ -211,24 +210,6 @@ def cite_words(report: Report) -> str:
     return (
         f"Cite as: {report.study}, contamination report through wave {report.through_wave}, "
         f"{report.issued[:10]}. dosimeter, registration {report.registration}{head}."
-    )
-
-
-def witness_words(checkpoint: LedgerCheckpoint) -> str:
-    """Who signed the checkpoint of the ledger that a report shows, in sentences."""
-    signed = f"The study's key {checkpoint.study_key} signed it"
-    if checkpoint.needed == 0:
-        return f"{signed}. The study names no witnesses."
-    if checkpoint.witnesses:
-        signed += f", and {_and(checkpoint.witnesses)}"
-    count = f"{len(checkpoint.witnesses)} of {checkpoint.needed} needed witnesses"
-    if checkpoint.watched == checkpoint.records:
-        return f"{signed}: {count}."
-    if checkpoint.watched == 0:
-        return f"{signed}: {count}; none of its records is under a checkpoint with enough of them."
-    return (
-        f"{signed}: {count}. The first {checkpoint.watched} records are under a checkpoint that"
-        f" {_and(checkpoint.watched_by)} signed."
     )
 
 

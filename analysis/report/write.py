@@ -19,7 +19,7 @@ Body = Mapping[str, Any]
 Row = dict[str, Any]
 
 PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
-CHECKPOINT = "checkpoint.txt"  # of the ledger; witnesses and `verify` read it
+CHECKPOINT = "checkpoint.txt"  # of the ledger; `verify` reads it
 TABLES, FIGURES, TEMPLATES = "tables", "figures", "templates"  # folders beside the page
 _ENDINGS = {TABLES: ".csv", FIGURES: ".svg", TEMPLATES: ".csv"}
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a ledger: signed, witnessed by others, stamped with a time, and checked."""
+"""Checkpoints of a ledger: signed, stamped with a time, and checked."""
 
 import lazy_loader
 

@@ -5,43 +5,36 @@
     <base64 of the RFC 6962 root over the records' bytes>
     head <digest of the last record>
 
-The study's key signs it under the name of the first line; witnesses add cosignatures. In a store,
-``checkpoints/<number of records, 8 digits>/`` holds notes (``.txt``), each of them whole with the
-study's signature; the leaf hashes under a root, in hex, a line each (``.leaves``); and RFC 3161
-responses for the study's own note (``.tsr``). Each object is named by its SHA-256.
+then an empty line, and a signature (c2sp.org/signed-note): "— ", the first line, a space, and the
+base64 of a key ID of 4 bytes and an Ed25519 signature of the study's key over the text. The key ID
+begins SHA-256(first line ‖ 0x0A ‖ 0x01 ‖ public key). Ed25519 is deterministic, so that the same
+ledger always has the same note.
+
+In a store, ``checkpoints/<number of records, 8 digits>/`` holds notes (``.txt``); the leaf hashes
+under a root, in hex, a line each (``.leaves``); and RFC 3161 responses for a note (``.tsr``). Each
+object is named by its SHA-256.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from registry.canonical import Digest
-from registry.checkpoints.note import (
-    COSIGNATURE,
-    SIGNATURE,
-    Note,
-    NoteKey,
-    merge_signatures,
-    read_key,
-    read_note,
-    sign_note,
-    signatures_by,
-)
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Announcement, Entry, MerkleTree, entry_bytes, head_digest, leaf_hash
-from registry.signing import Signer
+from registry.ledger import Entry, MerkleTree, entry_bytes, head_digest, leaf_hash
+from registry.signing import Signer, is_signed_text
 from registry.stores import Store
 
 CHECKPOINTS = "checkpoints/"
 NOTE, LEAVES, TOKEN = ".txt", ".leaves", ".tsr"
-_TEXT = re.compile(
+_NOTE = re.compile(
     r"dosimeter/([0-9a-f]{64})\n(0|[1-9][0-9]{0,7})\n([A-Za-z0-9+/]{43}=)\n"
-    r"head (sha256:[0-9a-f]{64})\n"
+    r"head (sha256:[0-9a-f]{64})\n\n— dosimeter/\1 ([A-Za-z0-9+/]+={0,2})\n"
 )
 
 
@@ -55,47 +48,29 @@ class Checkpoint:
     head: Digest  # of the last record
 
     @property
-    def key(self) -> NoteKey:
-        """The study's key, by which it is signed."""
-        return NoteKey(f"dosimeter/{self.study}", SIGNATURE, bytes.fromhex(self.study))
+    def origin(self) -> str:
+        """The first line of its text, which is also the name of the key that signs it."""
+        return f"dosimeter/{self.study}"
 
     @property
     def text(self) -> str:
-        """The text of its note."""
+        """The text that is signed."""
         root = base64.b64encode(self.root).decode()
-        return f"{self.key.name}\n{self.size}\n{root}\nhead {self.head}\n"
+        return f"{self.origin}\n{self.size}\n{root}\nhead {self.head}\n"
 
-
-@dataclass(frozen=True, slots=True)
-class Witnesses:
-    """Those whom a study's first record names as witnesses of its ledger, and how many of them
-    must have signed a checkpoint."""
-
-    keys: tuple[NoteKey, ...]
-    threshold: int
+    @property
+    def key_id(self) -> bytes:
+        """The ID of the study's key in a signature line, 4 bytes."""
+        key = b"\n\x01" + bytes.fromhex(self.study)
+        return hashlib.sha256(self.origin.encode() + key).digest()[:4]
 
 
 @dataclass(frozen=True, slots=True)
 class SignedCheckpoint:
-    """A checkpoint that the study's key signed. ``witnesses`` are names, with the time of each
-    cosignature, UTC ISO 8601, of witnesses that the study names; ``note`` has the study's signature
-    and after it theirs, all valid."""
+    """A checkpoint with its signed note, as a file holds it."""
 
     checkpoint: Checkpoint
-    note: Note
-    witnesses: tuple[tuple[str, str], ...]
-
-    @property
-    def signers(self) -> str:
-        """Who signed it, in words."""
-        signed = (f"{name} on {time}" for name, time in self.witnesses)
-        return " and ".join(("the study's key", *signed))
-
-    @property
-    def own(self) -> bytes:
-        """The note with the study's signature alone: the same bytes whoever asks, since Ed25519
-        is deterministic. Time-stamps are of these."""
-        return bytes(Note(self.note.text, self.note.signatures[:1]))
+    note: bytes
 
 
 def leaf_hashes(entries: Iterable[Entry]) -> list[bytes]:
@@ -111,33 +86,6 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
     return tree.root()
 
 
-def witnesses_of(first: Sequence[Entry]) -> Witnesses:
-    """Return the witnesses that a ledger with this first record has. Raises BrokenPromise for an
-    announcement of another form."""
-    record = first[0].record if first and first[0].kind == "announcement" else None
-    if not isinstance(record, Announcement):
-        return Witnesses((), 0)
-    try:
-        keys = tuple(map(read_key, record.witnesses))
-        check_witnesses(keys, record.witness_threshold)
-    except RegistryError as error:
-        raise BrokenPromise(f"{first[0].place}: {error}") from None
-    return Witnesses(keys, record.witness_threshold)
-
-
-def check_witnesses(keys: Sequence[NoteKey], threshold: int) -> None:
-    """Raise RegistryError unless so many of these keys can have signed, each by itself."""
-    if any(key.kind != COSIGNATURE for key in keys):
-        raise RegistryError("a witness's key is of the type 04: `dosimeter witness init` prints it")
-    if len({key.public for key in keys}) < len(keys) or len({k.name for k in keys}) < len(keys):
-        raise RegistryError("a witness is named twice: each has a name and a key of its own")
-    if not (1 <= threshold <= len(keys) or threshold == len(keys) == 0):
-        raise RegistryError(f"threshold {threshold}: of {len(keys)} witnesses 1 to all must sign")
-
-
-# --- Making and reading ---
-
-
 def sign_checkpoint(entries: Sequence[Entry], signer: Signer) -> SignedCheckpoint:
     """Return the checkpoint of a ledger that holds, signed by the study's key. Raises
     RegistryError for an empty ledger and for another key."""
@@ -146,35 +94,36 @@ def sign_checkpoint(entries: Sequence[Entry], signer: Signer) -> SignedCheckpoin
     if entries[0].signer != signer.public:
         raise RegistryError("checkpoints are signed by the study's key, which this one is not")
     root = root_of(leaf_hashes(entries))
-    checkpoint = Checkpoint(signer.public, len(entries), root, head_digest(entries))
-    signature = sign_note(checkpoint.text, checkpoint.key, signer)
-    return SignedCheckpoint(checkpoint, Note(checkpoint.text, (signature,)), ())
+    return sign_note(Checkpoint(signer.public, len(entries), root, head_digest(entries)), signer)
 
 
-def read_checkpoint(note: Note, witnesses: Witnesses, place: str) -> SignedCheckpoint:
+def sign_note(checkpoint: Checkpoint, signer: Signer) -> SignedCheckpoint:
+    """Return a checkpoint with the note that a key signs of it."""
+    signature = signer.sign_text(checkpoint.text.encode())
+    return SignedCheckpoint(checkpoint, _note_of(checkpoint, signature))
+
+
+def read_checkpoint(data: bytes, place: str) -> SignedCheckpoint:
     """Return the checkpoint of a note. Raises BrokenPromise for a note of another form, and for
     one that the key which it names has not signed."""
-    match = _TEXT.fullmatch(note.text)
+    match = _NOTE.fullmatch(data.decode("utf-8", "replace"))
     if match is None:
         raise BrokenPromise(f"{place}: not a checkpoint of a study's ledger")
-    root = base64.b64decode(match[3])
-    checkpoint = Checkpoint(match[1], int(match[2]), root, Digest(match[4]))
-    own = signatures_by(note, checkpoint.key)
-    if not own or checkpoint.text != note.text:
-        raise BrokenPromise(f"{place}: not signed by {match[1][:16]}…, the study that it names")
-    cosigned = [found[0] for key in witnesses.keys if (found := signatures_by(note, key))]
-    cosigned.sort(key=lambda pair: pair[0])
-    kept = tuple(signature for _, signature in (own[0], *cosigned))
-    times = tuple((signature.name, iso_time(seconds)) for seconds, signature in cosigned)
-    return SignedCheckpoint(checkpoint, Note(note.text, kept), times)
-
-
-def iso_time(seconds: int) -> str:
-    """Return a time as the ledger writes it; one that no calendar has as its number."""
+    study, size, root, head, signature = match.groups()
+    checkpoint = Checkpoint(study, int(size), base64.b64decode(root), Digest(head))
     try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return f"second {seconds}"
+        signed = base64.b64decode(signature, validate=True)[4:]
+    except binascii.Error:
+        signed = b""
+    text, key = checkpoint.text.encode(), bytes.fromhex(study)
+    if data != _note_of(checkpoint, signed) or not is_signed_text(key, signed, text):
+        raise BrokenPromise(f"{place}: not signed by {study[:16]}…, the study that it names")
+    return SignedCheckpoint(checkpoint, data)
+
+
+def _note_of(checkpoint: Checkpoint, signature: bytes) -> bytes:
+    line = base64.b64encode(checkpoint.key_id + signature).decode()
+    return f"{checkpoint.text}\n— {checkpoint.origin} {line}\n".encode()
 
 
 # --- In a store ---
@@ -185,7 +134,7 @@ def put_checkpoint(store: Store, signed: SignedCheckpoint, leaves: Sequence[byte
     Raises StoreError."""
     size = signed.checkpoint.size
     put_beside(store, size, LEAVES, "".join(f"{leaf.hex()}\n" for leaf in leaves[:size]).encode())
-    return put_beside(store, size, NOTE, bytes(signed.note))
+    return put_beside(store, size, NOTE, signed.note)
 
 
 def put_beside(store: Store, size: int, suffix: str, data: bytes) -> bool:
@@ -194,31 +143,20 @@ def put_beside(store: Store, size: int, suffix: str, data: bytes) -> bool:
 
 
 def stored_checkpoints(
-    store: Store, study: str, witnesses: Witnesses, doubt: Callable[[str, str], None]
-) -> tuple[SignedCheckpoint, ...]:
-    """Return the checkpoints that a store holds and a study signed, by size; those with the same
-    text as one, with the signatures of all. ``doubt`` gets place and reason of each other note."""
-    notes: dict[str, list[Note]] = {}
+    store: Store, study: str, doubt: Callable[[str, str], None]
+) -> Iterator[SignedCheckpoint]:
+    """Yield the checkpoints that a store holds and a study signed. ``doubt`` gets place and reason
+    of each other note."""
     for key in store.list(CHECKPOINTS):
         if not key.endswith(NOTE):
             continue
         try:
-            note = read_note(store.get(key), key)
-            if read_checkpoint(note, witnesses, key).checkpoint.study != study:
+            signed = read_checkpoint(store.get(key), key)
+            if signed.checkpoint.study != study:
                 raise BrokenPromise(f"{key}: a checkpoint of another study's ledger")
+            yield signed
         except BrokenPromise as error:
             doubt(key, str(error).removeprefix(f"{key}: "))
-            continue
-        notes.setdefault(note.text, []).append(note)
-    return merge_checkpoints(
-        (Note(text, merge_signatures(same)) for text, same in notes.items()), witnesses
-    )
-
-
-def merge_checkpoints(notes: Iterable[Note], witnesses: Witnesses) -> tuple[SignedCheckpoint, ...]:
-    """Return the checkpoints of notes that were read before, by size."""
-    read = (read_checkpoint(note, witnesses, "checkpoint") for note in notes)
-    return tuple(sorted(read, key=lambda signed: (signed.checkpoint.size, signed.note.text)))
 
 
 def stored_leaves(store: Store, checkpoint: Checkpoint) -> list[bytes] | None:
@@ -238,34 +176,6 @@ def stored_tokens(store: Store, size: int) -> Iterator[tuple[str, bytes]]:
     for key in store.list(_folder(size)):
         if key.endswith(TOKEN):
             yield key, store.get(key)
-
-
-def checkpoints_until(
-    store: Store, entries: Sequence[Entry], signer: Signer, until: str
-) -> tuple[SignedCheckpoint, ...]:
-    """Return the checkpoints up to a ledger's last record, by size, with the cosignatures of a time
-    up to ``until``, UTC ISO 8601. The last one is of the whole ledger, and is made if need be. The
-    same call later gives the same, unless a witness sent an old cosignature late. Raises
-    RegistryError."""
-    made, witnesses = sign_checkpoint(entries, signer), witnesses_of(entries[:1])
-    stored = stored_checkpoints(store, signer.public, witnesses, lambda place, reason: None)
-    known = {made.note.text: made}
-    for one in stored:
-        if one.checkpoint.size < len(entries) or one.note.text == made.note.text:
-            known[one.note.text] = _signed_until(one, until)
-    return tuple(sorted(known.values(), key=lambda one: one.checkpoint.size))
-
-
-def _signed_until(one: SignedCheckpoint, until: str) -> SignedCheckpoint:
-    """Return a checkpoint without the cosignatures of a later time."""
-    count = sum(time <= until for _, time in one.witnesses)  # the earliest come first
-    note = Note(one.note.text, one.note.signatures[: 1 + count])
-    return SignedCheckpoint(one.checkpoint, note, one.witnesses[:count])
-
-
-def checkpoint_text(store: Store, entries: Sequence[Entry], signer: Signer, until: str) -> str:
-    """Return the checkpoint of a ledger as a file for others: the last of ``checkpoints_until``."""
-    return bytes(checkpoints_until(store, entries, signer, until)[-1].note).decode()
 
 
 def _folder(size: int) -> str:

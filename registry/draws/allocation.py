@@ -14,7 +14,7 @@ with the tag ``dosimeter/allocation-secret/1``.
 
 **Why nobody can choose the arms.** With a beacon, root and numbers stand in the announcement before
 anybody knows the value: seeds cannot be chosen for an allocation, nor an allocation for seeds.
-Whoever trusts no clock of the owner's needs the announcement's digest witnessed before the round.
+Whoever trusts no clock of the owner's needs a time-stamp of the announcement before the round.
 With a secret, the owner could have tried many before the announcement, and is bound from then on;
 it convinces those who trust them up to there. A draw that is announced and dropped stays recorded.
 
@@ -157,7 +157,7 @@ def _faults(
     if record is not first and not record.again.strip():
         yield "a second draw was announced without a reason"
     if record.parties != first.parties:
-        yield "announced with another operator or other witnesses than the first"
+        yield "announced with another operator than the first"
     if record.study != first.study:
         yield f"announced for the study {record.study!r}, and the first for {first.study!r}"
     if (record.beacon is None) == (record.commitment == ""):

@@ -152,7 +152,7 @@ def announce_draw(
     that the ledger has. ``beacon`` allots them, or else a secret that is sealed with them;
     ``after`` is the number of the announcement that it replaces, -1 for none, and ``again`` the
     reason; ``underpowered`` is why a plan that cannot answer is drawn all the same, ``unproved``
-    why one with questions that are not proved; ``parties`` are the operator and the witnesses.
+    why one with questions that are not proved; ``parties`` are the operator.
 
     Killed between the two, it leaves a ciphertext that nothing names, and can be run again. Raises
     RegistryError for a beacon's round that is over by then.

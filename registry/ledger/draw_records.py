@@ -36,13 +36,11 @@ class Beacon:
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """Who else has a part in a study than the holders of its key: the operator, who runs waves, and
-    the witnesses, who watch its ledger. They are those of the first announcement, for good."""
+    """The operator, who runs waves of a study without its key. It is that of the first
+    announcement, for good."""
 
     operator_recipient: str = ""  # age public key, "" for none
     operator_signer: str = ""  # public signing key, "" for none
-    witnesses: tuple[str, ...] = ()  # C2SP verifier keys (registry/checkpoints)
-    witness_threshold: int = 0  # of these must have signed a checkpoint before it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +66,11 @@ class Announcement:
     # As in Parties.
     operator_recipient: str = field(default="", metadata=LATER)
     operator_signer: str = field(default="", metadata=LATER)
-    witnesses: tuple[str, ...] = field(default=(), metadata=LATER)
-    witness_threshold: int = field(default=0, metadata=LATER)
 
     @property
     def parties(self) -> Parties:
-        """Who else has a part in the study."""
-        return Parties(
-            self.operator_recipient, self.operator_signer, self.witnesses, self.witness_threshold
-        )
+        """The operator of the study."""
+        return Parties(self.operator_recipient, self.operator_signer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,18 @@ import click
 
 from harness.errors import AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped
 from registry.errors import BrokenPromise
+from registry.files import write_whole
 from registry.provenance import PACKAGES, utc_now, verify_packages
-from study import pipeline, reporting
+from study import pipeline, reporting, workspace
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
 from study.cli.evidence import (
-    checkpoint,
     draw,
     keys,
     reveal,
     show_readiness,
     underpowered_option,
     unproved_option,
-    witness,
 )
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
@@ -40,6 +39,7 @@ from study.cli.output import (
     folder_option,
     json_option,
     print_log,
+    print_note,
     print_preview,
     print_records,
     print_step,
@@ -393,10 +393,6 @@ main.add_command(tools)
 main.add_command(export)
 
 
-main.add_command(checkpoint)
-main.add_command(witness)
-
-
 @main.command()
 @study_option
 @click.option(
@@ -411,7 +407,7 @@ main.add_command(witness)
     metavar="FILE",
     type=PATH,
     show_default="those in the store",
-    help="A checkpoint kept elsewhere: a release's, a report's or a witness's.",
+    help="A checkpoint kept elsewhere, such as a release's or a report's.",
 )
 @click.option(
     "--tsa-ca",
@@ -432,6 +428,21 @@ main.add_command(witness)
     is_flag=True,
     help="Make every grade again from its stored attempt. Needs the study's key.",
 )
+@click.option(
+    "--stamp",
+    metavar="URL",
+    default="",
+    show_default="none",
+    help="If all holds, sign a checkpoint of the ledger and store it with a time-stamp (RFC 3161) "
+    "of the authority there. Needs the study's key.",
+)
+@click.option(
+    "--checkpoint-out",
+    metavar="FILE",
+    type=PATH,
+    show_default="none",
+    help="If all holds, sign a checkpoint and write it to a new file, to be kept elsewhere.",
+)
 @json_option
 def verify(
     study: Study,
@@ -440,6 +451,8 @@ def verify(
     tsa_ca: Path | None,
     release: Path | None,
     regrade: bool,
+    stamp: str,
+    checkpoint_out: Path | None,
     as_json: bool,
 ) -> None:
     """Recompute the ledger, every stored object, the release and the reports.
@@ -453,6 +466,7 @@ def verify(
       dosimeter verify --study my-study
       dosimeter verify --checkpoint release/checkpoint.txt
       dosimeter verify --regrade --json | jq '.problems[]'
+      dosimeter verify --stamp https://tsa.example.org/tsr
     """
     from study.evidence import VerifyRequest
 
@@ -460,7 +474,13 @@ def verify(
     with progress_watch("verifying") as watch:
         verification = pipeline.verify(study, request, watch)
     print_verification(verification, as_json)
-    sys.exit(Exit.DONE if verification.holds else Exit.BROKEN)
+    if not verification.holds:
+        sys.exit(Exit.BROKEN)
+    if stamp or checkpoint_out:
+        signed = workspace.make_checkpoint(study, stamp)
+        if checkpoint_out:
+            write_whole(checkpoint_out, signed.note, new=True)
+        print_note(f"signed a checkpoint of the ledger's {signed.checkpoint.size} records")
 
 
 @main.command()

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from generators.yaml_lines import Place, YamlDocument
 from harness.spending import OWN_PROVIDERS
-from registry.checkpoints import check_witnesses, read_key
-from registry.errors import RegistryError, StoreError
+from registry.errors import StoreError
 from registry.result_row import GRADER
 from registry.stores import check_scheme
 from study.errors import StudyFileError
@@ -36,7 +35,6 @@ from study.protocol.sections import (
     SIGNER,
     TOP_SECTIONS,
     URL,
-    WITNESS,
     AgentServerSection,
     OpenAISection,
     ProtocolFile,
@@ -60,7 +58,6 @@ _FORMS = {
     "environment (api_key_env)",
     ADDRESS: "where the bridge listens is HOST:PORT; port 0 is any that is free",
     RECIPIENT: "an age public key is age1 and 58 more letters and digits",
-    WITNESS: "a witness's key is NAME+KEY-ID+KEY, as `dosimeter witness init` printed it",
     SHA256: "a SHA-256 has 64 digits of 0-9 and a-f; `dosimeter calibrate train` prints it",
     SIGNER: "a public signing key has 64 digits of 0-9 and a-f",
     ENTROPY: "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration",
@@ -165,7 +162,6 @@ def section_faults(parsed: ProtocolFile) -> Faults:
     yield from _budget_faults(parsed)
     yield from _setting_faults(parsed)
     yield from _credential_faults(parsed)
-    yield from _witness_faults(parsed)
 
 
 def _wave_faults(parsed: ProtocolFile) -> Faults:
@@ -346,20 +342,3 @@ def _setting_faults(parsed: ProtocolFile) -> Faults:
                 "it needs `logprobs:`, which says how the server reports them: echo or "
                 "prompt_logprobs",
             )
-
-
-def _witness_faults(parsed: ProtocolFile) -> Faults:
-    """Yield keys of witnesses that are damaged or there twice, and a number that cannot be met."""
-    if parsed.witnesses is None:
-        return
-    keys = []
-    for index, text in enumerate(parsed.witnesses.keys):
-        try:
-            keys.append(read_key(text))
-        except RegistryError as error:
-            yield ("witnesses", "keys", index), str(error)
-            return
-    try:
-        check_witnesses(keys, parsed.witnesses.threshold)
-    except RegistryError as error:
-        yield ("witnesses",), str(error)

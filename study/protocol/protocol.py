@@ -33,7 +33,6 @@ from study.protocol.sections import (
     SweepSection,
     TaskSection,
     Tranches,
-    WitnessesSection,
     planned_tranches,
     single_turn_strata,
     spell_out_waves,
@@ -95,7 +94,6 @@ class Protocol:
     recipients: tuple[str, ...]
     operator: OperatorSection | None
     entropy: str
-    witnesses: WitnessesSection | None  # as the first record names them
     templates: tuple[TemplateSource, ...]
     template_paths: tuple[str, ...]  # of templates and their values files; names of the library
     facts: tuple[ModelFacts, ...]
@@ -108,14 +106,9 @@ class Protocol:
 
     @property
     def parties(self) -> Parties:
-        """Return who else has a part in the study than the holders of its key."""
-        operator, witnesses = self.operator, self.witnesses
-        return Parties(
-            operator_recipient=operator.recipient if operator else "",
-            operator_signer=operator.signer if operator else "",
-            witnesses=witnesses.keys if witnesses else (),
-            witness_threshold=witnesses.threshold if witnesses else 0,
-        )
+        """Return the operator that study.yaml names."""
+        operator = self.operator
+        return Parties(operator.recipient, operator.signer) if operator else Parties()
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """Return the models of a wave. Raises StudyError for a wave that is not planned."""

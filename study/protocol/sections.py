@@ -20,7 +20,6 @@ VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
-WITNESS = r"^[^\s+]+\+[0-9a-f]{8}\+B[A-Za-z0-9+/]{43}$"  # a C2SP verifier key of the type 04
 SIGNER = r"^[0-9a-f]{64}$"
 SHA256 = r"^[a-f0-9]{64}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
@@ -247,13 +246,6 @@ class ReserveSection(Section):
     seeds_per_arm: Count
 
 
-class WitnessesSection(Section):
-    """Others who watch the ledger, and how many of them must have signed a checkpoint."""
-
-    keys: Annotated[tuple[Annotated[str, Field(pattern=WITNESS)], ...], Field(min_length=1)]
-    threshold: Count
-
-
 OPERATOR_KEYS = "keys/operator.txt"
 
 
@@ -286,7 +278,6 @@ class ProtocolFile(Section):
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
     operator: OperatorSection | None = None
     entropy: str = Field(default="system", pattern=ENTROPY)
-    witnesses: WitnessesSection | None = None
 
 
 TOP_SECTIONS: Mapping[str, type[Section]] = {
@@ -296,7 +287,6 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
     "sweep": SweepSection,
     "release": ReleaseSection,
     "budget": BudgetSection,
-    "witnesses": WitnessesSection,
     "operator": OperatorSection,
 }
 MODEL_SECTIONS: Mapping[str, type[Section]] = {

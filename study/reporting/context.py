@@ -20,7 +20,7 @@ from analysis.report import (
 from harness.spending import OWN_PROVIDERS
 from publish.leakcheck import leaks_in, release_needles
 from registry.canonical import digest_bytes
-from registry.checkpoints import SignedCheckpoint, covered, witnesses_of
+from registry.checkpoints import SignedCheckpoint
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, ReportIssued
 from study.protocol import Protocol
@@ -69,21 +69,14 @@ def first_issue(
     return next((entry for entry, waves in same if waves == named), None)
 
 
-def describe_checkpoint(
-    checkpoints: Sequence[SignedCheckpoint], entries: Sequence[Entry]
-) -> LedgerCheckpoint:
-    """Return what a report shows of the last of a ledger's checkpoints, by size."""
-    newest, needed = checkpoints[-1], witnesses_of(entries[:1]).threshold
-    enough = covered(checkpoints, needed) if needed else None
+def describe_checkpoint(signed: SignedCheckpoint) -> LedgerCheckpoint:
+    """Return what a report shows of a checkpoint of the ledger."""
+    shown = signed.checkpoint
     return LedgerCheckpoint(
-        records=newest.checkpoint.size,
-        root=newest.checkpoint.root.hex(),
-        study_key=newest.checkpoint.study,
-        witnesses=tuple(name for name, _ in newest.witnesses),
-        needed=needed,
-        watched=enough.checkpoint.size if enough else 0,
-        watched_by=tuple(name for name, _ in enough.witnesses) if enough else (),
-        note=bytes(newest.note).decode(),
+        records=shown.size,
+        root=shown.root.hex(),
+        study_key=shown.study,
+        note=signed.note.decode(),
     )
 
 

@@ -27,7 +27,12 @@ from analysis.plan import (
 from analysis.report import DATA, Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
-from registry.checkpoints import SignedCheckpoint, checkpoints_until
+from registry.checkpoints import (
+    SignedCheckpoint,
+    leaf_hashes,
+    put_checkpoint,
+    sign_checkpoint,
+)
 from registry.files import write_whole
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
@@ -70,7 +75,6 @@ from study.workspace import (
     Watch,
     WaveSnapshot,
     registration_of,
-    store_checkpoint,
     take_snapshot,
 )
 
@@ -125,7 +129,8 @@ def report_study(
 
     # Before it is written: nothing is shown that the ledger does not record.
     if not any(map(is_same, snapshot.ledger.entries())):
-        store_checkpoint(study, snapshot.ledger.entries(), look.checkpoint)
+        leaves = leaf_hashes(snapshot.ledger.entries())
+        put_checkpoint(study.store, look.checkpoint, leaves)
         study.ledger.append_unless(record, now, is_same)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, _ = write_files(folder, files)
@@ -205,7 +210,7 @@ def build_look(
         published=published_on(entries),
         history=history,
     )
-    checkpoints = checkpoints_until(study.store, entries, study.signer(), request.issued)
+    checkpoint = sign_checkpoint(entries, study.signer())
     report = build_report(request)
     report = replace(
         report,
@@ -223,7 +228,7 @@ def build_look(
         templates=_templated(study, rows, table_digest),
         facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
-        checkpoint=describe_checkpoint(checkpoints, entries),
+        checkpoint=describe_checkpoint(checkpoint),
         exposure=exposure_of(study, registered.plan, plan_digest, numbers),
         markers=markers_of(study, registered.plan, numbers),
         calibrations=tuple(calibrations),
@@ -232,7 +237,7 @@ def build_look(
         text_notes=tuple(text_notes),
     )
     report = add_changes(study, entries, report)
-    return StudyLook(report, tuple(rows), table_digest, unclosed, checkpoints[-1])
+    return StudyLook(report, tuple(rows), table_digest, unclosed, checkpoint)
 
 
 def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:

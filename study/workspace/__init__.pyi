@@ -1,10 +1,8 @@
 from .address import check_files, open_study, record_files, store_address
 from .checkpoints import (
-    add_cosigned,
     make_checkpoint,
     read_file,
     release_checkpoint,
-    store_checkpoint,
 )
 from .custody import (
     check_keys,
@@ -75,7 +73,6 @@ __all__ = [
     "Watch",
     "WaveSnapshot",
     "WaveTable",
-    "add_cosigned",
     "cells_of",
     "check_files",
     "check_keys",
@@ -114,7 +111,6 @@ __all__ = [
     "run_identity_of",
     "stand_in",
     "store_address",
-    "store_checkpoint",
     "stored_pilot",
     "study_name",
     "study_text",

@@ -307,16 +307,15 @@ def check_drawn(study: Study) -> SealedSet:
 
 
 def check_parties(study: Study) -> None:
-    """Raise StudyError if study.yaml names another operator or other witnesses than the ledger's
-    first record."""
+    """Raise StudyError if study.yaml names another operator than the ledger's first record."""
     announced = study.announcement()
     if announced is None:
         return
     for field in fields(Parties):
         now, then = (getattr(p, field.name) for p in (study.protocol.parties, announced.parties))
         if now != then:
-            section = "operator" if field.name.startswith("operator") else "witnesses"
             raise StudyError(
-                f"{_placed(study, section)}: `{section}:` is not that of the ledger's first record,"
-                f" and cannot change after it: here is {_words(now)}, and there {_words(then)}"
+                f"{_placed(study, 'operator')}: `operator:` is not that of the ledger's first"
+                f" record, and cannot change after it: here is {_words(now)}, and there"
+                f" {_words(then)}"
             )

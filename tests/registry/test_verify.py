@@ -185,7 +185,7 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert dict(without.counts)["objects"] == 24
     assert len(without.unchecked) == 3
     assert "no key was given" in without.unchecked[1]
-    assert "names no witnesses" in without.unchecked[2]
+    assert "no time-stamp that was checked" in without.unchecked[2]
 
 
 def test_objects_larger_than_their_size_are_counted(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Tamperings with a finished study, by a stranger who can write to the store and by an owner who
-has the key, on a folder and in a bucket: each is named, by anyone who has a checkpoint that two
-witnesses have signed, or is stated as not promised.
+has the key, on a folder and in a bucket: each is named, by anyone who has a checkpoint that was
+kept elsewhere, or is stated as not promised.
 
 ``python -m tests.study.test_tamperings`` writes the table of docs/threat-model.md anew.
 """
@@ -20,7 +20,6 @@ import pytest
 
 from harness.episodes import RESULT_CODEC
 from harness.storage import attempt_key, result_key
-from registry.checkpoints import check_checkpoints
 from registry.ledger import (
     Entry,
     Ledger,
@@ -40,8 +39,8 @@ from registry.verify import Verification
 from study import pipeline
 from study.evidence import VerifyRequest, verify
 from study.workspace.address import open_study as open_folder
+from study.workspace.checkpoints import make_checkpoint
 from study.workspace.study import CHECKOUT, Study
-from tests.registry.checkpoints.watched import ANNA, BEN, publish, witness
 from tests.study.conftest import SMALL, make_study, run_wave
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -61,9 +60,9 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Witness:
-    """Only a head that was noted elsewhere, or a checkpoint that witnesses signed, shows it:
-    ``of`` the ledger as it was, or as is said here."""
+class Kept:
+    """Only a head that was noted elsewhere, or a checkpoint that was kept there, shows it: ``of``
+    the ledger as it was, or as is said here."""
 
     of: str = ""
 
@@ -75,15 +74,15 @@ class NotPromised:
     reason: str
 
 
-Expected = Seen | Witness | NotPromised
+Expected = Seen | Kept | NotPromised
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A finished study that witnesses watch."""
+    """A finished study."""
 
     study: Study
-    checkpoint: Path  # of all of it, which the witnesses have signed
+    checkpoint: Path  # of all of it, kept elsewhere
     other: Path  # the study's folder as the owner made it anew from the last wave on
 
 
@@ -165,9 +164,9 @@ class World:
         edit(body)
         self.rewrite([*self.entries, replace(last, sequence=-1, body=body, time=NOW)], signer)
 
-    def verify(self, by: str, head: str | None = None, witnessed: bool = False) -> Verification:
-        """Verify as somebody, with the checkpoint that witnesses signed if ``witnessed``."""
-        kept = (self.checkpoint,) if witnessed else ()
+    def verify(self, by: str, head: str | None = None, noted: bool = False) -> Verification:
+        """Verify as somebody, with the checkpoint that was kept elsewhere if ``noted``."""
+        kept = (self.checkpoint,) if noted else ()
         request = VerifyRequest(head, regrade=by == "regrade", checkpoints=kept)
         with pytest.MonkeyPatch.context() as patch:
             if by == "anyone":
@@ -355,10 +354,10 @@ ALTERED, EXTRA = Seen("was altered: digest"), Seen("an extra object")
 REWRITTEN = Seen("one of these was rewritten")  # by the checkpoint of the report or the release
 # Attack; how; what is seen if a stranger does it, and if the owner does, who signs all anew.
 ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
-    ("the last record dropped", _cut(1), Witness(), Witness()),
+    ("the last record dropped", _cut(1), Kept(), Kept()),
     ("rolled back to before the last wave", _cut(4), EXTRA, EXTRA),
     ("a record dropped from the middle", _drop("release"), Seen(FOREIGN), REWRITTEN),
-    ("a look erased, the newest record", _drop("look"), Witness(), Witness()),
+    ("a look erased, the newest record", _drop("look"), Kept(), Kept()),
     ("a plan changed and hashed anew", _change("preregistration", "plan", "alpha", value=0.5),
      Seen(FOREIGN), Seen("and registered is")),
     ("a margin loosened", _change("preregistration", "plan", "margin", value=0.5),
@@ -431,18 +430,17 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
      NotPromised("whoever has the key can open the store with a program of their own"),
      NotPromised("whoever has the key can open the store with a program of their own")),
     ("a wave run in two stores, and one kept", _other_run,
-     NotPromised("it takes the key"), Witness("of the store that was not kept")),
+     NotPromised("it takes the key"), Kept("of the store that was not kept")),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    """A study with two witnesses that was run to its report, and looked at."""
+    """A study that was run to its report, and looked at."""
     from study.transcripts import list_records
 
     folder = tmp_path_factory.mktemp("watched")
-    keys = ", ".join(str(state.key) for state in (ANNA, BEN))
-    study = make_study(folder / "small", f"{SMALL}witnesses: {{keys: [{keys}], threshold: 2}}\n")
+    study = make_study(folder / "small", SMALL)
     run_wave(study, 0, parallel=4)
     pipeline.publish(study, None, lambda *step: None)
     shutil.copytree(study.folder, folder / "other")
@@ -450,11 +448,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
         run_wave(each, 1, parallel=4)
         pipeline.report(each)
         list_records(each, None, None, True)
-    publish(study.ledger, study.signer())
-    for state in (ANNA, BEN):
-        witness(state, study.store, study_key=study.signer().public)
-    note = check_checkpoints(study.store, study.ledger.entries()).checkpoints[-1].note
-    (folder / "kept.txt").write_bytes(bytes(note))
+    (folder / "kept.txt").write_bytes(make_checkpoint(study).note)
     return Watched(study, folder / "kept.txt", folder / "other")
 
 
@@ -513,7 +507,7 @@ def _messages(found: Verification) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("attacker", ["stranger", "owner"])
 @pytest.mark.parametrize(("name", "tamper", "stranger", "owner"), ROWS, ids=[r[0] for r in ROWS])
-def test_each_tampering_is_named_or_known_to_need_a_witness(
+def test_each_tampering_is_named_or_known_to_need_what_was_kept(
     world: World,
     name: str,
     tamper: Callable[[World, Signer], None],
@@ -523,45 +517,45 @@ def test_each_tampering_is_named_or_known_to_need_a_witness(
 ) -> None:
     expected = stranger if attacker == "stranger" else owner
     tamper(world, STRANGER if attacker == "stranger" else world.owner)
-    alone, with_head, with_witnesses = (
-        _messages(world.verify("anyone", head, witnessed))
-        for head, witnessed in ((None, False), (world.head, False), (None, True))
+    alone, with_head, with_checkpoint = (
+        _messages(world.verify("anyone", head, noted))
+        for head, noted in ((None, False), (world.head, False), (None, True))
     )
     match expected:
         case Seen(words, by_key=False):
             assert words in alone
             assert words in with_head
-            assert words in with_witnesses
+            assert words in with_checkpoint
         case Seen(words, by_key=True):
-            assert (alone, with_head, with_witnesses) == ("", "", "")
+            assert (alone, with_head, with_checkpoint) == ("", "", "")
             assert words in _messages(world.verify("owner"))
-        case Witness():
-            assert alone == "", "then it needs no witness"
+        case Kept():
+            assert alone == "", "then it needs no checkpoint"
             assert "expected in the chain" in with_head
-            assert "example.org/anna" in with_witnesses
+            assert "which the study's key signed" in with_checkpoint
         case NotPromised():
-            assert (alone, with_head, with_witnesses) == ("", "", ""), "then it can be promised"
+            assert (alone, with_head, with_checkpoint) == ("", "", ""), "then it can be promised"
             assert world.verify("owner").holds
 
 
 def test_the_study_that_is_tampered_with_holds(world: World) -> None:
-    found = world.verify("regrade", world.head, witnessed=True)
+    found = world.verify("regrade", world.head, noted=True)
     assert found.holds, found.problems
-    assert dict(found.counts)["records under witnessed checkpoints"] == len(world.entries)
+    assert dict(found.counts)["checkpoints"] == 3, "of the release, the report and the end"
 
 
 def _words(expected: Expected) -> str:
     match expected:
         case Seen(words, by_key):
             return f"“{words}”{' (with the key)' if by_key else ''}"
-        case Witness(of):
-            return f"needs a noted head or witnesses{', ' if of else ''}{of}"
+        case Kept(of):
+            return f"needs a noted head or checkpoint{', ' if of else ''}{of}"
         case NotPromised(reason):
             return f"not promised: {reason}"
 
 
 def _named(stranger: Expected, owner: Expected) -> str:
-    """Whose attack is named by anyone who has a noted head, or what witnesses signed."""
+    """Whose attack is named by anyone who has a noted head, or a checkpoint."""
     match _is_named(stranger), _is_named(owner):
         case True, True:
             return "yes"
@@ -572,14 +566,14 @@ def _named(stranger: Expected, owner: Expected) -> str:
 
 
 def _is_named(expected: Expected) -> bool:
-    return isinstance(expected, Witness) or (isinstance(expected, Seen) and not expected.by_key)
+    return isinstance(expected, Kept) or (isinstance(expected, Seen) and not expected.by_key)
 
 
 def table() -> str:
     """The rows as Markdown."""
     lines = [
         "| attack | without a key | by the owner, who signs all anew | with a noted head "
-        "| with witnesses |",
+        "| with a kept checkpoint |",
         "|---|---|---|---|---|",
     ]
     for name, _, one, two in ROWS:

@@ -1,4 +1,4 @@
-"""Commands for evidence: draws and reveals, checkpoints and witnesses, custodians of keys."""
+"""Commands for evidence: draws and reveals, and the keys of a study."""
 
 import lazy_loader
 

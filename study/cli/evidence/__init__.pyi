@@ -1,14 +1,11 @@
-from .checkpoints import checkpoint, witness
 from .draws import draw, reveal, show_readiness, underpowered_option, unproved_option
 from .keys import keys
 
 __all__ = [
-    "checkpoint",
     "draw",
     "keys",
     "reveal",
     "show_readiness",
     "underpowered_option",
     "unproved_option",
-    "witness",
 ]

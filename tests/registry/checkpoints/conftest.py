@@ -1,4 +1,4 @@
-"""Stores, and ledgers in them that a study's key signs and witnesses watch."""
+"""Stores for ledgers with checkpoints."""
 
 from __future__ import annotations
 

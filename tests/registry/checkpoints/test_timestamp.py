@@ -18,10 +18,11 @@ from registry.checkpoints import (
 from registry.checkpoints.checkpoint import TOKEN
 from registry.checkpoints.timestamp import check_token, check_url, stamped_at
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import inspect_chain
+from registry.ledger import Ledger, inspect_chain
 from registry.stores import Store
 from registry.stores.base import MemoryStore
-from tests.registry.checkpoints.watched import begin, publish
+from tests.ledgers import SIGNER
+from tests.registry.checkpoints.watched import begin, grow, publish
 from tests.tsa import Authority, make_authority, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
@@ -108,21 +109,28 @@ def test_the_stamps_in_a_store_are_counted(
     store: Store, authorities: tuple[Authority, Authority]
 ) -> None:
     first, second = authorities
-    signed = publish(begin(store, (), 0, 3))
-    put_beside(store, 3, TOKEN, request_token(signed.own, first.url))
+    signed = publish(begin(store, 3))
+    put_beside(store, 3, TOKEN, request_token(signed.note, first.url))
     entries = inspect_chain(store)[0]
     assert any("no authority's certificate was given" in text for text in _unchecked(store))
     roots = read_certificates(first.root.read_bytes(), "ca.pem")
-    assert check_checkpoints(store, entries, {}, roots).counts["time-stamps"] == 1
+    found = check_checkpoints(store, entries, {}, roots)
+    assert found.counts["time-stamps"] == 1
+    assert found.counts["records under time-stamped checkpoints"] == 3
+    assert found.unchecked == []
     wrong = read_certificates(second.root.read_bytes(), "ca.pem")
     findings = check_checkpoints(store, entries, {}, wrong)
     assert "time-stamps" not in findings.counts
     assert any("not signed by that authority" in text for text in findings.unchecked)
+    assert any("records 0 to 2 were rewritten" in text for text in findings.unchecked)
+    grow(Ledger(store, lambda: SIGNER), 4)
+    (left,) = check_checkpoints(store, inspect_chain(store)[0], {}, roots).unchecked
+    assert left.startswith("whether record 3 was rewritten by the study's own key")
 
 
 def test_a_stamp_of_something_else_counts_for_nothing(authority: Authority) -> None:
     store = MemoryStore()
-    publish(begin(store, (), 0, 3))
+    publish(begin(store, 3))
     put_beside(store, 3, TOKEN, request_token(DATA, authority.url))
     put_beside(store, 3, TOKEN, b"junk")
     texts = _unchecked(store)
