@@ -64,7 +64,9 @@ IDENTITY, RECIPIENT = new_identity()
 KEYS = keys_of(IDENTITY)
 NOW = "2026-11-01T12:00:00Z"
 EPISODES = [hashlib.sha256(b"episode %d" % number).hexdigest() for number in range(6)]
-PLAN = Plan("basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words")
+PLAN = Plan(
+    "basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words", ()
+)
 PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
 
 
@@ -108,6 +110,7 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         run_signer=Signer.of(run).public,
         run_key=f"{folder}/key.age",
         provenance=PROVENANCE,
+        single_turn=(),
     )
     store.put(f"{folder}/key.age", encrypt(run.encode(), [RECIPIENT]))
     put(store, f"{folder}/instances.age")
