@@ -42,7 +42,6 @@ from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.schedule import WaveInstance, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
-from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
@@ -167,7 +166,6 @@ def workbench(folder: str) -> Workbench:
         parallel=1,
         folder=folder,
         code="",
-        receipts=ReceiptFolder("receipts/", bytes(32)),
     )
     return Workbench(context, open_store(folder), {PIN.name: build_model(PIN)}, NoSandboxes())
 

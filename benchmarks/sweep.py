@@ -5,28 +5,24 @@ JSON line.
 
 One wave of CELLS (10,000) cells, of a study that is drawn and registered. The episodes are
 simulated: no model or sandbox takes part, Ray is imported and not started, and each cell has one
-response, one attempt and one result, stored with receipts as a worker process stores them. Their
-names are the cells' own; their bytes are the same valid ciphertext of one result throughout, in a
-folder as links to a few files.
+response, one attempt and one result, each encrypted and signed on its own under the cell's key.
 
 ``first_s`` is what a sweep of the fresh wave does before its first lease, without Ray's start and
 the checks of code, image and draw: the driver finds the owed cells, the coordinator opens its lease
 book and answers the first request. ``resume_s`` is the same of the wave half done. ``close_s`` is
-what the driver does when nothing is owed: it finds that, and closes the wave. Each runs in a
-process of its own, and ``…_mb`` is the largest resident memory of that process, imports included.
-``close_reading_s`` is the time to digest the same objects by reading them, as without receipts; it
-is left out above 50,000 cells. The roots of both must be equal.
+what the driver does when nothing is owed: it finds that, reads each object, and closes the wave.
+Each runs in a process of its own, and ``…_mb`` is the largest resident memory of that process,
+imports included.
 
-Up to 100,000 cells, each result is that of its cell, encrypted on its own. ``singly_s`` is the time
-to read and decrypt them one by one, ``derive_s`` that of the first reader of the closed wave, who
-stores their rows in parts, and ``rows_s`` that of any later one, from a new snapshot of the study
-to a result in memory for each cell. ``cpu_s`` has the CPU time of the three.
+``singly_s`` is the time to read and decrypt the results one by one, ``derive_s`` that of the first
+reader of the closed wave, who stores their rows in parts, and ``rows_s`` that of any later one,
+from a new snapshot of the study to a result in memory for each cell. ``cpu_s`` has the CPU time of
+the three.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import tempfile
@@ -56,7 +52,7 @@ from harness.storage import (
 from harness.sweep import RunContext, Schedule, prepare_ray
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
-from registry.ledger import RecordingStore, RunManifest, WaveClosed, run_objects, write_inventory
+from registry.ledger import RunManifest, WaveClosed
 from registry.provenance import utc_now
 from registry.stores import parallel_map
 from registry.stores.folder import FolderStore
@@ -74,9 +70,6 @@ from study.workspace.setup import register_plan
 from study.workspace.study_draw import draw_seeds
 
 CELLS, INSTANCES = 10_000, 200
-READ_ALL = 50_000
-DISTINCT = 100_000
-MOST_LINKS = 60_000  # to a file; ext4 allows 65,000
 STUDY = """\
 study: benchmark
 tasks:
@@ -121,21 +114,12 @@ def make_study(folder: Path, count: int, uri: str = "") -> Study:
 def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[str, object]:
     cells = take_snapshot(study).waves[0].cells
     half, folder = len(cells) // 2, study.folder
-    result, distinct = real_result(study, context, cells[half]), len(cells) <= DISTINCT
+    run_real(context, cells[half])
     begun = before_first_lease(folder, "first", len(cells) - 1)
-    simulate(study, context, cells, range(half), result, distinct)
+    simulate(study, context, cells, range(half))
     resumed = before_first_lease(folder, "resume", len(cells) - half - 1)
-    simulate(study, context, cells, range(half, len(cells)), result, distinct)
-    reading: dict[str, object] = {}
-    if len(cells) <= READ_ALL:
-        objects = run_objects(study.store, manifest, lambda name: cells.find(name) is not None)
-        read, spent = seconds(lambda: write_inventory(study.store, objects))
-        reading = {"close_reading_s": spent}
+    simulate(study, context, cells, range(half, len(cells)))
     (closed, cpu), close, peak = in_a_process(close_all, folder)
-    if reading:
-        assert read.objects_root == closed.objects_root
-    if distinct:
-        reading |= rows(study)
     return {
         "cells": len(cells),
         "objects": closed.objects,
@@ -147,7 +131,7 @@ def measure(study: Study, context: RunContext, manifest: RunManifest) -> dict[st
         "close_s": close,
         "close_cpu_s": cpu,
         "target_close_s": "60 at 10^6 cells",
-        **reading,
+        **rows(study),
         "close_driver_mb": peak,
         "target_driver_mb": 150,
     }
@@ -258,70 +242,36 @@ def run_of(study: Study) -> tuple[RunManifest, RunContext]:
     return manifest, context_of(study, manifest, pinned_image(study.protocol), 1)
 
 
-def simulate(
-    study: Study,
-    context: RunContext,
-    cells: Schedule,
-    numbers: range,
-    result: bytes,
-    distinct: bool,
-) -> None:
-    """Store what a finished episode leaves, for these cells, with the bytes of a ``result``; if
-    ``distinct``, with a result of its own."""
+def simulate(study: Study, context: RunContext, cells: Schedule, numbers: range) -> None:
+    """Store what a finished episode leaves, for these cells."""
     plain = RESULT_CODEC.read(study.store, next(study.store.list(RESULTS)), study.keys())
     store, threads = study.store, 8
     if isinstance(store, FolderStore):
-        store, threads = LinkedFolder(store.path), 1
-    recording = RecordingStore(store, context.receipts)
+        store, threads = FolderStore(store.path, durable=False), 1
 
     def finish(number: int) -> None:
         cell = cells[number]
-        recording.put(reply_key(attempt_replies(cell.episode, 1), 0), result)
-        recording.put(attempt_key(cell.episode, 1), result)
-        recording.put(result_key(cell.episode), own(cell) if distinct else result)
-
-    def own(cell: Cell) -> bytes:
         grade = replace(plain.grade, episode=cell.episode)
         made = replace(plain, episode=cell.episode, instance=cell.instance, grade=grade)
+        data = RESULT_CODEC.encode(made)
         keys = replace(context.keys_of(cell), recipients=context.recipients)
-        return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(made))
+        for key in (
+            reply_key(attempt_replies(cell.episode, 1), 0),
+            attempt_key(cell.episode, 1),
+            result_key(cell.episode),
+        ):
+            store.put(key, keys.seal(key, data))
 
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(numbers), 10_000):
             list(pool.map(finish, numbers[start : start + 10_000]))
-    recording.flush()
 
 
-class LinkedFolder(FolderStore):
-    """A folder in which equal objects are links to one file, which is quicker than writing each.
-    For one thread."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, durable=False)
-        self._first: dict[bytes, tuple[Path, int]] = {}  # file and number of links, by content
-
-    def put(self, key: str, data: bytes) -> bool:
-        """Write if absent; return True if it was."""
-        path = self.path / key
-        first, links = self._first.get(data, (path, MOST_LINKS))
-        if links >= MOST_LINKS:
-            self._first[data] = path, 1
-            return super().put(key, data)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(first, path)
-        except FileExistsError:
-            return False
-        self._first[data] = first, links + 1
-        return True
-
-
-def real_result(study: Study, context: RunContext, cell: Cell) -> bytes:
-    """The ciphertext of the result of a cell that is run."""
+def run_real(context: RunContext, cell: Cell) -> None:
+    """Run one cell, for a result."""
     bench = Workbench.open(context)
     assert run_cell(cell, bench, utc_now).finished
     bench.close()
-    return study.store.get(result_key(cell.episode))
 
 
 def seconds(work: Callable[[], T]) -> tuple[T, float]:

@@ -14,6 +14,8 @@ from itertools import starmap
 from types import ModuleType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
+import rfc8785
+
 from generators.attackers import Attacker, NoisySolver
 from generators.errors import GeneratorError, unknown
 from generators.grading import FitsSchema, Metarubric, Rubric, Unrepaired, ValueEquals
@@ -26,7 +28,6 @@ from generators.task import (
     Limits,
     TaskInstance,
     TaskSpec,
-    canonical_bytes,
     make_instance,
 )
 
@@ -53,7 +54,7 @@ def answer_schema(
     all of them required unless ``other_rules`` say otherwise."""
     schema = record_of(task={"const": task}, **properties) | other_rules
     draft = "https://json-schema.org/draft/2020-12/schema"
-    return canonical_bytes({"$schema": draft, **schema}).decode()
+    return rfc8785.dumps({"$schema": draft, **schema}).decode()
 
 
 FORM_CRITERIA = ("answer_block", "answer_schema")  # names of the criteria below

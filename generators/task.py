@@ -1,19 +1,12 @@
-"""The values that lead from a seed to an instance, and canonical JSON (RFC 8785). The digest of
-an instance's canonical JSON is its id.
-
-registry/canonical.py has the same rule: the two packages do not import each other, and the tests
-of both compare them with the reference implementation.
-"""
+"""The values that lead from a seed to an instance, whose id is the digest of its canonical JSON
+(RFC 8785)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import rfc8785
@@ -252,68 +245,5 @@ class ClosedBook(Protocol):
         ...
 
 
-# --- canonical JSON
-
-_SAFE = 2**53 - 1  # integers that every JSON reader keeps (RFC 8785, 3.2.2.3)
-
-# Stands before a number, as a text, that the standard encoder would write in another way.
-_MARK = "\ue000"
-_MARKED = re.compile(f'"{_MARK}([^"]*)"')
-
-# As RFC 8785 asks: keys in order, no spaces, nothing escaped that need not be.
-_encode = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
-).encode
-
-
-class _NotPlain(Exception):  # noqa: N818 - never leaves this module
-    """Raised for a value that the standard encoder might write differently from canonical JSON."""
-
-
-def canonical_bytes(value: Any) -> bytes:
-    """Return the bytes of ``rfc8785.dumps``, in a tenth of its time for values that the standard
-    encoder writes in the same way. Raises the same errors."""
-    try:
-        return _MARKED.sub(r"\1", _encode(_settle(value, {}))).encode()
-    except (_NotPlain, UnicodeEncodeError, RecursionError):
-        return rfc8785.dumps(value)
-
-
-def _settle(value: Any, shared: dict[int, Any]) -> Any:
-    """The value with its numbers as canonical JSON writes them. ``shared`` has the dictionaries
-    that were met before, by their ids: hundreds of checks share their gates. Raises _NotPlain."""
-    kind = type(value)
-    if kind is dict:
-        settled = shared.get(id(value))
-        if settled is None:
-            # Code points and UTF-16 units agree on the order of ASCII keys.
-            if value and (set(map(type, value)) != {str} or not "".join(value).isascii()):
-                raise _NotPlain
-            settled = shared[id(value)] = {
-                key: item if type(item) is str and _MARK not in item else _settle(item, shared)
-                for key, item in value.items()
-            }
-        return settled
-    if kind is list or kind is tuple:
-        return [_settle(item, shared) for item in value]
-    if kind is float:
-        if 1e-4 <= abs(value) < 1e15:
-            # Both write the shortest digits that read back, here without an exponent.
-            return int(value) if value.is_integer() else value
-        if math.isfinite(value):
-            return _marked(value)
-    elif kind is str:
-        if _MARK not in value:
-            return value
-    elif kind is bool or value is None or (kind is int and -_SAFE <= value <= _SAFE):
-        return value
-    raise _NotPlain
-
-
-@lru_cache(maxsize=256)  # tolerances, which hundreds of checks state
-def _marked(value: float) -> str:
-    return _MARK + rfc8785.dumps(value).decode()
-
-
 def _digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(canonical_bytes(value)).hexdigest()
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()

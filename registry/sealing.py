@@ -8,7 +8,6 @@ it reveals nothing of the seed; with both anyone can check it.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import io
@@ -86,28 +85,9 @@ def derive_identity(identity: str, name: str) -> str:
 
 
 def identity_of(secret: bytes) -> str:
-    """The identity of an age key's 32 bytes: Bech32 (BIP 173), which the library takes 20 times as
-    long to write, for each cell of a sweep."""
-    words = base64.b32encode(secret).rstrip(b"=").translate(_WORDS)
-    checksum = _remainder(_AFTER_PREFIX, words + bytes(6)) ^ 1
-    words += bytes(checksum >> shift & 31 for shift in (25, 20, 15, 10, 5, 0))
-    return f"{_PREFIX}1".upper() + words.translate(_LETTERS).decode()
-
-
-def _remainder(before: int, words: Iterable[int]) -> int:
-    """The remainder of Bech32's checksum after these words of five bits."""
-    for word in words:
-        before = (before & 0x1FFFFFF) << 5 ^ word ^ _REMAINDERS[before >> 25]
-    return before
-
-
-_WORDS = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", bytes(range(32)))
-_LETTERS = bytes.maketrans(bytes(range(32)), bech32.CHARSET.upper().encode())
-# By the five bits that are moved out: of each alone by a generator of BIP 173.
-_REMAINDERS = [0]
-for _generator in (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3):
-    _REMAINDERS += [_generator ^ each for each in _REMAINDERS]
-_AFTER_PREFIX = _remainder(1, bech32.bech32_hrp_expand(_PREFIX))
+    """The identity of an age key's 32 bytes."""
+    words = bech32.convertbits(secret, 8, 5) or ()
+    return bech32.bech32_encode(_PREFIX, words).upper()
 
 
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:

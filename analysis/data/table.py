@@ -71,7 +71,7 @@ _UNIT = (
     *("score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static"),
     *("key_fraction", "gate_free"),
 )
-_LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
+_OPTIONAL = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +100,9 @@ def make_table(rows: Iterable[ResultRow]) -> ResultTable:
 
 
 def read_table(path: Path) -> ResultTable:
-    """The table of a Parquet file. Raises AnalysisError where it cannot be read, lacks a column,
-    or ``check_table`` refuses it. Columns beyond the contract are left out."""
+    """The table of a Parquet file. A column that ResultRow has a default for may be absent. Raises
+    AnalysisError where it cannot be read, lacks another column, or ``check_table`` refuses it.
+    Columns beyond the contract are left out."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -110,11 +111,11 @@ def read_table(path: Path) -> ResultTable:
     except (OSError, pa.ArrowException) as error:
         raise AnalysisError(f"{path}: not a readable Parquet file ({error})") from error
     lacking = [name for name in COLUMNS if name not in arrow.column_names]
-    if needed := [name for name in lacking if name not in _LATER]:
+    if needed := [name for name in lacking if name not in _OPTIONAL]:
         raise AnalysisError(f"{path}: no column {', '.join(needed)}; needed: {', '.join(COLUMNS)}")
-    for name in lacking:  # written before there was such a column
+    for name in lacking:
         kind = arrow_schema().field(name)
-        values = pa.repeat(pa.scalar(_LATER[name], kind.type), arrow.num_rows)
+        values = pa.repeat(pa.scalar(_OPTIONAL[name], kind.type), arrow.num_rows)
         arrow = arrow.append_column(kind, values)
     for wanted in arrow_schema():
         stored = arrow.schema.field(wanted.name).type

@@ -80,6 +80,7 @@ HYPOTHESES = (
 
 
 _DEFAULTS: Mapping[str, Any] = {
+    "exclusions": (),
     "replicates": 1,
     "looks": 1,
     "alpha": 0.025,
@@ -101,7 +102,6 @@ _STANDARD_DEFAULTS: Mapping[str, Any] = {
     "control_margin": 0.05,
     "second_grader": "",
     "sensitivity": tuple(SENSITIVITY),
-    "exclusions": (),
     "hypotheses": HYPOTHESES,
     "released": (),
     "burned": LEAVE_OUT,

@@ -20,7 +20,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from harness.errors import CoordinatorLost, HarnessError
 from harness.sweep.workbench import RunContext, check_host
 from harness.sweep.worker_process import LOG_LEVEL
-from registry.ledger import ReceiptFolder
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +126,7 @@ def check_nodes(context: RunContext) -> None:
     """Raise HarnessError, which names the hosts, if nodes that take workers cannot work on the
     run. Nodes that join later are checked by the workers there."""
     # Ray keeps arguments, on disk if they are large: these open nothing of the run.
-    public = replace(context, run_identity="", templates=(), receipts=ReceiptFolder("", b""))
+    public = replace(context, run_identity="", templates=())
     check = ray.remote(num_cpus=0, max_retries=0, enable_task_events=False)(_refusal)
     calls = {}
     for host, node, resources in _nodes():

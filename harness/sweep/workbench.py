@@ -33,7 +33,7 @@ from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
-from registry.ledger import ModelPin, ReceiptFolder, RecordingStore
+from registry.ledger import ModelPin
 from registry.provenance import code_digest, find_other_packages
 from registry.sealing import ATTEMPT_BYTES, SEALED_BYTES, Keys, derive_identity, recipient_of
 from registry.signing import Signer
@@ -63,7 +63,6 @@ class RunContext:
     parallel: int  # episodes at once in one worker
     folder: str  # of the study, for files that models read
     code: str  # digest of the source that the driver runs
-    receipts: ReceiptFolder  # where the run's processes list the objects that they store
     packages: tuple[tuple[str, str], ...] = ()  # name, version of the driver's that shape results
     templates: tuple[tuple[str, str, str], ...] = ()  # names, texts and values of template files
     prices: tuple[PricedModel, ...] = ()  # of the models
@@ -221,11 +220,9 @@ class Workbench:
         pinned one, are refused."""
         purchases = Purchases()
         with _naming_host():
-            # Receipts are not worth a wait for the store: they are recorded below the spool.
-            recording = RecordingStore(open_store(context.store), context.receipts)
             return cls(
                 context,
-                SpooledStore(recording, purchases.stopped),
+                SpooledStore(open_store(context.store), purchases.stopped),
                 _open_models(context),
                 open_sandboxes(context),
                 purchases,
@@ -261,9 +258,7 @@ class Workbench:
         return not isinstance(self.store, SpooledStore) or self.store.is_empty()
 
     def close(self) -> None:
-        """Store the last receipt, and close the models and the sandboxes."""
-        if isinstance(self.store, SpooledStore) and isinstance(self.store.below, RecordingStore):
-            self.store.below.flush()
+        """Close the models and the sandboxes."""
         for model in self.models.values():
             close_model(model)
         self.sandboxes.close()

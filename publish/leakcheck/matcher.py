@@ -16,6 +16,11 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing (Knuth, TAOCP 
 _BLOCK = 1 << 15  # windows at a time: they stay in the processor's cache
 _PAIRS = 1 << 18  # of a window and a pattern that are compared at a time
 
+# Not a library: 10^4 private instances make about 1.1 * 10^7 patterns (1,100 each, measured on 200
+# instances of two families). Measured on their 2.2 * 10^5 patterns, extrapolated to 10^4 instances:
+# pyahocorasick 23 GB and 3 MB/s of noise, ahocorasick_rs 7 GB and 9 MB/s, where 2 GB and 20 MB/s
+# are the limits. This class holds them in 5 GB, at 160 MB/s and more.
+
 
 class Matcher:
     """Finds which of very many patterns occur in a text. Each has at least SHORTEST_KNOWN bytes;
@@ -23,8 +28,8 @@ class Matcher:
 
     As many windows of each pattern, one byte apart, are known by their hash as the shortest pattern
     allows, so that a text's windows need be looked up only that far apart, whatever the pattern's
-    place in it. Two hashes of each are in a Bloom filter. What stands around a known window is
-    compared byte by byte.
+    place in it. A table of their hashes sorts out nearly all windows of a text. What stands around
+    a known window is compared byte by byte.
     """
 
     __slots__ = ("_at", "_filter", "_keys", "_owner", "_patterns", "_sides", "_stride")
@@ -55,26 +60,20 @@ class Matcher:
         keys = np.frombuffer(windows, "<u8")
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
-        self._owner = order // stride
-        self._at = np.array(starts, np.int64)[self._owner] + order % stride
+        self._owner = (order // stride).astype(np.int32)
+        self._at = np.array(starts, np.int32)[self._owner] + (order % stride).astype(np.int32)
         # The first and the last window of each, and the place of the last.
         self._sides = (
             np.frombuffer(b"".join(p[:WINDOW] for p in wanted), "<u8"),
             np.frombuffer(b"".join(p[-WINDOW:] for p in wanted), "<u8"),
             np.array([len(p) - WINDOW for p in wanted], np.int64),
         )
-        self._filter = np.zeros(1 << min(24, max(16, len(keys).bit_length() + 5)), np.uint8)
-        product = self._keys * _FACTOR
-        self._filter[self._place(product)] |= 1
-        self._filter[self._other_place(product)] |= 2
+        self._filter = np.zeros(1 << min(24, max(16, len(keys).bit_length() + 5)), np.bool_)
+        self._filter[self._hash(self._keys)] = True
 
-    def _place(self, product: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """In the filter, from a window times the factor."""
-        return (product >> np.uint64(65 - len(self._filter).bit_length())).view(np.int64)
-
-    def _other_place(self, product: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _hash(self, windows: NDArray[np.uint64]) -> NDArray[np.int64]:
         bits = len(self._filter).bit_length() - 1
-        return (product >> np.uint64(64 - 2 * bits)).view(np.int64) & (len(self._filter) - 1)
+        return (windows * _FACTOR >> np.uint64(64 - bits)).view(np.int64)
 
     def find(self, text: bytes) -> set[bytes]:
         """The patterns that occur anywhere in the text."""
@@ -83,9 +82,7 @@ class Matcher:
         windows = np.ndarray((count,), "<u8", text, strides=(self._stride,))
         for begin in range(0, count, _BLOCK):
             block = windows[begin : begin + _BLOCK]
-            product = block * _FACTOR
-            hits = np.flatnonzero(self._filter.take(self._place(product), mode="wrap") & 1)
-            hits = hits[self._filter[self._other_place(product[hits])] & 2 != 0]
+            hits = np.flatnonzero(self._filter.take(self._hash(block), mode="wrap"))
             if len(hits):
                 found |= self._compare(text, block[hits], (begin + hits) * self._stride)
         return found

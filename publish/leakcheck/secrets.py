@@ -28,7 +28,7 @@ from publish.leakcheck.text import SEPARATOR, Unreadable, canonical_text
 from publish.leakcheck.unpack import Chunk, pieces, pixel_digest
 from registry.canonical import canonical_bytes
 from registry.errors import RegistryError
-from registry.sealing import recipient_of
+from registry.sealing import recipient_of, secret_of
 from registry.signing import Signer
 
 SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is met by chance
@@ -49,7 +49,6 @@ _Z85 = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
 )
-_BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173
 _AGE_KEY = re.compile(rb"age-secret-key-1[02-9ac-hj-np-z]{58}")
 
 
@@ -235,10 +234,7 @@ def _key_patterns(identity: str) -> Iterator[Pattern]:
     """An age identity, its 32 bytes, and those of the signing key that follows from it."""
     coded = identity.lower().rpartition("1")[2]
     yield from (_in_bare(coded[at : at + 24].encode()) for at in range(0, 58 - 23, 8))
-    number = 0
-    for letter in coded[:-6]:  # less the checksum: 260 bits, the last four of padding
-        number = number << 5 | _BECH32.index(letter)
-    yield from _identifier_spellings((number >> 4).to_bytes(32, "big"))
+    yield from _identifier_spellings(secret_of(identity))
     yield from _identifier_spellings(Signer.of(identity).secret)
 
 

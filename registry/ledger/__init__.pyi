@@ -21,8 +21,10 @@ from .inventory import (
     CALIBRATIONS,
     CHECKS,
     PARTS,
+    RUN_FOLDERS,
     Inventory,
     InventoryTrees,
+    episode_stem,
     grades_folder,
     head_key,
     judge_objects,
@@ -33,15 +35,6 @@ from .inventory import (
     write_inventory,
 )
 from .merkle import MerkleTree, leaf_hash, merkle_root
-from .receipts import (
-    RECEIPTS,
-    RUN_FOLDERS,
-    ReceiptBook,
-    ReceiptFolder,
-    RecordingStore,
-    episode_stem,
-    read_receipts,
-)
 from .records import (
     FILES,
     CalibrationMade,
@@ -75,7 +68,6 @@ __all__ = [
     "FILES",
     "LEDGER",
     "PARTS",
-    "RECEIPTS",
     "RUN_FOLDERS",
     "Announcement",
     "Beacon",
@@ -97,9 +89,6 @@ __all__ = [
     "Preregistration",
     "Probed",
     "Provenance",
-    "ReceiptBook",
-    "ReceiptFolder",
-    "RecordingStore",
     "Regraded",
     "Release",
     "ReportIssued",
@@ -123,7 +112,6 @@ __all__ = [
     "merkle_root",
     "probe_objects",
     "read_inventory",
-    "read_receipts",
     "read_record",
     "read_results",
     "record_body",

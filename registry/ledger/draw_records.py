@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-# Of a field that came later: at its default a body leaves it out, so that the records of before
-# keep their digests.
-LATER = {"later": True}
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +56,12 @@ class Announcement:
     beacon: Beacon | None  # whose value allots the seeds
     commitment: str  # without a beacon: hex HMAC of the sealed secret that does; else ""
     # Reason of a draw that replaces the one before it; "" for the first.
-    again: str = field(default="", metadata=LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=LATER)
-    unproved: Unproved | None = field(default=None, metadata=LATER)
+    again: str = ""
+    underpowered: Underpowered | None = None
+    unproved: Unproved | None = None
     # As in Parties.
-    operator_recipient: str = field(default="", metadata=LATER)
-    operator_signer: str = field(default="", metadata=LATER)
+    operator_recipient: str = ""
+    operator_signer: str = ""
 
     @property
     def parties(self) -> Parties:
@@ -88,9 +84,9 @@ class SealedSet:
     entropy: str  # "operating system", or "fixed" for demonstrations
     allocation_seed: str  # hex; it gives the arms of the commitments
     # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
-    reserve: tuple[int, ...] = field(default=(), metadata=LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=LATER)
-    unproved: Unproved | None = field(default=None, metadata=LATER)
+    reserve: tuple[int, ...] = ()
+    underpowered: Underpowered | None = None
+    unproved: Unproved | None = None
     # Hex: the beacon's signature of the announced round, or the secret that was committed to.
     value: str = ""
 
@@ -104,4 +100,4 @@ class Revealed:
     count: int  # seeds
     content: str  # digest of the object that holds them
     uri: str  # its key in the store
-    reason: str = field(default="", metadata=LATER)  # for a reveal before its waves were closed
+    reason: str = ""  # for a reveal before its waves were closed

@@ -21,10 +21,10 @@ from typing import Any
 from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.merkle import MerkleTree
-from registry.ledger.receipts import RUN_FOLDERS, episode_stem
 from registry.ledger.records import RunManifest, WaveClosed
 from registry.stores import Store, parallel_map
 
+RUN_FOLDERS = ("attempts/", "responses/", "results/")
 FOLDER = "inventory/"
 PARTS = "inventory/parts/"
 CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
@@ -35,6 +35,7 @@ _PROBES = "probes/"
 _GRADES = "grades/"
 _REGRADES = "regrades/"
 _PAID_CALLS = "judgements/"
+_SPREAD = {"responses/": 2}  # levels of folders below a folder of a run; of any other 1
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -92,6 +93,17 @@ class InventoryTrees:
         """The numbers and roots of what was added."""
         objects, results = self.objects, self.results
         return Inventory(objects.size, objects.root().hex(), results.size, results.root().hex())
+
+
+def episode_stem(folder: str, digits: str) -> str:
+    """Return the common stem of the keys, in a folder of runs, of all episodes whose names begin
+    with some ``digits``. Episodes lie in subfolders by their first two digits, so that one listing
+    need not hold all names; replies, of which an episode has many, by the next two as well, so that
+    those of one episode are listed quickly from a folder."""
+    depth = min(_SPREAD.get(folder, 1), len(digits) // 2)
+    subfolders = "".join(f"{digits[2 * level : 2 * level + 2]}/" for level in range(depth))
+    whole = depth == _SPREAD.get(folder, 1)
+    return f"{folder}{subfolders}{digits if whole else digits[2 * depth :]}"
 
 
 def run_objects(
@@ -159,16 +171,14 @@ def probe_objects(store: Store, model: str, calls: Collection[str]) -> Iterator[
 def write_inventory(
     store: Store,
     keys: Iterable[str],
-    known: Callable[[str], str | None] = lambda key: None,
     inspect: Callable[[str, bytes], None] = lambda key, data: None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Inventory:
     """Digest the objects and keep their list in the store. ``keys`` come in key order.
 
-    ``known`` gives digests that need no reading; it is asked in key order. Each other object is
-    read once, by several threads if the store is remote, and ``inspect`` gets its key and bytes in
-    them. ``progress`` gets the number of objects so far. Holds one part in memory. After a kill, no
-    head names the parts already stored; the next run uses them. Raises StoreError.
+    Each object is read once, by several threads if the store is remote, and ``inspect`` gets its
+    key and bytes in them. ``progress`` gets the number of objects so far. Holds one part in memory.
+    After a kill, no head names the parts already stored; the next run uses them. Raises StoreError.
     """
 
     def read(key: str) -> str:
@@ -182,19 +192,13 @@ def write_inventory(
         for first, second in pairwise((before, *block)):
             if second <= first:
                 raise RegistryError(f"{second}: an inventory takes keys in order, each once")
-        digests = {key: digest for key in block if (digest := known(key)) is not None}
-        unknown = [key for key in block if key not in digests]
-        for key, digest in zip(unknown, parallel_map(store, read, unknown), strict=True):
-            digests[key] = digest
-            progress(trees.objects.size + len(digests))
         lines = list[str]()
-        for key in block:
-            digest = digests[key]
+        for key, digest in zip(block, parallel_map(store, read, block), strict=True):
             trees.add(key, digest)
             lines.append(f"{digest.removeprefix('sha256:')}  {key}\n")
+            progress(trees.objects.size)
         parts.append(_write_part(store, lines))
         before = block[-1]
-        progress(trees.objects.size)
     inventory = trees.inventory()
     store.put(head_key(inventory.objects_root), "".join(f"{part}\n" for part in parts).encode())
     return inventory

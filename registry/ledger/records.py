@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.draw_records import LATER as _LATER
 from registry.ledger.draw_records import (
     Announcement,
     Revealed,
@@ -42,10 +41,10 @@ class StandardRules:
     hypotheses: tuple[str, ...]  # in words
     released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
     # B1, of private seeds that a provider may have stored: "leave-out" of P1, or "keep" in it.
-    burned: str = field(default="leave-out", metadata=_LATER)
+    burned: str = "leave-out"
     # C3: the share of the first wave's instances that the second grader grades again at each look
     # after it; 0 for none.
-    regrade: float = field(default=0.0, metadata=_LATER)
+    regrade: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class JudgeRule:
     min_kappa: float | None = None  # Cohen's, with the truth
     min_criteria: int = 400  # number that it must have been checked on
     # Share of its verdicts that could be read.
-    min_parsed: float | None = field(default=None, metadata=_LATER)
+    min_parsed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +78,15 @@ class Plan:
     margin: float  # no material inflation: the upper bound lies below it
     multiplicity: str  # "westfall-young" or "holm", over the models of a look
     missing: str  # in words
-    exclusions: tuple[str, ...] = ()
-    standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
-    judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
+    exclusions: tuple[str, ...]
+    standard: StandardRules | None = None  # of standard-v1
+    judges: tuple[JudgeRule, ...] = ()  # in order of their names
     # The inflation of one model that the plan is to find with a power of 80 % or more.
-    target_gap: float = field(default=0.10, metadata=_LATER)
+    target_gap: float = 0.10
     # The chances to find it, and to clear a clean model, in words: simulated at the registration.
-    chances: str = field(default="", metadata=_LATER)
+    chances: str = ""
     # Of the exact test of markers: one-sided, over all looks and the models of each.
-    marker_alpha: float = field(default=0.001, metadata=_LATER)
+    marker_alpha: float = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +110,9 @@ class Preregistration:
     # name@version/difficulty of each stratum, with /single_turn if it is given in one turn.
     tasks: tuple[str, ...] = ()
     # Digest of the grades of known answers to these tasks; "" if it is not pinned.
-    grading: str = field(default="", metadata=_LATER)
-    underpowered: Underpowered | None = field(default=None, metadata=_LATER)
-    unproved: Unproved | None = field(default=None, metadata=_LATER)
+    grading: str = ""
+    underpowered: Underpowered | None = None
+    unproved: Unproved | None = None
 
 
 FILES = "files/"  # age files, each named by its digest
@@ -169,16 +168,16 @@ class RunManifest:
     run_signer: str  # public signing key of the run, 64 hexadecimal digits
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
-    prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
+    single_turn: tuple[str, ...]  # strata given in a single turn; all others are agentic
+    prices: str = ""  # digest of the price file, "" without one
     # The tranches that each of the models runs, in their order; () where all run the panel alone.
-    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)
+    tranches: tuple[tuple[int, ...], ...] = ()
     # Of models and judges: name, and what is documented of what its provider keeps.
-    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
-    single_turn: tuple[str, ...] = ()  # strata given in a single turn; all others are agentic
+    retention: tuple[tuple[str, str], ...] = ()
     # Digest of the agent loop's prompts, tools and caps.
-    agent_rules: str = field(default="", metadata=_LATER)
+    agent_rules: str = ""
     # Of strata that a pilot has run: bytes that an attempt and a result are filled up to.
-    sizes: tuple[tuple[str, int, int], ...] = field(default=(), metadata=_LATER)
+    sizes: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class WaveClosed:
     objects: int = 0  # stored for this run, of every kind (registry/ledger/inventory.py)
     objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
     # Objects under names of the run that none of its workers signed: not among the others.
-    foreign: int = field(default=0, metadata=_LATER)
+    foreign: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ class Graded:
     graded: int  # episodes
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    retention: str = ""  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,7 @@ class Regraded:
     graded: int  # episodes
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    retention: str = ""  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +270,8 @@ class Probed:
     probes: int
     objects: int
     objects_root: str
-    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
-    tranches: tuple[int, ...] = field(default=(), metadata=_LATER)  # () for the panel alone
+    retention: str = ""  # as documented when it was; "" if not
+    tranches: tuple[int, ...] = ()  # () for the panel alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +282,7 @@ class Release:
     content: str  # digest over the released files
     location: str  # "folder" or the Hub repository
     revision: str  # of the Hub, or ""
-    tranches: tuple[int, ...] = field(default=(0,), metadata=_LATER)  # with a public arm in it
+    tranches: tuple[int, ...] = (0,)  # with a public arm in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +315,9 @@ class ReportIssued:
     table: str  # digest of the result rows
     report: str  # digest of report.json
     deviations: tuple[str, ...]
-    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
+    calibrations: tuple[str, ...] = ()  # results that it shows
     # Waves that were begun and not closed, each with the number of its episodes stored by then.
-    unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
+    unclosed: tuple[tuple[int, int], ...] = ()
     files: tuple[tuple[str, str], ...] = ()  # name and digest of each file of the report
 
 
@@ -366,19 +365,19 @@ def record_kind(record: Any) -> str:
 
 
 def record_body(record: Any) -> dict[str, Any]:
-    """The record as plain JSON values."""
-    body: dict[str, Any] = dataclasses.asdict(record)
-    _leave_out_later(record, body)
-    return body
+    """The record as plain JSON values. A field at its default is left out, at every depth: what a
+    default says, a body without the field says too, so a default never changes."""
+    return {
+        field.name: _plain(value)
+        for field in dataclasses.fields(record)
+        if (value := getattr(record, field.name)) != field.default
+    }
 
 
-def _leave_out_later(record: Any, body: dict[str, Any]) -> None:
-    for attribute in dataclasses.fields(record):
-        value = getattr(record, attribute.name)
-        if attribute.metadata.get("later") and value == attribute.default:
-            del body[attribute.name]
-        elif dataclasses.is_dataclass(value):
-            _leave_out_later(value, body[attribute.name])
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return record_body(value)
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def read_record(cls: type[R], body: Any, place: str) -> R:

@@ -23,7 +23,6 @@ from registry.ledger import (
     FILES,
     LEDGER,
     PARTS,
-    RECEIPTS,
     RUN_FOLDERS,
     CalibrationMade,
     Entry,
@@ -49,7 +48,7 @@ _PROMISING = {
     "calibrated": "calibrations",
     "probed": "models probed",
 }
-_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS, FILES)
+_NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, CHECKPOINTS, FILES)
 # Of these folders no record names the objects.
 _UNNAMED = {
     "pilots": "objects of pilots",

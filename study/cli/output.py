@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 import click
 
 from analysis import report as reports
-from registry import ledger
 from study import workspace
 from study.cli.encoding import plain_json, plain_text
 from study.errors import StudyError
@@ -388,7 +387,7 @@ def _cell(value: Any) -> Text:
 def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
     """Print the record of a step, with a note if it was done before."""
     if as_json:
-        print_json(ledger.record_body(record))
+        print_json(dataclasses.asdict(record))
     else:
         print_line(summary + ("" if fresh else " (done already; nothing changed)"))
 
@@ -527,7 +526,7 @@ def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
 def print_verification(verification: Verification, as_json: bool) -> None:
     """Print the checks that were made, the problems, and the omitted checks."""
     if as_json:
-        print_json({"holds": verification.holds} | ledger.record_body(verification))
+        print_json({"holds": verification.holds} | dataclasses.asdict(verification))
         return
     for name, count in verification.counts:
         print_line(f"{count:>8} {name}")

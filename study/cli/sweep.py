@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry import ledger
 from study import pipeline, sweeps
 from study.cli.live import model_json, sweep_watch
 from study.cli.output import (
@@ -141,7 +140,7 @@ def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) ->
     models = () if progress is None else progress.models
     return {
         "wave": wave,
-        "closed": None if outcome.closed is None else ledger.record_body(outcome.closed),
+        "closed": None if outcome.closed is None else asdict(outcome.closed),
         "exhausted": 0 if progress is None else progress.exhausted,
         "failures": {} if progress is None else dict(progress.failures),
         "failing": [

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from harness.agent import turn_request
 from harness.build_model import build_model, read_window
@@ -32,7 +31,7 @@ from harness.spending import (
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from harness.sweep import Pulse, RunContext, SweepOrder, instance_of, open_budget
 from registry.errors import RegistryError
-from registry.ledger import ModelPin, RecordingStore
+from registry.ledger import ModelPin
 from study.errors import StudyError
 from study.workspace import Study, take_snapshot
 
@@ -54,17 +53,12 @@ def buy_single_turns(study: Study, context: RunContext, begin: Callable[[str], N
         snapshot = take_snapshot(study).waves[context.wave]
         owed = [cell for cell in snapshot.owed_cells() if cell.mode is Mode.SINGLE_TURN]
         budget = open_budget(snapshot.cells, snapshot.finished, study.store, context)
-        store = RecordingStore(study.store, context.receipts)
-        try:
-            for pin in pins:
-                if cells := [cell for cell in owed if cell.model == pin.name]:
-                    begin(
-                        f"buying {len(cells)} episodes of {pin.name} in batches, which may take a "
-                        "day"
-                    )
-                    _buy(replace(study, store=store), context, pin, cells, budget, refused)
-        finally:
-            store.flush()
+        for pin in pins:
+            if cells := [cell for cell in owed if cell.model == pin.name]:
+                begin(
+                    f"buying {len(cells)} episodes of {pin.name} in batches, which may take a day"
+                )
+                _buy(study, context, pin, cells, budget, refused)
 
 
 @contextmanager

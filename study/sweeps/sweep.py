@@ -30,11 +30,8 @@ from registry.ledger import (
     RUN_FOLDERS,
     Inventory,
     ModelPin,
-    ReceiptBook,
-    ReceiptFolder,
     RunManifest,
     WaveClosed,
-    read_receipts,
     record_body,
     run_objects,
     write_inventory,
@@ -207,7 +204,6 @@ def context_of(
         memory_bytes=int(1e9 * (study.protocol.sandbox.memory_gb or 0)),
         folder=str(study.folder.resolve()),
         code=code_digest(),
-        receipts=ReceiptFolder.of(manifest.run_key, identity),
         packages=installed_packages(),
         templates=study.protocol.templates,
         prices=pricing.models,
@@ -268,15 +264,14 @@ def close_wave(
     digest of all stored objects into the ledger. ``cells`` are all of the wave, and ``finished``
     has a byte for each, 1 if it has a result.
 
-    Objects are read by several threads if the store is remote, and only if no receipt of the run
-    lists them. Killed at any moment, the next call gives the same record.
+    Each object is read and its signature checked, by several threads if the store is remote. Killed
+    at any moment, the next call gives the same record.
     """
     _close_owed(study, context, cells, finished, watch)
     store, missing, foreign = study.store, set[str](), set[str]()
     keys = replace(study.keys(), trusted={manifest.run_signer})
 
     def inspect(key: str, data: bytes) -> None:
-        # Workers store results of finished episodes only, so no receipt lists a missing one.
         if not key.startswith(RUN_FOLDERS):
             return
         try:
@@ -288,25 +283,21 @@ def close_wave(
         if key.startswith(RESULTS) and RESULT_CODEC.decode(plain, key).status is Status.MISSING:
             missing.add(key)
 
-    def list_objects(receipts: ReceiptBook, left_out: Collection[str]) -> Inventory:
+    def list_objects(left_out: Collection[str]) -> Inventory:
         objects = run_objects(store, manifest, lambda name: cells.find(name) is not None)
         return write_inventory(
             store,
             (key for key in objects if key not in left_out),
-            receipts.digest,
             inspect,
             lambda done: watch("closing: listing objects with their digests", done, 0),
         )
 
-    with read_receipts(
-        store, context.receipts, lambda done, of: watch("closing: reading receipts", done, of)
-    ) as receipts:
-        inventory = list_objects(receipts, ())
-        if foreign:  # results are made again from what the run's workers signed
-            forged = [key for key in foreign if key.startswith(RESULTS)]
-            for number in (n for key in forged if (n := cells.find(_named(key))) is not None):
-                close_cell(cells[number], store, context, study.protocol.catalog, keys.identities)
-            inventory = list_objects(receipts, foreign - set(forged))
+    inventory = list_objects(())
+    if foreign:  # results are made again from what the run's workers signed
+        forged = [key for key in foreign if key.startswith(RESULTS)]
+        for number in (n for key in forged if (n := cells.find(_named(key))) is not None):
+            close_cell(cells[number], store, context, study.protocol.catalog, keys.identities)
+        inventory = list_objects(foreign - set(forged))
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,

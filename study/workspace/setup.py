@@ -6,9 +6,8 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from generators.yaml_lines import Place
 from harness.episode import Mode
@@ -22,7 +21,6 @@ from registry.ledger import (
     SealedSet,
     Underpowered,
     Unproved,
-    record_body,
 )
 from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
@@ -224,17 +222,11 @@ def registration_of(study: Study) -> Preregistration:
     return registered
 
 
-# Of a plan's keys that its record leaves out.
-_DEFAULTS: dict[str, Any] = {
-    field.name: field.default for field in fields(Plan) if field.default is not MISSING
-}
-
-
 def check_plan(study: Study, registered: Preregistration) -> None:
     """Raise BrokenPromise if study.yaml plans another analysis than the registered one, or has
     other versions of its tasks (an edited template file, for instance)."""
     plans = study.protocol.registered_plan(), registered.plan
-    now, then = (_DEFAULTS | record_body(plan) for plan in plans)
+    now, then = (asdict(plan) for plan in plans)
     rules, promised_rules = now.get("standard"), registered.plan.standard
     if rules and promised_rules and study.protocol.plan.sensitivity is None:
         # "All sensitivity analyses" means those of the day of registration.

@@ -29,7 +29,6 @@ from harness.sweep.leases import LeaseBook
 from harness.sweep.run_cell import close_cell, run_cell
 from harness.sweep.schedule import WaveInstance, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
-from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
@@ -135,7 +134,6 @@ def _run_all(
         trusted=frozenset(),
         run_recipient=recipient, run_identity=identity, models=(pin,), sandbox="local", runtime="",
         image_tag="", image_digest="none", parallel=1, folder=".", code="",
-        receipts=ReceiptFolder("receipts/", bytes(32)),
     )  # fmt: skip
     models = {pin.name: build_model(pin, ENVIRONMENT)}
     bench = Workbench(context, open_store(store), models, FoldersInMemory())

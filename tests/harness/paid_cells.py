@@ -9,7 +9,6 @@ from harness.build_model import build_model
 from harness.sweep.run_cell import run_cell
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
-from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
 from registry.stores import open_store
@@ -59,7 +58,6 @@ def bench(url: str, folder: str, study: str, identity: str) -> Workbench:
         parallel=1,
         folder=".",
         code="",
-        receipts=ReceiptFolder("receipts/", bytes(32)),
     )
     models = {NAME: build_model(pin_at(url), {})}
     return Workbench(context, open_store(folder), models, Vouched())

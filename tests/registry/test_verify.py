@@ -20,6 +20,7 @@ from registry.errors import RegistryError, StoreError
 from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
 from registry.ledger.draw_records import Announcement
 from registry.ledger.inventory import (
+    episode_stem,
     head_key,
     judge_objects,
     read_inventory,
@@ -27,7 +28,6 @@ from registry.ledger.inventory import (
     write_inventory,
 )
 from registry.ledger.merkle import merkle_root
-from registry.ledger.receipts import ReceiptFolder, RecordingStore, episode_stem
 from registry.ledger.records import (
     CalibrationMade,
     Graded,
@@ -50,7 +50,6 @@ from registry.sealing import (
     SealedSeeds,
     commitments_of,
     commitments_root,
-    decrypt,
     encrypt,
     new_identity,
     seal_seeds,
@@ -65,7 +64,9 @@ IDENTITY, RECIPIENT = new_identity()
 KEYS = keys_of(IDENTITY)
 NOW = "2026-11-01T12:00:00Z"
 EPISODES = [hashlib.sha256(b"episode %d" % number).hexdigest() for number in range(6)]
-PLAN = Plan("basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words")
+PLAN = Plan(
+    "basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words", ()
+)
 PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
 
 
@@ -109,6 +110,7 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         run_signer=Signer.of(run).public,
         run_key=f"{folder}/key.age",
         provenance=PROVENANCE,
+        single_turn=(),
     )
     store.put(f"{folder}/key.age", encrypt(run.encode(), [RECIPIENT]))
     put(store, f"{folder}/instances.age")
@@ -494,23 +496,6 @@ def test_objects_that_are_added_after_the_closing_are_named(
     assert any(problem in words for _, words in problems), problems
 
 
-def test_an_attempt_that_was_made_again_before_the_closing_is_named(folder: Path) -> None:
-    """A worker listed what it stored; who removes the attempt and has it run again, until it
-    suits, leaves two digests under one name."""
-    store = FolderStore(folder)
-    manifest = signed_ledger(store).find("run-manifest")[0].record
-    run = decrypt(store.get(manifest.run_key), [IDENTITY], manifest.run_key).decode()
-    key = f"{episode_stem('attempts/', EPISODES[1])}-0000.age"
-    recording = RecordingStore(MemoryStore(), ReceiptFolder.of(manifest.run_key, run))
-    recording.put(key, b"an attempt that failed")
-    recording.flush()
-    below = recording._store
-    for name in below.list("receipts/"):
-        store.put(name, below.get(name))
-    assert "which was removed before wave 0 was closed" in dict(_verify(folder).problems)[key]
-    assert _verify(folder, key=False).holds
-
-
 def test_a_ledger_that_another_key_has_signed_is_named_by_the_owner(folder: Path) -> None:
     """Whoever can write may write the whole ledger anew; readers who know the key see it."""
     store = FolderStore(folder)
@@ -709,24 +694,6 @@ def test_a_record_that_names_what_no_record_before_it_made_is_found() -> None:
     problems = [problem for _, problem in verify_study(store).problems]
     assert any("its sealed root" in each for each in problems)
     assert any("its plan" in each for each in problems)
-
-
-def test_receipts_are_checked_as_objects_named_by_their_digest() -> None:
-    store = MemoryStore()
-    made = RecordingStore(store, ReceiptFolder.of(f"runs/{'ab' * 32}/key.age", "secret"))
-    make_study(made)
-    made.flush()
-    (name,) = store.list("receipts/")
-    found = verify_study(store, [IDENTITY])
-    assert found.holds
-    assert "open objects (no record names them yet)" not in dict(found.counts)
-    data = store.get(name)
-    tampered = MemoryStore()
-    for key in store.list():
-        tampered.put(key, store.get(key) if key != name else data[66:])
-    ((place, problem),) = verify_study(tampered, [IDENTITY]).problems
-    assert place == name
-    assert "was altered" in problem
 
 
 def test_roots_are_as_documented(folder: Path) -> None:

@@ -19,7 +19,7 @@ from harness.storage import EPISODE_CODEC, FOREIGN, attempt_key, hex_of, result_
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.errors import ForeignObject, RegistryError
-from registry.ledger import RecordingStore, RunManifest, WaveClosed
+from registry.ledger import RunManifest, WaveClosed
 from registry.provenance import utc_now
 from registry.sealing import Keys, encrypt, new_identity
 from registry.signing import Signer, sign_object
@@ -99,12 +99,12 @@ def sweep(it: Begun, store: Store | None = None) -> None:
     """Run every cell of the wave."""
     made = it.context
     bench = Workbench.open(made)
-    recording = RecordingStore(store or it.study.store, made.receipts)
     for cell in it.cells:
         leased = made.lease(cell)
-        worker = replace(bench, store=recording, context=replace(made, run_identity=""))
+        worker = replace(
+            bench, store=store or it.study.store, context=replace(made, run_identity="")
+        )
         assert run_cell(leased, worker, utc_now).finished
-    recording.flush()
     bench.close()
 
 

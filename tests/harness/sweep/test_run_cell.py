@@ -25,7 +25,6 @@ from harness.storage import EPISODE_CODEC, attempt_key
 from harness.sweep.run_cell import close_cell, keep_killed, run_cell
 from harness.sweep.workbench import LastMade, RunContext, Workbench, check_host
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import ReceiptFolder
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
@@ -64,7 +63,6 @@ def bench(sandboxes: LocalSandboxes) -> Workbench:
         trusted=frozenset(),
         run_recipient=RECIPIENT, run_identity=IDENTITY, models=(CLUMSY,), sandbox="local",
         runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
-        receipts=ReceiptFolder("receipts/", bytes(32)),
     )  # fmt: skip
     return Workbench(context, MemoryStore(), {"clumsy": Clumsy()}, sandboxes)
 

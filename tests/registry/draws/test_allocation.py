@@ -30,7 +30,9 @@ from tests.ledgers import seal_draw, signed_ledger
 from tests.registry.draws.beacons import CHAIN, sign_round, use_chain
 
 IDENTITY, RECIPIENT = new_identity()
-PLAN = Plan("basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words")
+PLAN = Plan(
+    "basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words", ()
+)
 PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
 STRATA = [("f", "1", "easy")]
 BEACON = Beacon(CHAIN.hash, 1_000_001)  # public 3,000,000 s after the chain's begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import product
 
 import pytest
@@ -10,7 +11,14 @@ import pytest
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
 from registry.ledger import inventory
-from registry.ledger.inventory import PARTS, part_key, read_results, write_inventory
+from registry.ledger.inventory import (
+    PARTS,
+    RUN_FOLDERS,
+    episode_stem,
+    part_key,
+    read_results,
+    write_inventory,
+)
 from registry.ledger.records import WaveClosed
 from registry.stores.base import MemoryStore
 
@@ -94,3 +102,15 @@ def test_a_part_that_is_empty_or_altered_is_refused() -> None:
     lies.put(f"inventory/{closed.objects_root}.txt", f"{altered}\n".encode())
     with pytest.raises(BrokenPromise, match="was altered"):
         list(read_results(lies, closed))
+
+
+def test_a_stem_begins_the_keys_of_all_episodes_with_these_digits() -> None:
+    """Whatever their number, digits list what they begin, and nothing else."""
+    episodes = [sha256(b"episode %d" % number).hexdigest() for number in range(40)]
+    for folder in RUN_FOLDERS:
+        keys = sorted(f"{episode_stem(folder, episode)}.age" for episode in episodes)
+        assert [key.rpartition("/")[2].removesuffix(".age") for key in keys] == sorted(episodes)
+        for count in (0, 1, 2, 3, 4, 5, 64):
+            digits = episodes[0][:count]
+            begun = [key for key in keys if key.rpartition("/")[2].startswith(digits)]
+            assert [key for key in keys if key.startswith(episode_stem(folder, digits))] == begun

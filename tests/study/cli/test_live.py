@@ -142,7 +142,7 @@ def lines(as_json: bool, capsys: pytest.CaptureFixture[str]) -> list[str]:
             watch.begin("starting Ray")
             watch(progress(0))
             watch(progress(1))
-            watch.count("closing: reading receipts", 1, 2)
+            watch.count("closing: recording missing episodes", 1, 2)
             watch.count("closing: listing objects", 27, 0)
     written = capsys.readouterr()
     assert written.out == ""
@@ -165,7 +165,7 @@ def test_a_log_gets_a_line_in_a_while(
     )
     assert second.startswith("wave 3: 1,410 of 4,200 done")
     assert closing == [
-        "wave 3: closing: reading receipts: 1 of 2",
+        "wave 3: closing: recording missing episodes: 1 of 2",
         "wave 3: closing: listing objects: 27",
     ]
 
@@ -181,7 +181,7 @@ def test_scripts_get_json_lines(
     assert second["finished"] == 1410
     assert reading == {
         "step": "wave 3",
-        "doing": "closing: reading receipts",
+        "doing": "closing: recording missing episodes",
         "done": 1,
         "of": 2,
     }
@@ -195,10 +195,10 @@ def test_a_terminal_gets_a_bar_then_the_table_then_a_bar(monkeypatch: pytest.Mon
         with sweep_watch("wave 3") as watch:
             watch.begin("starting Ray")
             watch(progress(0))
-            watch.count("closing: reading receipts", 1, 2)
+            watch.count("closing: recording missing episodes", 1, 2)
 
     text = on_terminal(100, show)
-    begun, table, closed = (text.index(part) for part in ("starting", "a-model-with", "reading"))
+    begun, table, closed = (text.index(part) for part in ("starting", "a-model-with", "recording"))
     assert begun < table < closed
     assert "1,408 of 4,200 done" in text
 

@@ -1,5 +1,5 @@
-"""Closing a wave: only objects that no receipt lists are read, and killed at any moment it goes on
-to the same promise."""
+"""Closing a wave: each object is read once, and killed at any moment it goes on to the same
+promise."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.storage import RESULTS, hex_of, result_key
+from harness.storage import ATTEMPTS, RESULTS, hex_of, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger.inventory import run_objects, write_inventory
-from registry.ledger.receipts import RUN_FOLDERS
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from registry.stores.base import MemoryStore, Store
@@ -113,7 +112,7 @@ def check_closed(study: Study, closed: WaveClosed) -> None:
     assert verify_study(study.store, study.identities()).problems == ()
 
 
-def test_objects_that_a_receipt_lists_are_not_read(study: Study) -> None:
+def test_each_object_is_read_once(study: Study) -> None:
     store = WatchedStore(study.store)
     before = set(store.list(RESULTS))
     closed, shown = close(study, store)
@@ -121,24 +120,15 @@ def test_objects_that_a_receipt_lists_are_not_read(study: Study) -> None:
     missing = set(study.store.list(RESULTS)) - before
     cells = take_snapshot(study).waves[0].cells[:LOST]
     assert missing == {result_key(cell.episode) for cell in cells}
-    read = [key for key in store.read if key.startswith((*RUN_FOLDERS, "runs/"))]
-    attempts = [key for key in read if key.startswith("attempts/")]
-    assert len(attempts) == LOST  # each read to record that it failed
-    assert {key for key in read if key.startswith(RESULTS)} == missing
+    read = [key for key in store.read if key.startswith((ATTEMPTS, RESULTS))]
+    stored = [key for folder in (ATTEMPTS, RESULTS) for key in study.store.list(folder)]
+    assert len(read) == len(stored) + LOST  # attempts that failed, to record that they did
+    assert set(read) == set(stored)
     assert list(dict.fromkeys(what for what, _ in shown)) == [
         "closing: recording missing episodes",
-        "closing: reading receipts",
         "closing: listing objects with their digests",
     ]
     assert shown[-1][1] == closed.objects
-
-
-def test_without_receipts_every_object_is_read(study: Study) -> None:
-    shutil.rmtree(study.folder / "store" / "receipts")
-    store = WatchedStore(study.store)
-    closed, _ = close(study, store)
-    check_closed(study, closed)
-    assert len([key for key in store.read if key.startswith(RESULTS)]) == 24
 
 
 def test_closing_that_is_killed_at_any_put_goes_on(tried: Path, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def run_of(
         "5e" * 32,
         f"runs/{wave}/key.age",
         MADE,
+        (),
         tranches=tranches,
         retention=tuple(retention.items()),
     )

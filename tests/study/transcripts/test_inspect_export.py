@@ -118,6 +118,7 @@ def log_of(held: list[LoggedEpisode]) -> bytes:
         run_signer="5e" * 32,
         run_key="",
         provenance=provenance,
+        single_turn=(),
     )
     spec = TaskSpec("t/x.yml", "1", "q1", ())
     header = LogHeader(manifest, spec, pin, "2026-11-22T02:54:04Z", Limits(), complete=False)
