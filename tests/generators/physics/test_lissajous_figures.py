@@ -586,15 +586,6 @@ def test_the_prompt_is_the_same_for_every_seed_and_names_the_axis_at_easy_only()
             assert needed in one.prompt
 
 
-_ELSEWHERE = """
-import sys
-from generators.physics.lissajous_figures import FAMILY
-from generators.seed import Seed
-from generators.validation.validate import instance_digest
-print(instance_digest(FAMILY.generate(sys.argv[1], Seed.from_hex(sys.stdin.read().strip()))))
-"""
-
-
 # --- marks
 
 
