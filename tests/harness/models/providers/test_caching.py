@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from harness.agent.tools import TOOLS
 from harness.model import Message, ModelRequest, Reply, Role
 from harness.models.providers.base import ProviderModel, Sampling
 from harness.models.providers.openai import AzureModel, OpenAIModel
+from tests.conformance.agents import play
 from tests.conformance.clients import BY_NAME
 from tests.conformance.conversation import Asked, Call, Said
 from tests.conformance.server import serving
@@ -58,6 +60,20 @@ def test_openai_s_cache_is_named_the_conversation_where_the_server_takes_it(
     own = OpenAIModel("m", "asked-model", OpenAIModel.usual_address, KEY)
     request = ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee")
     assert own._settings(request)["openai_prompt_cache_key"] == "c0ffee"
+
+
+def test_anthropic_s_requests_are_marked_at_two_points_that_move_on() -> None:
+    look = Said("Look.", (Call("run_command", {"command": "ls"}),))
+    messages: tuple[Message, ...] = OPENING
+    with serving(play(look, Said("x"))) as server, BY_NAME["messages"].model(server) as model:
+        for _ in range(2):
+            said = model.respond(ModelRequest(messages, TOOLS, SEED, conversation="c0ffee")).message
+            messages = (
+                *messages,
+                said,
+                *(Message(Role.TOOL, "1", call_id=c.id) for c in said.calls),
+            )
+    assert [json.dumps(each).count('"cache_control"') for each in server.requests] == [2, 3]
 
 
 def wide_turn(asked: Asked) -> Said:
