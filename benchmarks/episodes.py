@@ -27,7 +27,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inspect_peer import measure_samples
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
@@ -117,7 +116,6 @@ def main() -> None:
         "cpu_ms_each_from_seed": round(whole / few, 3),
         "cpu_ms_to_make_an_instance": round(generation_ms(), 3),
         "results_stored": stored,
-        "inspect": measure_samples(few),
     }
     print(json.dumps(line))
 

@@ -1,6 +1,5 @@
-"""Instances per CPU-second of every family at every difficulty, the peak memory of a fresh
-process that makes them, and how their making scales by cores, over a pool of processes and over a
-Ray cluster: prints one JSON line.
+"""Instances per CPU-second of every family at every difficulty, and the peak memory of a fresh
+process that makes them: prints one JSON line.
 
     python -m benchmarks.generators
 
@@ -9,15 +8,11 @@ from the repository's folder: by its path a benchmark would find this file for t
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import multiprocessing
-import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 if __name__ == "generators":
@@ -32,8 +27,6 @@ from generators.validation.validate import public_seeds
 
 CPU_SECONDS = 2.0
 MOST = 1000
-SCALED = "hubble_constant@3/medium"
-BATCHES, BATCH = 12, 4
 HARD_TOGETHER = 6.0  # CPU seconds, the four of physics
 # CPU seconds for one instance at easy, medium and hard.
 _BUDGETS = {
@@ -72,7 +65,6 @@ def main() -> None:
                     "target_ms": round(1000 * HARD_TOGETHER),
                     "met": hard <= 1000 * HARD_TOGETHER,
                 },
-                "scaling": measure_scaling(),
             }
         )
     )
@@ -104,66 +96,6 @@ def measure(stratum: str) -> dict[str, Any]:
 
 
 _SPAWN = multiprocessing.get_context("spawn")
-Spread = Callable[[Sequence[int]], list[int]]
-
-
-def measure_scaling() -> dict[str, Any]:
-    """Instances per wall second on one core and on all of them, by what spreads the work."""
-    cores = len(os.sched_getaffinity(0))
-    figures: dict[str, Any] = {"stratum": SCALED, "instances": BATCHES * BATCH, "cores": cores}
-    spreads = {"pool": _pool, "ray": _ray}
-    for name, spread in spreads.items():
-        if name == "ray" and importlib.util.find_spec("ray") is None:
-            figures[name] = None  # not installed
-            continue
-        rates = []
-        for workers in (1, cores):
-            with spread(workers) as run:
-                run(range(4 * workers))  # imports
-                start = time.perf_counter()
-                made = sum(run(range(BATCHES)))
-                rates.append(made / (time.perf_counter() - start))
-        figures[name] = {
-            "per_second_on_one": round(rates[0], 2),
-            "per_second_on_all": round(rates[1], 2),
-            "times_as_fast": round(rates[1] / rates[0], 2),
-        }
-    return figures
-
-
-def make_batch(number: int) -> int:
-    """Make one batch of instances; their number."""
-    entry, difficulty = SCALED.split("/")
-    family = INSTALLED.family(entry)
-    for seed in public_seeds((number + 1) * BATCH)[number * BATCH :]:
-        family.generate(difficulty, seed)
-    return BATCH
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[Spread]:
-    with ProcessPoolExecutor(workers, mp_context=_SPAWN) as pool:
-        yield lambda batches: list(pool.map(make_batch, batches))
-
-
-@contextmanager
-def _ray(workers: int) -> Iterator[Spread]:
-    """A cluster of this machine alone, a task for each batch."""
-    import ray
-
-    ray.init(
-        address="local",
-        num_cpus=workers,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
-    try:
-        task = ray.remote(make_batch)
-        yield lambda batches: ray.get([task.remote(batch) for batch in batches])
-    finally:
-        ray.shutdown()
-
 
 if __name__ == "__main__":
     main()

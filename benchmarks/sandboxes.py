@@ -1,8 +1,6 @@
-"""Sandboxes: how soon one is ready, how many a second, what the client spends on each, and the rate
-of an honest program beside each kind of bomb.
+"""Sandboxes: how soon one is ready, how many a second, and what the client spends on each.
 
-Prints one line of JSON: the same of Inspect AI beside it, where it is installed (extra ``bench``)
-and takes this engine. Needs a Docker engine and the sandbox image (`make image`).
+Prints one line of JSON. Needs a Docker engine and the sandbox image (`make image`).
 """
 
 from __future__ import annotations
@@ -14,8 +12,6 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.inspect_peer import measure_sandboxed
-from benchmarks.neighbours import measure_neighbours
 from generators.task import Asset, Limits
 from harness.sandboxes.docker import DockerSandboxes
 from harness.sandboxes.image import ensure_image
@@ -41,9 +37,6 @@ def main() -> None:
                 "episodes_per_s_target": 6.0,
                 "client_cpu_s_per_episode": cpu,
                 "client_cpu_target_s": 0.05,
-                "rate_beside_bomb": measure_neighbours(tag),
-                "rate_beside_bomb_target": 0.9,
-                "inspect": measure_sandboxed(tag, EPISODES, WIDE),
             }
         )
     )

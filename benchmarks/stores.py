@@ -1,4 +1,4 @@
-"""Stores and sealing: puts and gets of 4 KB a second, and the age of 4 KB in milliseconds.
+"""Stores: puts and gets of 4 KB a second, and names listed.
 
 python -m benchmarks.stores prints one JSON line.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.sealing import decrypt, encrypt, new_identity
 from registry.stores import Store, open_store
 from registry.stores.base import MemoryStore
 from registry.stores.folder import FolderStore
@@ -26,7 +24,7 @@ OBJECTS = 500
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, seaweedfs() as uri:
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, counting_seaweedfs() as (uri, _):
         stores: dict[str, Store] = {
             "memory": MemoryStore(),
             "folder": FolderStore(Path(folder) / "durable"),
@@ -34,7 +32,7 @@ def main() -> None:
             "seaweedfs": open_store(uri),
         }
         measured = {name: measure_store(store) for name, store in stores.items()}
-    print(json.dumps({"benchmark": "stores", "bytes": 4096, **measured, "age": measure_age()}))
+    print(json.dumps({"benchmark": "stores", "bytes": len(BODY), **measured}))
 
 
 def measure_store(store: Store) -> dict[str, float]:
@@ -48,15 +46,6 @@ def measure_store(store: Store) -> dict[str, float]:
     }
 
 
-def measure_age() -> dict[str, float]:
-    identity, recipient = new_identity()
-    sealed = encrypt(BODY, [recipient])
-    return {
-        "encrypt_ms": median_ms(lambda: encrypt(BODY, [recipient])),
-        "decrypt_ms": median_ms(lambda: decrypt(sealed, [identity], "benchmark")),
-    }
-
-
 def rate(use: Callable[[str], object], keys: list[str]) -> float:
     return len(keys) / seconds(lambda: [use(key) for key in keys])
 
@@ -65,17 +54,6 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def median_ms(work: Callable[[], object], times: int = 300) -> float:
-    return round(1000 * statistics.median(seconds(work) for _ in range(times)), 3)
-
-
-@contextmanager
-def seaweedfs() -> Iterator[str]:
-    """The URI of a store on a SeaweedFS server of its own."""
-    with counting_seaweedfs() as (uri, _):
-        yield uri
 
 
 @contextmanager

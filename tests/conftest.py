@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +32,49 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-@cache
-def _group_of(file: str) -> str:
-    """The group of tests that a file belongs to, by its text: one for engines and clusters, one for
-    the finished study (tests/study/conftest.py), otherwise its own."""
-    text = (ROOT / file).read_text(encoding="utf-8")
-    if re.search(r"mark\.(docker|ray)\b", text):
-        return "engines"
-    return "finished" if "finished: Study" in text else file
+ENGINES = "engines"
+GROUPS_FILE = pytest.StashKey[Path]()
+GROUPS = pytest.StashKey[dict[str, str]]()
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """The group of a test that shares a worker process with tests of other files: one for engines
+    and clusters, by its own marks, and one for the finished study (tests/study/conftest.py)."""
+    if any(item.get_closest_marker(name) for name in ("docker", "ray")):
+        return ENGINES
+    return "finished" if "finished" in getattr(item, "fixturenames", ()) else None
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Runs the tests of a group one at a time, on one worker."""
+    """Runs the tests of a group one at a time, on one worker. A file is a group, but for those of
+    its tests that belong to another."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _group_of(nodeid.split("::")[0])
+        groups = self.config.stash.setdefault(GROUPS, {})
+        if not groups:  # asked when all workers have collected
+            groups |= json.loads(self.config.stash[GROUPS_FILE].read_text(encoding="utf-8"))
+        return groups.get(nodeid, nodeid.split("::")[0])
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist where to write the groups: it alone sees the marks of tests."""
+    stash = node.config.stash
+    if GROUPS_FILE not in stash:
+        stash[GROUPS_FILE] = Path(tempfile.mkdtemp(prefix="groups-")) / "groups.json"
+    node.workerinput["groups"] = str(stash[GROUPS_FILE])
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
     """Schedule by groups. The option `--dist loadgroup` of xdist 3.8 does nothing with pytest 9."""
     return GroupScheduling(config, log)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the file of the groups."""
+    if GROUPS_FILE in config.stash:
+        shutil.rmtree(config.stash[GROUPS_FILE].parent)
 
 
 def pytest_collection() -> None:
@@ -67,9 +89,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with engines and clusters: they take longest."""
-    items.sort(key=lambda item: _group_of(item.nodeid.split("::")[0]) != "engines")
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with engines and clusters, which take longest; write the groups for the scheduler."""
+    groups = {item.nodeid: group for item in items if (group := _group_of(item))}
+    items.sort(key=lambda item: groups.get(item.nodeid) != ENGINES)
+    worker = getattr(config, "workerinput", {})
+    if worker.get("workerid") == "gw0":
+        Path(worker["groups"]).write_text(json.dumps(groups), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

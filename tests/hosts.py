@@ -11,11 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.progress import wait_until
 
 BETWEEN = "10.77.0.254"  # of the bridge: where services that all hosts use listen
 RAY_PORT = 6379
@@ -114,7 +115,7 @@ class Host:
         with suppress(ProcessLookupError):
             os.kill(self.first, 9)
         self.holder.wait()
-        _wait(lambda: not Path(f"/proc/{self.first}").exists())
+        wait_until(lambda: not Path(f"/proc/{self.first}").exists())
 
     @property
     def _enter(self) -> list[str]:
@@ -224,10 +225,3 @@ def _await_up(process: subprocess.Popen[bytes]) -> None:
 
 def _ip(*words: str, inside: int) -> None:
     subprocess.run(["nsenter", "-t", str(inside), "-n", "--", "ip", *words], check=True)
-
-
-def _wait(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

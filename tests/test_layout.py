@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -15,7 +14,6 @@ import pytest
 from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_MODULES, MOST_ROOT_MODULES, MOST_FILES = 16, 10, 483
 
 # Modules that need an extra: they are imported by name, inside the functions that use them.
 EXTRAS = {
@@ -180,26 +178,3 @@ def test_no_import_circle() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as circle:
         pytest.fail(" → ".join(reversed(circle.args[1])))
-
-
-def test_no_folder_is_a_corridor() -> None:
-    files = [path for path in production_files() if path.name != "__init__.py"]
-    count = Counter(str(path.parent.relative_to(ROOT)) for path in files)
-    most = {folder: MOST_MODULES if "/" in folder else MOST_ROOT_MODULES for folder in count}
-    assert {folder: n for folder, n in count.items() if n > most[folder]} == {}
-    assert len(list(production_files())) <= MOST_FILES
-
-
-def test_one_type_name_means_one_thing() -> None:
-    places: dict[str, list[str]] = {}
-    for name, path in MODULES.items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(name)
-    # Each task family has its own Parameters and Sample, as the parts of a family are named.
-    twice = {
-        name: where
-        for name, where in places.items()
-        if len([w for w in where if not w.startswith(FAMILIES)]) > 1
-    }
-    assert twice == {}

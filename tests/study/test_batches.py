@@ -34,6 +34,7 @@ from study.workspace import take_snapshot
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.batch_server import EXPIRED, Sold, sell
+from tests.progress import wait_until
 from tests.study.conftest import promise_unchecked
 
 STUDY = """\
@@ -69,13 +70,6 @@ def make(folder: Path, sold: Sold, budget: float = 50) -> Study:
 
 def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--study", str(study.folder), "--json"])
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.05)
 
 
 def usages(study: Study, kind: CallKind) -> list[bool]:
@@ -213,7 +207,7 @@ def test_of_two_drivers_on_two_hosts_one_buys_the_batches(
         assert here.store.uri == there.store.uri
         sweeping = pool.submit(sweep_wave, here, REQUEST, lambda _: None, utc_now)
         try:
-            until(lambda: any(batch.polls for batch in sold.batches))
+            wait_until(lambda: any(batch.polls for batch in sold.batches))
             other = pool.submit(sweep_wave, there, REQUEST, lambda _: None, utc_now)
             with pytest.raises(SweptElsewhere, match="dosimeter wave attach"):
                 other.result(timeout=120)
@@ -235,10 +229,10 @@ def test_a_sweep_that_is_stopped_leaves_its_batch_to_the_next(
         study = make(tmp_path, sold)
         sweeping = pool.submit(sweep_wave, study, REQUEST, lambda _: None, utc_now)
         try:
-            until(lambda: any(batch.polls for batch in sold.batches))
+            wait_until(lambda: any(batch.polls for batch in sold.batches))
             steps: list[str] = []
             following = pool.submit(follow_sweep, study, 0, lambda _: None, steps.append)
-            until(lambda: any("waits for batches" in step for step in steps))
+            wait_until(lambda: any("waits for batches" in step for step in steps))
             ask_sweep(study, 0, "stop")
             with pytest.raises(StudyError, match="the batches go on at the provider"):
                 following.result(timeout=120)

@@ -17,10 +17,12 @@ import pytest
 from registry.verify import verify_study
 from study.workspace.address import open_study
 from study.workspace.setup import init_study
+from tests.progress import Stall, files_of, finish
 
 TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}
 
-pytestmark = [pytest.mark.docker, pytest.mark.ray]
+# No limit by the clock: a wait ends when nothing new is stored.
+pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.timeout(0)]
 
 
 def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -48,17 +50,16 @@ def results(folder: Path) -> dict[str, bytes]:
 
 def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> None:
     """Kill a running demo, with all that it started, once it has stored this number of results."""
-    deadline = time.monotonic() + 240
+    stall = Stall(files_of(folder))
     while len(results(folder)) < least:
         assert demo.poll() is None, demo.communicate()
-        assert time.monotonic() < deadline
+        assert not stall.over()
         time.sleep(0.2)
     os.killpg(demo.pid, signal.SIGKILL)
     demo.wait()
     time.sleep(3)  # what the dead driver started ends on its own
 
 
-@pytest.mark.timeout(600)
 def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
@@ -67,7 +68,7 @@ def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None
     kill_with_results(start_demo(folder), folder, 12)
     before = results(folder)
 
-    out, err = start_demo(folder).communicate(timeout=400)
+    out, err = finish(start_demo(folder), files_of(folder))
     assert out, err
     report: dict[str, Any] = json.loads(out)
     assert {row["model"] for row in report["models"]} == TESTED
@@ -78,10 +79,9 @@ def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_demo_finds_the_readers_out(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    out, err = start_demo(folder).communicate(timeout=800)
+    out, err = finish(start_demo(folder), files_of(folder))
     assert out, err
     report: dict[str, Any] = json.loads(out)
     verdicts = {row["model"]: row["verdict"] for row in report["models"]}
@@ -113,10 +113,9 @@ def check_study(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_a_demo_whose_judge_fails_withholds_every_verdict_and_says_why(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    out, err = start_demo(folder, "--judge", "careless").communicate(timeout=1100)
+    out, err = finish(start_demo(folder, "--judge", "careless"), files_of(folder))
     report: dict[str, Any] = json.loads(out)
     assert {row["verdict"] for row in report["models"]} == {"withheld"}, err
     by_exact = {row["model"]: row["p_adjusted"] for row in report["models"]}

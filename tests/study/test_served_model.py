@@ -27,9 +27,11 @@ from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.progress import files_of, finish
 from tests.study.conftest import draw_tiny
 
-pytestmark = [pytest.mark.docker, pytest.mark.ray]
+# No limit by the clock: a wait ends when nothing new is stored.
+pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.timeout(0)]
 
 KEY = "sk-7d1c-do-not-keep"
 VARIABLE = "SERVED_MODEL_KEY"
@@ -83,13 +85,16 @@ class Run:
 def dosimeter(
     folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "study.cli.main", *arguments, "--study", str(folder)],
+    command = [sys.executable, "-m", "study.cli.main", *arguments, "--study", str(folder)]
+    process = subprocess.Popen(
+        command,
         env={**{n: v for n, v in os.environ.items() if n != VARIABLE}, **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=200,
     )
+    out, err = finish(process, files_of(folder))
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def promise(folder: Path) -> None:

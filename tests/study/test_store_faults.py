@@ -23,6 +23,7 @@ from study.workspace.study import Study
 from tests.conftest import S3Server
 from tests.faults import Fault, fault_proxy, fill, remount, spooled
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.progress import Stall
 from tests.study.conftest import draw_tiny
 from tests.study.test_faults import check_clean, cluster, marks, processes_of
 from tests.study.test_sweeps import start_sweep
@@ -101,10 +102,10 @@ class Sweep:
 
     def until(self, true: Callable[[], object]) -> None:
         """Wait for something that the sweep brings about."""
-        deadline = time.monotonic() + 120
+        stall = Stall(lambda: len(self.errors))
         while not true():
             assert self.process.poll() is None, "".join(self.errors[-30:])
-            assert time.monotonic() < deadline, self.errors
+            assert not stall.over(), self.errors
             time.sleep(0.05)
 
 

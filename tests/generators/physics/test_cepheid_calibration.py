@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import functools
 import io
-import json
 import math
 
 import numpy as np
@@ -15,8 +14,8 @@ from PIL import Image
 from scipy import stats
 
 from generators.attackers import BOUNDS, seen_files
-from generators.errors import GeneratorError, GuardExhausted
-from generators.grading.answer import Answer, parse_answer
+from generators.errors import GuardExhausted
+from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.cepheid_calibration import FAMILY
 from generators.physics.cepheid_calibration.attackers import ATTACKERS, NOISY
@@ -48,10 +47,9 @@ from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
-from generators.validation.result import NULL_SCORE, SOLVER_SCORE
-from generators.validation.scores import BEYOND_INSTRUCTIONS, key_score
+from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
-from tests.generators.measures import null_scores, shared_fingerprints, solver_score
+from tests.generators.measures import shared_fingerprints
 
 FITTED = ("a", "b", "sigma_a", "sigma_b")
 LEVELS = pytest.mark.parametrize("difficulty", DIFFICULTIES)
@@ -460,11 +458,6 @@ def test_the_marks_are_as_specified():
 
 
 @LEVELS
-def test_the_key_earns_all(difficulty):
-    assert set(shares(verdicts_on(difficulty, key_of(difficulty))).values()) == {1.0}
-
-
-@LEVELS
 def test_redshifts_at_their_tolerance_give_a_line_within_its_own(difficulty):
     """R8d: whoever meets every intermediate interval meets the final ones."""
     errors = np.random.default_rng(5)
@@ -616,40 +609,6 @@ def test_a_cepheid_listed_twice_counts_once_if_both_agree_and_not_if_they_differ
     assert differ["estimated_redshifts"].count(False) == 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"cepheids": "all of them"},
-        {"cepheids": {}},
-        {"cepheids": None},
-        {"cepheids": [1, None, "G", [], {"id": None}, {"id": 3}, {"z": 0.02}]},
-        {"cepheids": [{"id": "CEPH_1", "z": float(z)} for z in range(1000)]},
-    ],
-)
-def test_a_list_of_another_kind_earns_nothing(change):
-    assert score_of("easy", key_of() | change) == 0.0
-
-
-def test_numbers_as_text_earn_nothing():
-    key = key_of()
-    textual = with_redshifts(key, lambda _, item: item | {"z": str(item["z"])})
-    found = shares(verdicts_on("easy", textual))
-    assert found["estimated_redshifts"] == found["estimated_a"] == 0.0
-    found = shares(verdicts_on("easy", key | {name: str(key[name]) for name in FITTED}))
-    assert found["estimated_a"] == found["estimated_b_sigma"] == 0.0
-    assert found["estimated_redshifts"] == 1.0
-
-
-def test_prose_that_contradicts_the_block_changes_nothing_and_nan_voids_it():
-    text = json.dumps(key_of())
-    answer = parse_answer(f"<answer>\n{text}\n</answer>\nIn truth a is 7 and all z are 0.")
-    rubric = make_rubric(truth_of("easy"))
-    assert all(check_answer(rubric, answer))
-    spoilt = text.replace('"a": -', '"a": NaN, "c": -')
-    assert parse_answer(f"<answer>\n{spoilt}\n</answer>") is None
-    assert not any(check_answer(rubric, None))
-
-
 def test_criteria_print_the_interval_that_is_used():
     rubric = make_rubric(truth_of("easy"))
     row = truth_of("easy").table("results").records()[0]
@@ -658,54 +617,3 @@ def test_criteria_print_the_interval_that_is_used():
 
 
 # --- the whole
-
-
-def test_an_unknown_difficulty_is_refused():
-    with pytest.raises(GeneratorError, match="did you mean 'hard'"):
-        FAMILY.generate("hrad", public_seeds(1)[0])
-
-
-def test_the_solver_needs_the_files_alone():
-    for difficulty, number in (("easy", 0), ("easy", 1), ("medium", 0)):
-        instance = instance_of(difficulty, number)
-        assert solver_score(FAMILY, instance) >= SOLVER_SCORE
-        assert key_score(FAMILY, instance) == 1.0
-
-
-def test_guesses_earn_next_to_nothing():
-    scores = null_scores(FAMILY, [instance_of("easy", number) for number in (0, 1)])
-    assert {
-        "empty",
-        "everything",
-        "prior",
-        "benedict-2007-v",
-        "freedman-2001-i",
-        "riess-2019-h",
-    } <= set(scores)
-    assert max(scores.values()) <= NULL_SCORE
-
-
-def test_same_seed_same_bytes():
-    assert FAMILY.generate("easy", public_seeds(1)[0]) == instance_of("easy")
-
-
-def test_the_prompt_says_what_the_grading_rests_on():
-    prompt = " ".join(instance_of("hard").brief.prompt.split())
-    for said in (
-        "4000 galaxies",
-        "fictitious",
-        "M = a · (log10(P / 1 day) − 1) + b",
-        "discard all others",
-        "Gaussian of one width",
-        "The method is yours",
-        "good to 0.00005",
-        "c · z = H0 · d with c = 299792 km/s and H0 = 67 km/s/Mpc",
-        "SUMMARY:",
-        "CEPHEIDS: one line for each Cepheid used",
-        "PARAMETER a / UNCERTAINTY:",
-        "PARAMETER b / UNCERTAINTY:",
-        "FILES:",
-        '<answer> {"task": "cepheid_calibration"',
-        "answer.json",
-    ):
-        assert said in prompt

@@ -19,7 +19,7 @@ from PIL import Image
 from scipy import optimize
 
 from generators.attackers import BOUNDS, seen_files
-from generators.errors import GeneratorError, GuardExhausted
+from generators.errors import GuardExhausted
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.hubble_constant import FAMILY
@@ -642,51 +642,11 @@ def test_an_identifier_with_two_redshifts_is_wrong_and_with_one_twice_is_not():
     assert found["z_estimation"] == [False, *[True] * (len(redshifts) - 1)]
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda value: str(value),
-        lambda value: [value],
-        lambda value: {"value": value},
-        lambda value: None,
-        lambda value: True,
-        lambda value: 10**400,
-    ],
-)
-def test_a_value_of_another_type_earns_nothing_and_breaks_nothing(spoil):
-    instance = instance_of("easy")
-    key = FAMILY.key(instance.truth)
-    block = key | {
-        "H0": spoil(key["H0"]),
-        "sigma_H0": spoil(key["sigma_H0"]),
-        "galaxies": [each | {"z": spoil(each["z"])} for each in key["galaxies"]],
-    }
-    found = verdicts_on(instance, block)
-    assert not any(found["h_estimation"] + found["h_stdev_estimation"] + found["z_estimation"])
-    assert found["no_of_galaxies"] == [True]
-
-
-@pytest.mark.parametrize(
-    "redshifts",
-    [None, {}, "all", 3, [[]], [None], [{"z": 0.02}], [{"id": [], "z": 0.02}], [["GID", 0.02]]],
-)
-def test_a_list_of_another_form_earns_nothing_and_breaks_nothing(redshifts):
-    instance = instance_of("easy")
-    assert score(instance, changed(instance, galaxies=redshifts)) == 0.0
-
-
 def test_an_answer_with_not_a_number_in_it_is_no_answer():
     key = FAMILY.key(instance_of("easy").truth)
     text = json.dumps(key | {"sigma_H0": math.nan})
     assert "NaN" in text
     assert parse_answer(f"<answer>\n{text}\n</answer>") is None
-
-
-def test_the_block_counts_whatever_the_prose_says():
-    instance = instance_of("easy")
-    key = json.dumps(FAMILY.key(instance.truth))
-    answer = parse_answer(f"<answer>\n{key}\n</answer>\nOn reflection, H0 is 70.0 ± 1.0.")
-    assert all(each == [True] * len(each) for each in verdicts_on(instance, answer).values())
 
 
 def test_the_interval_that_is_printed_is_the_one_that_is_used():
@@ -699,39 +659,3 @@ def test_the_interval_that_is_printed_is_the_one_that_is_used():
         assert found["h_estimation"] == [right]
     beyond = math.nextafter(result["H0_max"], math.inf)
     assert verdicts_on(instance, changed(instance, H0=beyond))["h_estimation"] == [False]
-
-
-def test_the_nulls_know_the_difficulty_alone():
-    nulls = FAMILY.nulls(instance_of("easy"))
-    assert {"empty", "everything", "prior", "planck-2018", "shoes-2022"} <= set(nulls)
-    assert nulls == FAMILY.nulls(instance_of("easy", 1))
-    assert nulls["prior"]["H0"] == 80.0
-
-
-def test_an_unknown_difficulty_is_refused():
-    with pytest.raises(GeneratorError, match="did you mean 'hard'"):
-        FAMILY.parameters("hardd")
-
-
-def test_the_prompt_says_what_the_grading_rests_on():
-    prompt = " ".join(instance_of("hard").brief.prompt.split())
-    for said in (
-        "4000 galaxies",
-        "fictitious universe",
-        "M = −3.1 · (log10(P / 1 day) − 1) − 5.9",
-        "scatter by 0.10 mag",
-        "1.5 times its colour excess",
-        "c · z = H0 · d with c = 299792 km/s",
-        "the Cepheid observed in that galaxy (one at most)",
-        "a subset of the laboratory's lines",
-        "if, and only if, it has a spectrum and a Cepheid with both its magnitude and its period",
-        "The method is yours",
-        "within 2.5 standard errors of an efficient estimator",
-        "good to 0.00005",
-        "SUMMARY:",
-        "GALAXIES USED IN THE ANALYSIS:",
-        "HUBBLE CONSTANT ± STDEV:",
-        '<answer> {"task": "hubble_constant"',
-        "answer.json",
-    ):
-        assert said in prompt

@@ -8,23 +8,18 @@ import dataclasses
 import functools
 import io
 import itertools
-import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from fractions import Fraction
 
-import jsonschema
 import numpy as np
 import pytest
 from PIL import Image
 
 from generators.attackers import Access
-from generators.errors import GeneratorError, GuardExhausted
-from generators.grading.answer import Answer, parse_answer
+from generators.errors import GuardExhausted
+from generators.grading.answer import Answer
 from generators.grading.rubric import (
     check_answer,
     check_facts,
@@ -72,10 +67,9 @@ from generators.physics.lissajous_figures.truth import make_truth
 from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
-from generators.validation.result import NULL_SCORE, SOLVER_SCORE
-from generators.validation.scores import BEYOND_INSTRUCTIONS, key_score
-from generators.validation.validate import _without_simd, instance_digest, public_seeds
-from tests.generators.measures import null_scores, shared_fingerprints, solver_score
+from generators.validation.result import NULL_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS
+from generators.validation.validate import public_seeds
 
 EASY, MEDIUM, HARD = (BY_DIFFICULTY[level] for level in DIFFICULTIES)
 LEVELS = (EASY, MEDIUM, HARD)
@@ -215,25 +209,6 @@ def test_every_level_is_as_the_decision_has_it():
     tips = [statistics.fmean(ratio.p + ratio.q for ratio in ratios_of(each)) for each in LEVELS]
     assert [round(mean, 1) for mean in tips] == [5.3, 8.6, 11.8]
     assert (AMPLITUDES, OPENNESS, TIP_GAP, SIDE) == ((3.0, 5.0), (0.15, 0.5), 12, 1000)
-
-
-def test_the_prompt_says_what_the_specification_asks_for(difficulty):
-    prompt = instance_of(difficulty).brief.prompt
-    for needed in (
-        "up to 100 Hz",
-        "377 Ω, to three significant figures",
-        "a closed figure",
-        "a reference of exactly 100 Hz",
-        "frequency in Hz, rounded to the nearest integer",
-        "shortest time in ms",
-        "`half-turn`",
-        "DATA FOR QUALITY ASSURANCE",
-        "DATA FOR MANAGEMENT",
-        "ID_<measurement_id>.png",
-        "with leading zeros",
-        "answer.json",
-    ):
-        assert needed in prompt
 
 
 # --- draws
@@ -589,19 +564,6 @@ def test_a_machine_at_exactly_ten_percent_is_not_faulty():
 # --- the whole instance
 
 
-def test_its_own_key_scores_full_marks_and_fits_the_schema(difficulty):
-    instance = instance_of(difficulty)
-    assert key_score(FAMILY, instance) == 1.0
-    schema = json.loads(instance.brief.answer_schema)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(FAMILY.key(instance.truth), schema)
-
-
-@pytest.mark.parametrize("index", range(3))
-def test_the_reference_solver_needs_the_files_alone(difficulty, index):
-    assert solver_score(FAMILY, instance_of(difficulty, index)) >= SOLVER_SCORE
-
-
 def test_the_solver_reads_every_frequency_at_every_openness(tmp_path):
     wrong = []
     for ratio, index in itertools.product(EVERY_RATIO, range(6)):
@@ -615,23 +577,6 @@ def test_the_solver_reads_every_frequency_at_every_openness(tmp_path):
     assert wrong == []
 
 
-def test_guesses_earn_nothing(difficulty):
-    scores = null_scores(FAMILY, [instance_of(difficulty, index) for index in range(3)])
-    assert {"empty", "everything", "prior"} <= set(scores)
-    assert set(scores.values()) == {0.0}
-
-
-def test_another_instances_key_is_no_key(difficulty):
-    mine, other = instance_of(difficulty, 0), instance_of(difficulty, 1)
-    verdicts = check_answer(mine.rubric, Answer(FAMILY.key(other.truth)))
-    assert score_verdicts(mine.rubric, verdicts, BEYOND_INSTRUCTIONS) == 0.0
-
-
-def test_nothing_is_shared_by_any_two_instances():
-    instances = [instance_of(level, index) for level in DIFFICULTIES for index in range(3)]
-    assert shared_fingerprints(instances) == frozenset()
-
-
 def test_the_prompt_is_the_same_for_every_seed_and_names_the_axis_at_easy_only():
     for level in DIFFICULTIES:
         one, other = (instance_of(level, index).brief for index in range(2))
@@ -639,37 +584,6 @@ def test_the_prompt_is_the_same_for_every_seed_and_names_the_axis_at_easy_only()
         assert ("sideways" in one.prompt) == (level == "easy")
         for needed in ("100 Hz", "377 Ω", "strictly more than 10 %", "not tested count as good"):
             assert needed in one.prompt
-
-
-_ELSEWHERE = """
-import sys
-from generators.physics.lissajous_figures import FAMILY
-from generators.seed import Seed
-from generators.validation.validate import instance_digest
-print(instance_digest(FAMILY.generate(sys.argv[1], Seed.from_hex(sys.stdin.read().strip()))))
-"""
-
-
-@pytest.mark.parametrize("tunables", ["", "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F"])
-def test_same_seed_same_bytes_with_other_hashes_and_slower_mathematics(difficulty, tunables):
-    """Without numpy's fast paths, and without those of the C library's cosine."""
-    seed = public_seeds(1)[0]
-    ended = subprocess.run(
-        [sys.executable, "-c", _ELSEWHERE, difficulty],
-        input=seed.hex,
-        env=os.environ
-        | {"PYTHONHASHSEED": "4242", "GLIBC_TUNABLES": tunables, "PYTHONPATH": os.getcwd()}
-        | _without_simd(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ended.stdout.strip() == instance_digest(instance_of(difficulty))
-
-
-def test_an_unknown_difficulty_is_refused():
-    with pytest.raises(GeneratorError, match="unknown difficulty 'meduim'; did you mean 'medium'"):
-        FAMILY.generate("meduim", public_seeds(1)[0])
 
 
 # --- marks
@@ -910,29 +824,6 @@ def test_every_frequency_at_once_is_none():
         ]
 
     assert score(instance, edited(instance, shotgun)) == 0.0
-
-
-def test_the_last_block_goes_before_prose_that_contradicts_it():
-    instance = instance_of("easy")
-    block = f"<answer>\n{json.dumps(FAMILY.key(instance.truth))}\n</answer>\n"
-    assert score(instance, parse_answer(block + "In fact no supply is faulty.")) == 1.0
-    assert score(instance, parse_answer(block.replace("}\n</answer>", "\n</answer>"))) == 0.0
-    unfinished = "<answer>\n" + block + '<answer>\n{"task": "lissajous_figures", "supplies": [\n'
-    assert score(instance, parse_answer(unfinished)) == 1.0
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"supplies": "all", "machines": "all"},
-        {"supplies": {"supply_id": "01234567"}, "machines": {"A": 1}},
-        {"supplies": [[["01234567", 50]]], "machines": [["AAAAAA"]]},
-        {"supplies": [None, True, 7], "machines": [None, True, 7]},
-        {"supplies": [{"supply_id": None}, {}], "machines": [{}]},
-    ],
-)
-def test_an_answer_of_another_shape_earns_nothing(block):
-    assert score(instance_of("easy"), Answer(block)) == 0.0
 
 
 # --- guesses of someone who reads the tables but opens no picture (docs/decisions/0008)

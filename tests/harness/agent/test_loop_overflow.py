@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,8 +24,11 @@ from harness.sweep.run_cell import run_cell
 from registry.result_row import Status
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
+from tests.conformance.agents import play as script_of
+from tests.conformance.clients import BY_NAME, ENVIRONMENT
+from tests.conformance.conversation import Call, Said
+from tests.conformance.server import FORMATS, serving
 from tests.harness import paid_cells
-from tests.harness.dialects import DIALECTS
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.paid_attempt import CHARGE, Vouched
 from tests.harness.script import ANSWER, brief, noon
@@ -41,45 +43,21 @@ STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
 
 
-@dataclass(frozen=True)
-class Provider:
-    """One wire format: how it speaks, and how it says that a conversation is too long."""
-
-    name: str
-    speak: Any  # (text, calls)
-    overflow: Answer
-
-    @contextmanager
-    def model(self, *script: Answer) -> Iterator[tuple[Model, Served]]:
-        for dialect in DIALECTS:
-            if dialect.name == self.name:
-                with dialect.serve(*script) as served:
-                    sampling = Sampling(retries=0)
-                    model = dialect.model("m", "asked-model", served.url, dialect.given, sampling)
-                    yield model, served
-                    model.close()
-                return
-        with serve(*script) as served:
-            plain = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
-            yield plain, served
-            plain.close()
+TOO_LONG = failure(400, "context_length_exceeded")
 
 
-PROVIDERS = [
-    Provider("openai", completion, failure(400, "context_length_exceeded")),
-    *(
-        Provider(each.name, lambda t, c=(), speak=each.speak: speak(t or "", list(c), ""),
-                 each.failures["context_length"])
-        for each in DIALECTS
-    ),
-]  # fmt: skip
+@contextmanager
+def openai(*script: Answer) -> Iterator[tuple[Model, Served]]:
+    with serve(*script) as served:
+        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        yield model, served
+        model.close()
 
 
 @pytest.fixture(autouse=True)
-def a_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
 
 
 def play(model: Model, journal: MemoryJournal, asked: Brief | None = None) -> Episode:
@@ -95,22 +73,22 @@ def play(model: Model, journal: MemoryJournal, asked: Brief | None = None) -> Ep
         sandboxes.close()
 
 
-@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda each: each.name)
-def test_the_oldest_results_are_left_out_until_it_fits_and_the_agent_works_on(
-    provider: Provider,
-) -> None:
-    script = (
-        provider.speak("Look.", [LONG]),
-        provider.speak("Both.", [LONG, SHORT]),
-        provider.overflow,
-        provider.overflow,
-        provider.speak("More.", [SHORT]),
-        provider.speak(ANSWER),
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_oldest_results_are_left_out_until_it_fits_and_the_agent_works_on(name: str) -> None:
+    long, short = (Call(each[1], each[2]) for each in (LONG, SHORT))
+    overflow = FORMATS[name].fail("too_long", FORMATS[name].overflow(210_000, 200_000))
+    script = script_of(
+        Said("Look.", (long,)),
+        Said("Both.", (long, short)),
+        overflow,
+        overflow,
+        Said("More.", (short,)),
+        Said(ANSWER),
     )
     journal = MemoryJournal()
-    with provider.model(*script) as (model, served):
+    with serving(script) as served, BY_NAME[name].model(served, retries=0) as model:
         episode = play(model, journal)
-    assert served.faults == []
+    assert served.refused == []
     assert (episode.stop, episode.error_class) == (StopReason.ANSWERED, "")
     assert episode.answer == ANSWER
     first, second, third, last = episode.steps
@@ -134,20 +112,19 @@ def test_the_oldest_results_are_left_out_until_it_fits_and_the_agent_works_on(
 
 def test_an_attempt_that_resumes_has_the_same_conversation() -> None:
     """What was left out, what it was reminded of, and what the tools had answered."""
-    provider = PROVIDERS[0]
     calls = [(f"c{n}", "run_command", {"command": "echo $RANDOM$RANDOM"}) for n in range(3)]
     script = (
-        provider.speak("Look.", calls),
-        provider.overflow,
-        provider.speak("Nothing to say.", []),
-        provider.speak("More.", [SHORT]),
+        completion("Look.", calls),
+        TOO_LONG,
+        completion("Nothing to say.", []),
+        completion("More.", [SHORT]),
         failure(500),
     )
     journal = MemoryJournal()
-    with provider.model(*script) as (model, served):
+    with openai(*script) as (model, served):
         lost = play(model, journal)
     assert (lost.stop, len(lost.steps)) == (StopReason.FAILED, 3)
-    with provider.model(provider.speak(ANSWER)) as (model, again):
+    with openai(completion(ANSWER)) as (model, again):
         episode = play(model, MemoryJournal(dict(journal.replies)))
     assert (episode.stop, len(again.requests)) == (StopReason.ANSWERED, 1)
     assert again.requests[0]["messages"] == served.requests[-1]["messages"]
@@ -161,8 +138,7 @@ def test_an_attempt_that_resumes_has_the_same_conversation() -> None:
 
 
 def test_with_nothing_left_to_leave_out_there_is_no_answer() -> None:
-    provider = PROVIDERS[0]
-    with provider.model(provider.speak(ANSWER, [LONG]), provider.overflow, provider.overflow) as (
+    with openai(completion(ANSWER, [LONG]), TOO_LONG, TOO_LONG) as (
         model,
         served,
     ):
@@ -202,16 +178,15 @@ def test_a_request_that_is_refused_without_any_result_is_no_doing_of_the_models(
 
 
 def test_a_last_question_may_be_the_one_that_is_too_long() -> None:
-    provider, limits = PROVIDERS[0], replace(Limits(), turns=1)
-    script = (provider.speak("", [LONG]), provider.overflow, provider.speak(ANSWER))
-    with provider.model(*script) as (model, _):
+    limits = replace(Limits(), turns=1)
+    script = (completion("", [LONG]), TOO_LONG, completion(ANSWER))
+    with openai(*script) as (model, _):
         episode = play(model, MemoryJournal(), brief(limits=limits))
     assert (episode.stop, episode.answer) == (StopReason.TURN_LIMIT, ANSWER)
 
 
 def test_a_task_that_does_not_fit_at_all_is_no_doing_of_the_models() -> None:
-    provider = PROVIDERS[0]
-    with provider.model(provider.overflow) as (model, _):
+    with openai(TOO_LONG) as (model, _):
         episode = play(model, MemoryJournal())
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, f"provider:{OVERFLOW}")
 

@@ -58,10 +58,10 @@ from tests.harness.chat_server import (
     running,
     said,
     stream,
-    wait_until,
 )
 from tests.harness.paid_attempt import Vouched, journal_of
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
+from tests.progress import wait_until
 
 if TYPE_CHECKING:
     from harness.sandboxes.docker import DockerSandboxes

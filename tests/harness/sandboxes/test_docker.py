@@ -22,6 +22,7 @@ from harness.sandboxes import docker
 from harness.sandboxes.docker import DockerSandboxes
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
+from tests.progress import Stall, wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -54,11 +55,12 @@ def containers(label: str = "dosimeter=1") -> list[str]:
         client.close()
 
 
-def wait_until_gone(names: set[str], seconds: float = 15.0) -> set[str]:
-    deadline = time.monotonic() + seconds
-    while (left := names & set(containers())) and time.monotonic() < deadline:
+def wait_until_gone(names: set[str], left: int = 0) -> set[str]:
+    """Wait until at most that many are left, or no more go; return those."""
+    stall = Stall(lambda: len(names & set(containers())), 60.0)
+    while len(there := names & set(containers())) > left and not stall.over():
         time.sleep(0.1)
-    return left
+    return there
 
 
 BOMBS = [
@@ -367,9 +369,7 @@ def test_nothing_is_written_through_to_the_engines_log(box: Sandbox) -> None:
 
 
 def test_the_pool_makes_ready_ahead_and_never_the_same_twice(provider: DockerSandboxes) -> None:
-    deadline = time.monotonic() + 20
-    while provider.ready(LIMITS) < 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: provider.ready(LIMITS) >= 1)
     seen = set()
     for _ in range(3):
         with provider.open([], LIMITS) as box:
@@ -422,9 +422,7 @@ def test_no_container_is_left_when_the_owner_is_killed() -> None:
     assert len(theirs) == 4
     owner.kill()
     owner.wait()
-    deadline = time.monotonic() + 15
-    while len(theirs & set(containers())) > 1 and time.monotonic() < deadline:
-        time.sleep(0.1)  # those that ran go by themselves
+    wait_until_gone(theirs, left=1)  # those that ran go by themselves
     docker.reap()  # the one that never started
     assert not wait_until_gone(theirs)
 

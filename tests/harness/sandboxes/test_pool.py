@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from harness.sandboxes.pool import PoolClosed, WarmPool
+from tests.progress import wait_until
 
 
 class Workshop:
@@ -49,18 +50,11 @@ def pool_of(
         pool.close()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
-
-
 def test_each_is_handed_out_once_and_the_rest_discarded() -> None:
     workshop = Workshop()
     with pool_of(workshop, ahead=3) as pool:
         taken = [pool.take("a") for _ in range(20)]
-        wait_for(lambda: pool.waiting("a") == 3)
+        wait_until(lambda: pool.waiting("a") == 3)
     assert len(set(taken)) == 20
     assert sorted(taken + workshop.discarded) == sorted(workshop.made)
 
@@ -83,7 +77,7 @@ def test_an_error_reaches_a_taker_and_does_not_stay() -> None:
         workshop.broken = True
         with pytest.raises(OSError, match="away"):
             pool.take("a")
-        wait_for(lambda: pool.waiting("a") == 2)  # both kept ready have failed too
+        wait_until(lambda: pool.waiting("a") == 2)  # both kept ready have failed too
         workshop.broken = False
         assert pool.take("a") >= 0
 
@@ -92,7 +86,7 @@ def test_the_old_are_not_handed_out() -> None:
     workshop = Workshop()
     with pool_of(workshop, ahead=1, max_age=0.05) as pool:
         pool.warm("a")
-        wait_for(lambda: pool.waiting("a") == 1)
+        wait_until(lambda: pool.waiting("a") == 1)
         time.sleep(0.1)
         assert pool.take("a") != 0
         assert workshop.discarded[0] == 0
@@ -127,7 +121,7 @@ def test_of_another_kind_only_what_nobody_waits_for_is_shed() -> None:
     workshop = Workshop()
     with pool_of(workshop, ahead=2) as pool:
         pool.warm("a")
-        wait_for(lambda: pool.waiting("a") == 2)
+        wait_until(lambda: pool.waiting("a") == 2)
         assert not pool.shed("a"), "its own kind is what it wants"
         assert pool.shed("b")
         assert pool.shed("b")

@@ -21,6 +21,7 @@ from harness.sandboxes import tool_server as server
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from tests.progress import wait_until
 
 LIMITS = Limits(output_bytes=4096)
 
@@ -315,10 +316,7 @@ box.run(["sleep", "600"], 600)
     assert work.is_dir()
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    deadline = time.monotonic() + 10
-    while work.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not work.exists()
+    wait_until(lambda: not work.exists())
 
 
 def test_a_folder_whose_server_was_killed_too_is_swept_by_the_next_owner(

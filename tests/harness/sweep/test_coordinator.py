@@ -23,6 +23,7 @@ from harness.sweep.workbench import RunContext
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
+from tests.progress import wait_until
 
 _, STUDY = new_identity()
 RUN, _ = new_identity()
@@ -82,10 +83,8 @@ def lease(coordinator: Coordinator, held: set[str]) -> set[str]:
 
 
 def lease_soon(coordinator: Coordinator, held: set[str]) -> set[str]:
-    deadline = time.monotonic() + 60
-    while not (cells := lease(coordinator, held)):
-        assert time.monotonic() < deadline, "they were never leased"
-        time.sleep(0.01)
+    cells: set[str] = set()
+    wait_until(lambda: bool(cells.update(lease(coordinator, held)) or cells))
     return cells
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from registry.errors import StoreUnavailable
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
 from registry.stores.folder import FolderStore
+from tests.progress import wait_until
 
 IDENTITY, RECIPIENT = new_identity()
 PROGRESS = Progress(owed=3, finished=1, leased=1, waiting=1, exhausted=0, failures=())
@@ -49,13 +48,6 @@ def store() -> FlakyStore:
 @pytest.fixture
 def epochs(store: FlakyStore) -> Epochs:
     return Epochs(store, RECIPIENT, (RECIPIENT,), (IDENTITY,))
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.01)
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,13 +101,13 @@ def test_a_silent_driver_is_followed_and_fenced_when_it_is_back(
     pulse = Pulse(epochs, epochs.open(), lambda: None)
     elsewhere(monkeypatch)
     store.away = True  # for the first, which cannot tell a lost store from a lost network
-    until(lambda: not pulse.alive)
+    wait_until(lambda: not pulse.alive)
     assert not pulse.fenced
     store.away = False
     monkeypatch.setattr(pulse, "_beat", lambda: None)  # still silent, for whatever reason
     assert epochs.open() == 2
     monkeypatch.undo()
-    until(lambda: pulse.fenced)
+    wait_until(lambda: pulse.fenced)
     assert pulse.asked is SweepOrder.STOP
     assert not pulse.alive
 
@@ -147,7 +139,7 @@ def test_an_operator_is_heard_with_the_next_heartbeat(epochs: Epochs, store: Fla
     assert pulse.asked is SweepOrder.GO
     for asked in (SweepOrder.PAUSE, SweepOrder.GO, SweepOrder.STOP):
         epochs.ask(1, asked)
-        until(lambda asked=asked: pulse.asked is asked)
+        wait_until(lambda asked=asked: pulse.asked is asked)
     store.replace(next(key for key in store.list() if "asked" in key), b'{"asked":"explode"}')
     assert epochs.asked(1) is SweepOrder.GO
     pulse.close()

@@ -36,12 +36,12 @@ def schedule(
     return schedule_cells("s", wave, owed, PINS, (3, 2), order, run, single_turn=["circles/hard"])
 
 
-@pytest.mark.parametrize("size", [*range(1, 120), 255, 256, 257, 399, 400, 401, 997])
-def test_every_place_is_the_image_of_one(size: int) -> None:
-    image = list(map(Permutation(SEED, size), range(size)))
-    assert sorted(image) == list(range(size))
-    with pytest.raises(IndexError):
-        Permutation(SEED, size)(size)
+def test_every_place_is_the_image_of_one() -> None:
+    for size in [*range(1, 120), 255, 256, 257, 399, 400, 401, 997]:
+        image = list(map(Permutation(SEED, size), range(size)))
+        assert sorted(image) == list(range(size))
+        with pytest.raises(IndexError):
+            Permutation(SEED, size)(size)
 
 
 def test_orders_differ_by_key_and_mix() -> None:

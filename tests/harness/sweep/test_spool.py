@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -23,15 +23,9 @@ from registry.stores import Store, open_store, s3
 from registry.stores.folder import FolderStore
 from tests.conftest import S3Server
 from tests.faults import Fault, FaultProxy, fault_proxy, remount, spooled
+from tests.progress import wait_until
 
 _prefixes = (f"spool-{number}" for number in count())
-
-
-def until(true: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.02)
 
 
 STOP = threading.Event()  # of every store below
@@ -61,9 +55,9 @@ def test_on_a_read_only_disk_objects_wait_and_new_reads_too(
     remount(small_disk, "ro")
     with threads(9) as pool:
         puts = [pool.submit(store.put, f"a/{number}", b"%d" % number) for number in range(8)]
-        until(lambda: len(spooled(tmp_path)) == 8)
+        wait_until(lambda: len(spooled(tmp_path)) == 8)
         read = pool.submit(store.exists, "a/there")
-        until(lambda: store.pause() is not None)
+        wait_until(lambda: store.pause() is not None)
         pause = store.pause()
         assert pause is not None
         assert (pause.objects, "read-only" in pause.reason) == (8, True)
@@ -83,7 +77,7 @@ def test_an_object_that_fits_no_full_disk_is_stored_when_there_is_room(
     (small_disk / "large").write_bytes(b"x" * 200_000)
     with threads(1) as pool:
         put = pool.submit(store.put, "a", b"x" * 100_000)
-        until(lambda: len(spooled(tmp_path)) == 1)
+        wait_until(lambda: len(spooled(tmp_path)) == 1)
         (small_disk / "large").unlink()
         assert put.result()
     assert (store.get("a"), spooled(tmp_path)) == (b"x" * 100_000, [])
@@ -97,7 +91,7 @@ def test_what_cannot_be_spooled_waits_in_memory(
     (small_disk / "large").write_bytes(b"x" * 200_000)
     with threads(1) as pool:
         put = pool.submit(store.put, "a", b"x" * 100_000)
-        until(lambda: "objects wait in memory" in caplog.text)
+        wait_until(lambda: "objects wait in memory" in caplog.text)
         assert spooled(small_disk) == []
         (small_disk / "large").unlink()
         assert put.result()
@@ -107,7 +101,7 @@ def test_what_cannot_be_spooled_waits_in_memory(
 def _put_for_ever(disk: str, folder: str, link: Connection) -> None:
     store = SpooledStore(FolderStore(disk), lambda: False, folder)
     threading.Thread(target=store.put, args=("a/b", b"paid for")).start()
-    until(lambda: len(spooled(Path(folder))) == 1)
+    wait_until(lambda: len(spooled(Path(folder))) == 1)
     link.send("spooled")
     time.sleep(1000)
 
@@ -148,7 +142,7 @@ def test_a_stopped_process_leaves_its_objects_in_the_spool(
     store = opened(FolderStore(small_disk), tmp_path)
     with threads(1) as pool:
         put = pool.submit(store.put, "a/b", b"1")
-        until(lambda: len(spooled(tmp_path)) == 1)
+        wait_until(lambda: len(spooled(tmp_path)) == 1)
         STOP.set()
         with pytest.raises(WorkStopped):
             put.result()
@@ -211,8 +205,8 @@ def test_objects_wait_until_s3_is_back(
     proxy.begin(fault, status=503)
     with threads(2) as pool:
         put, read = pool.submit(store.put, "b", b"2"), pool.submit(store.get, "a")
-        until(lambda: (pause := store.pause()) is not None and reason in pause.reason)
-        until(lambda: len(spooled(tmp_path)) == 1)
+        wait_until(lambda: (pause := store.pause()) is not None and reason in pause.reason)
+        wait_until(lambda: len(spooled(tmp_path)) == 1)
         proxy.end()
         assert put.result()
         assert read.result() == b"1"
@@ -228,7 +222,7 @@ def test_a_writer_knows_its_object_though_every_answer_was_lost(
     proxy.begin(Fault.CUT, count=5)
     with threads(1) as pool:
         put = pool.submit(store.put, "a", b"1")
-        until(lambda: len(spooled(tmp_path)) == 1)
+        wait_until(lambda: len(spooled(tmp_path)) == 1)
         proxy.end()
         assert put.result(), "it arrived at the first try"
     assert not store.put("a", b"2")
@@ -246,7 +240,7 @@ def test_an_object_is_spooled_while_s3_keeps_silent(
     proxy.begin(Fault.HANG)
     with threads(1) as pool:
         put = pool.submit(store.put, "a", b"1")
-        until(lambda: (pause := store.pause()) is not None and "no answer" in pause.reason)
+        wait_until(lambda: (pause := store.pause()) is not None and "no answer" in pause.reason)
         assert len(spooled(tmp_path)) == 1
         proxy.end()
         assert put.result()

@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -41,6 +40,7 @@ from tests.faults import remount, spooled
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.ledgers import keys_of
+from tests.progress import wait_until
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
@@ -79,13 +79,6 @@ def answer_lease(link: Connection, cells: tuple[Cell, ...], over: bool) -> None:
         link.send((Renewal.RENEWED, None))
 
 
-def until(true: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.05)
-
-
 def kept(folder: Path) -> list[Reply]:
     """The paid replies in the store: in attempts, and those of attempts that are not stored."""
     store, keys = FolderStore(folder), keys_of(STUDY, RUN)
@@ -106,15 +99,15 @@ def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> N
         epochs = replace(context_of(served.url, tmp_path / "store").epochs, identities=(STUDY,))
         with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
             answer_lease(link, cells, over=False)
-            until(lambda: len(served.requests) == AT_ONCE)
+            wait_until(lambda: len(served.requests) == AT_ONCE)
             assert kept(tmp_path / "store") == []
             claim = epochs.claim(NAME)
             assert claim is not None
             assert set(claim.episodes) == {cell.episode for cell in cells}
         hung_up.set()
-        until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
+        wait_until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
         # Who goes on waits until the claim is dropped, and finds the results.
-        until(lambda: epochs.claim(NAME) is None)
+        wait_until(lambda: epochs.claim(NAME) is None)
         for cell in cells:
             assert FolderStore(tmp_path / "store").exists(result_key(cell.episode))
         assert len(served.requests) == AT_ONCE
@@ -139,13 +132,13 @@ def test_a_claim_stands_while_nobody_answers_and_replies_are_on_their_way(tmp_pa
 
         with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
             answer_lease(link, cells, over=False)
-            until(lambda: len(served.requests) == AT_ONCE)
-            until(link.poll)  # it asks, and waits for an answer from here on
+            wait_until(lambda: len(served.requests) == AT_ONCE)
+            wait_until(link.poll)  # it asks, and waits for an answer from here on
             before = renewals()
-            until(lambda: renewals() >= before + 2)
+            wait_until(lambda: renewals() >= before + 2)
             cut_off.set()
-            until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
-            until(lambda: epochs.claim(NAME) is None)
+            wait_until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
+            wait_until(lambda: epochs.claim(NAME) is None)
 
 
 def test_a_run_is_pulled_to_its_end(tmp_path: Path) -> None:
@@ -258,7 +251,9 @@ def test_a_grade_that_is_held_is_made_again_without_buying(tmp_path: Path) -> No
         cells = cells_of(served.url, AT_ONCE)
         with open_worker_process(context_of(served.url, tmp_path / "store"), NAME) as link:
             answer_lease(link, cells, over=False)
-            until(lambda: len(served.requests) == AT_ONCE and len(list(store.list(ATTEMPTS))) == 1)
+            wait_until(
+                lambda: len(served.requests) == AT_ONCE and len(list(store.list(ATTEMPTS))) == 1
+            )
             for pid in worker_processes(tmp_path):
                 os.kill(pid, signal.SIGKILL)
         assert list(store.list(RESULTS)) == [], "the grade waited for the other one of its lease"
@@ -293,11 +288,11 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
     with serve(always=late) as served, ThreadPoolExecutor(2) as pool:
         cells = cells_of(served.url, AT_ONCE + 1)
         first = pool.submit(pull_all, served, small_disk / "store", cells, pauses)
-        until(lambda: len(served.requests) == AT_ONCE)
+        wait_until(lambda: len(served.requests) == AT_ONCE)
         FolderStore(small_disk / "store").put("begun", b"")
         remount(small_disk, "ro")
         away.set()
-        until(lambda: any(pauses))
+        wait_until(lambda: any(pauses))
         assert len(spooled(tmp_path)) == AT_ONCE
         pause = next(filter(None, pauses))
         assert (pause.objects, "read-only" in pause.reason) == (AT_ONCE, True)
@@ -308,7 +303,7 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
         pauses.clear()
         second = pool.submit(pull_all, served, small_disk / "store", cells, pauses)
         try:
-            until(lambda: any(pauses))
+            wait_until(lambda: any(pauses))
             assert len(served.requests) == AT_ONCE, "nothing was bought meanwhile"
         finally:
             remount(small_disk, "rw")
@@ -344,7 +339,7 @@ def test_requests_wait_for_the_limits_that_heartbeats_bring(tmp_path: Path) -> N
                     link.send(None)
                 elif kind == "hear":
                     heard, counts = heard + 1, counts + told[2].get(paid_cells.NAME, CallCounts())
-                    if heard == 3:
+                    if limits and counts.waited:  # the call waits for its turn
                         assert served.requests == []
                         limits = {}
                     link.send((Renewal.RENEWED, limits))

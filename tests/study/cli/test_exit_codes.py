@@ -72,8 +72,20 @@ def test_the_reference_lists_every_code() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
+def test_a_command_ends_with_the_code_of_its_error(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_code(*EVERY[0], error, code, monkeypatch)
+
+
 @pytest.mark.parametrize(("words", "command"), EVERY, ids=NAMES)
-def test_every_command_ends_with_the_code_of_its_error(
+def test_every_command_ends_with_the_code_of_an_error(
+    words: tuple[str, ...], command: click.Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_code(words, command, BrokenPromise("digest"), 3, monkeypatch)
+
+
+def check_code(
     words: tuple[str, ...],
     command: click.Command,
     error: BaseException,

@@ -107,12 +107,8 @@ def bare(setup: str, expected: str = "{{file_line:1:TARGET_FILE}}") -> bytes:
 
 TEMPLATE_FAULTS = {
     # --- YAML
-    "indented less": fault(4, "not valid YAML", "  samples: 2", " samples: 2"),
-    "indented more": fault(4, "not valid YAML", "  samples: 2", "   samples: 2"),
-    "a tab": fault(4, "tab", "  samples: 2", "\tsamples: 2"),
     "no colon": fault(4, "could not find expected ':'", "samples: 2", "samples 2"),
     "an open quote": fault(5, "begins here ends on line 7 only", 'csv?"', "csv?"),
-    "an open brace": fault(11, "expected ',' or '}'", "rows: 20}\n- ", "rows: 20\n- "),
     "a comma left out": fault(11, "expected ',' or '}'", "DEPT], ", "DEPT] "),
     "a level too low": fault(
         11, "tests[0].content: stands beside `sandbox_setup`; indent it", "    content", "  content"
@@ -121,26 +117,14 @@ TEMPLATE_FAULTS = {
     "a key that is a list": fault(
         4, "a key must be plain text", "samples: 2", "? [a]\n  : 2\n  samples: 2"
     ),
-    "a program as a tag": fault(
-        4, "has the tag", "samples: 2", "samples: !!python/object/apply:os.system [id]"
-    ),
     "a tag": fault(4, "'!foo'; leave the tag out", "samples: 2", "samples: !foo 2"),
     "a merge of a number": fault(4, "<< takes over a mapping", "samples: 2", "<<: 3\n  samples: 2"),
     "two documents": fault(30, "a second document starts here", f"{TEMPLATE}---\n".encode()),
     "nothing": fault(1, "a list under `tests:`, not nothing", b""),
-    "a list": fault(1, "a list under `tests:`, not a list", b"- a\n"),
-    "prose": fault(1, "a list under `tests:`, not 'just text'", b"just text\n"),
     # --- bombs
     "laughs": fault(5, "at most 100000 values, aliases too", LAUGHS.encode()),
-    "a cycle of aliases": fault(2, "stands inside what it stands for", b"tests: &a\n- *a\n"),
     "100,000 brackets": fault(1, "nested deeper than 32", b"tests: " + b"[" * 100_000),
-    "50 mappings deep": fault(
-        6, "nested deeper than 32", "stringmatch", f"{'{a: ' * 50}1{'}' * 50}"
-    ),
     "50 MB": fault(1, "at most 4000000", b"# " + b"x" * 50 * MILLION),
-    "for_each of 10^6": fault(
-        1, "at most 4000000", "[20, 30]", f"[{', '.join(map(str, range(MILLION)))}]"
-    ),
     "for_each of 50,000": fault(
         14, "50000 values; at most 100", "[20, 30]", f"[{', '.join(map(str, range(50_000)))}]"
     ),
@@ -150,19 +134,11 @@ TEMPLATE_FAULTS = {
         "{rows: [20, 30]}",
         f"{{rows: {[*range(80)]}, count: {[*range(80)]}}}",
     ),
-    "10^9 samples": fault(4, "from 1 to 100000", "samples: 2", "samples: 1000000000"),
-    "10^9 rows": fault(11, "from 0 to 1000000", "rows: 20}", "rows: 1000000000}"),
     "10^6 rows of three": fault(11, "3,000,000 values", "rows: 20}", "rows: 1000000}"),
     "10^9 items": fault(24, "1,000,000,002 values", '"{{number2:3:9}}"', "1000000000"),
     "a range of 10^999": fault(5, "'1e999' is no number", ":60}} in", ":1e999}} in"),
     "a range of rows of 10^9": fault(
         11, "values; at most 1,000,000", "rows: 20}", "rows: '{{number3:900000000:1000000000}}'}"
-    ),
-    "a pattern of 10^9 letters": fault(
-        24,
-        "more than 1000 characters",
-        "items: city",
-        "items: {type: string, pattern: '((a{1000}){1000}){1000}'}",
     ),
     "a long pattern": fault(
         24, "at most 200", "items: city", f"items: {{type: string, pattern: '{'(a|b)*' * 5000}'}}"
@@ -175,129 +151,63 @@ TEMPLATE_FAULTS = {
     ),
     "10^6 quotes": fault(6, "is never closed", bare("", "{{csv_count:" + '"' * MILLION + "}}")),
     # --- keys and types
-    "a key": fault(4, "did you mean 'samples'?", "samples: 2", "sample: 2"),
-    "a key of the file": fault(2, "did you mean 'tests'?", "tests:", "test:"),
-    "a key of a content": fault(11, "did you mean 'header_types'?", "header_types", "header_type"),
-    "a key left out": fault(3, "'expected_response' is missing", "  expected_response: ", "  # "),
-    "a component": fault(9, "did you mean 'create_csv'?", "create_csv", "create_cvs"),
-    "a scoring type": fault(6, "did you mean 'stringmatch'?", "stringmatch", "stringmach"),
     "a data type": fault(11, "did you mean 'age'?", "[id, age", "[id, agee"),
-    "a data type in a question": fault(
-        5, "did you mean 'city'?", "entity1:fruit", "semantic1:citty"
-    ),
-    "a data type in a schema": fault(24, "did you mean 'city'?", "items: city", "items: citty"),
     "a pool": fault(5, "did you mean 'fruit'?", "entity1:fruit", "entity1:fruits"),
     "a function": fault(7, "did you mean 'csv_count_where'?", "count_where", "count_were"),
     "a kind of number": fault(5, "did you mean 'integer'?", ":60}} in", ":60:int}} in"),
-    "two arguments for four": fault(7, "takes 4 arguments", ":>:{{number1:30:60}}:", ":"),
-    "a filter that is a regex": fault(18, "compares nothing", "$.a", "$.a[?@ =~ '(a+)+$']"),
     "an open placeholder": fault(5, "it lacks }}", "30:60}} in", "30:60 in"),
-    "a range reversed": fault(5, "no integer lies between", "30:60}} in", "60:30}} in"),
     "a word for a number": fault(4, "is wanted, not 'two'", "samples: 2", "samples: two"),
-    "a truth value for a number": fault(4, "is wanted, not True", "samples: 2", "samples: yes"),
-    "a number for a text": fault(
-        18, "put it in quotes", '"{{json_count:$.a:TARGET_FILE[table]}}"', "12"
-    ),
     "types for no header": fault(28, "2 types for 1 headers", "[city], rows", "[city, city], rows"),
-    "the same id": fault(
-        12, "given on line 3 already", "two\n  samples: 2\n  for", "1\n  samples: 2\n  # for"
-    ),
     "the same name": fault(26, "given on line 22 already", "name: other", "name: table"),
-    "the same file": fault(27, "makes this file already", "/u.csv", "/t.json"),
     "SQL of a JSON file": fault(
         18, "not a SQLite database", "json_count:$.a", "sqlite_query:DROP TABLE x"
     ),
     # --- empty lists
-    "no questions": fault(1, "at least one question", b"tests: []\n"),
     "no components": fault(7, "at least one component", bare("  sandbox_setup: {components: []}")),
     "no headers": fault(11, "at least one is wanted", "[ID, AGE, DEPT]", "[]"),
-    "no strata": fault(14, "at least one value", "[20, 30]", "[]"),
     # --- references
-    "a cycle": fault(
-        24,
-        "table → other → table",
-        "      content: {s",
-        "      depends_on: other\n      content: {s",
-    ),
-    "a cycle through a content": fault(
-        21, "table → other → table", "{{number2:3:9}}", "{{csv_count:CITY:TARGET_FILE[other]}}"
-    ),
     "itself": fault(29, "other → other", "[table]\n", "[other]\n"),
-    "an unknown component": fault(
-        29, "did you mean 'table'?", "depends_on: [table]", "depends_on: [tabel]"
-    ),
-    "an unknown file": fault(18, "did you mean 'table'?", "FILE[table]", "FILE[tabel]"),
-    "no such name in the question": fault(14, "nothing in the question uses", "{rows:", "{lines:"),
     # --- paths
     "out of the sandbox": fault(
         10, ".. is not allowed", 'target_file: "{{artifacts}}', 'target_file: "{{artifacts}}/..'
     ),
-    "an absolute path": fault(17, "is absolute", '"{{artifacts}}/x.txt"\n', "/etc/passwd\n"),
-    "a home": fault(17, "is absolute", '"{{artifacts}}/x.txt"\n', "~/x.txt\n"),
     "values elsewhere": fault(1, "keep the file beside", "words.yml", "../words.yml"),
-    "absolute values": fault(1, "keep the file beside", "words.yml", "/etc/passwd"),
-    "values that are no YAML": fault(1, ".yml or .yaml", "words.yml", "words.txt"),
-    "values that are not there": fault(1, "No such file", "words.yml", "wrods.yml"),
     # --- characters
-    "bidi in an id": fault(12, "is no id", "question_id: two", f"question_id: t{BIDI}wo"),
     "bidi in a key": fault(4, "U+202E", "samples", f"sam{BIDI}ples"),
-    "bidi in a name": fault(22, "is no name", "name: table", f"name: t{BIDI}able"),
     "bidi in a header": fault(11, "U+202E", "headers: [ID", f"headers: [I{BIDI}D"),
     "bidi in a path": fault(27, "U+202E", "/u.csv", f"/u{BIDI}.csv"),
-    "bidi in a path that is read": fault(17, "U+202E", '/x.txt"\n  exp', f'/x{BIDI}.txt"\n  exp'),
-    "bidi in a pool": fault(5, "unknown pool", "entity1:fruit", f"entity1:fr{BIDI}uit"),
-    "bidi in a field": fault(24, "U+202E", "{a: {type", f"{{a{BIDI}: {{type"),
-    "bidi in a stratum": fault(14, "is no name", "{rows:", f"{{ro{BIDI}ws:"),
     "bidi in a stratum's value": fault(14, "U+202E", "[20, 30]", f"['2{BIDI}0', 30]"),
     "Latin-1": fault(5, "byte 0xe9 in column 14", TEMPLATE.replace("How", "é").encode("latin-1")),
     "UTF-16": fault(1, "byte 0xff in column 1", TEMPLATE.encode("utf-16")),
     "NUL": fault(5, "U+0000 is a control character", "older", "old\0er"),
-    "NUL, escaped": fault(5, "a control character", "older", "old\\0er"),
     "half a character": fault(5, "invalid Unicode character escape", "older", "old\\ud800er"),
 }
 VALUE_FAULTS = {
-    "indented less": values(4, "not valid YAML", "  status", " status"),
     "another version": values(1, "reads format: 1", "format: 1", "format: 2"),
-    "no version": values(1, "the format is missing", "format: 1\n"),
-    "a template": values(1, "the format is missing", TEMPLATE.encode()),
-    "nothing": values(1, "is empty", b""),
-    "a list": values(1, "a mapping is wanted", b"- a\n"),
-    "weights of 1.1": values(4, "sum to 1.1", "0.9, 0.1", "0.9, 0.2"),
-    "weights of rows": values(11, "sum to 1.1", "0.5, 0.5", "0.5, 0.6"),
     "a negative weight": values(4, "-0.1 is no share", "0.9, 0.1", "1.1, -0.1"),
     "a weight that is no number": values(4, "nan is no share", "0.9, 0.1", ".nan, 0.1"),
-    "one weight for two": values(4, "1 weight for 2 values", "0.9, 0.1", "1"),
     "a weight of 399 digits": values(4, "is no share", "0.9, 0.1", f"{'9' * 399}, 0.1"),
-    "no values": values(3, "at least one value", "Weaving, Dyeing", ""),
-    "no words": values(7, "at least one value", "apple, pear", ""),
     "a key": values(2, "did you mean 'types'?", "types:", "typs:"),
     "a key of an entry": values(4, "did you mean 'empty'?", "empty", "emty"),
-    "a huge range": values(5, "is no number", "99]", "1e300]"),
     "a range without an end": values(5, "inf is no number", "99]", ".inf]"),
     "a range reversed": values(5, "is reversed", "0.5, 99", "99, 0.5"),
     "a share of 1.5": values(4, "from 0 to below 1", "empty: 0.1", "empty: 1.5"),
-    "a short row": values(10, "a list of 2 values", "[Elmton, South]", "[Elmton]"),
-    "a type twice": values(9, "has its values already", "city, region", "city, department"),
     "an entry twice": values(5, "given on line 4 already", "price:", "status:"),
-    "texts and numbers": values(3, "put the numbers in quotes", "Dyeing", "3"),
     "a date": values(3, "dates in quotes", "Dyeing", "2020-01-01"),
     "an alias": values(4, "write the value out", "[Weaving, Dyeing]", "&a [b]\n  course: *a"),
-    "a placeholder": values(3, "braces", "Dyeing", "'{{entity1}}'"),
-    "a path": values(7, "is no word", "pear", "../pear"),
     "bidi in a value": values(3, "nobody sees", "Dyeing", f"Dy{BIDI}eing"),
-    "bidi in a word": values(7, "is no word", "pear", f"pe{BIDI}ar"),
-    "bidi in a name": values(3, "is no name", "department", f"depart{BIDI}ment"),
     "Latin-1": values(3, "byte 0xe9 in column 26", VALUES.replace("Dye", "Dé").encode("latin-1")),
     "50 MB": values(1, "at most 4000000", b"# " + b"x" * 50 * MILLION),
-    "200,000 values": values(
-        3, "at most 100000 values", "Dyeing", ", ".join(f"v{n}" for n in range(200_000))
-    ),
 }
 FAULTS = {f"template: {name}": case for name, case in TEMPLATE_FAULTS.items()} | {
     f"values: {name}": case for name, case in VALUE_FAULTS.items()
 }
 # Faults that only a sample shows: `check` adds of how many.
 IN_SAMPLES = {"SQL of a JSON file", "a range of rows of 10^9"}
+IN_ALL = {
+    *("template: nothing", "template: 10^6 quotes", "template: a function", "template: Latin-1"),
+    *("values: a key", "values: a date", "values: bidi in a value"),
+}
 MOST_SECONDS = 20.0  # of CPU for the four commands; of the slowest, 2 are used
 COMMANDS = ("check", "prepare", "run", "export")
 
@@ -332,7 +242,7 @@ def test_the_files_without_a_fault_are_taken(tmp_path: Path, few_samples: None) 
     (tmp_path / "mine.yml").write_text(TEMPLATE)
     (tmp_path / "words.yml").write_text(VALUES)
     assert run("template", "check", str(tmp_path / "mine.yml")).exit_code == 0
-    assert len(FAULTS) > 60
+    assert FAULTS.keys() > IN_ALL
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -344,7 +254,8 @@ def test_a_fault_is_one_error_and_nothing_is_written(
         (tmp_path / file).write_bytes(data)
     before = process_time()
     in_samples = name.partition(": ")[2] in IN_SAMPLES
-    commands = COMMANDS[:-1] if in_samples else COMMANDS  # an export makes no sample
+    # All commands read a file alike: the kinds of fault in one, some faults in all of them.
+    commands = COMMANDS[:-1] if in_samples else COMMANDS if name in IN_ALL else COMMANDS[:1]
     said = {command: refused(command, tmp_path / "mine.yml") for command in commands}
     assert process_time() - before < MOST_SECONDS
     for command, lines in said.items():
@@ -356,7 +267,7 @@ def test_a_fault_is_one_error_and_nothing_is_written(
         assert line.isprintable(), "controls are written as escapes"
         assert "Traceback" not in line
     if not in_samples:
-        assert said["check"] == said["prepare"] == said["run"] == said["export"]
+        assert len(set(map(tuple, said.values()))) == 1
     assert {each.name for each in tmp_path.iterdir()} == case.files().keys()
 
 

@@ -21,7 +21,8 @@ from click.testing import CliRunner, Result
 from examples.agent_server.server import Agent, make_server
 from harness.models.scripted import HonestAgent
 from study.cli.main import main
-from tests.harness.chat_server import Served, Talk, result, running, said, stream, wait_until
+from tests.harness.chat_server import Served, Talk, result, running, said, stream
+from tests.progress import wait_until
 
 SEED = "0" * 63 + "2"
 TEMPLATE = """\
