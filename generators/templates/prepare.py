@@ -18,7 +18,7 @@ from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.components import Given, compile_component, draw_tree
-from generators.templates.functions import OpenFile, parse_table
+from generators.templates.functions import OpenFile
 from generators.templates.language import (
     CONSTANTS,
     Component,
@@ -290,9 +290,7 @@ def _remember(
 ) -> None:
     if not fresh:
         return
-    table = fresh[0].table
-    known = None if table is None else {parse_table: table}
-    main = OpenFile(fresh[0].path, fresh[0].data, known)
+    main = OpenFile(fresh[0].path, fresh[0].data)
     made[main.path] = main
     if name:
         made[f"TARGET_FILE[{name}]"] = main

@@ -12,7 +12,7 @@ from itertools import islice
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions.base import Function, Match, OpenFile
-from generators.templates.functions.csv_file import CSV, CsvRows, parse_table
+from generators.templates.functions.csv_file import CSV
 from generators.templates.functions.json_yaml import TREE
 from generators.templates.functions.numbers import ARITHMETIC
 from generators.templates.functions.sqlite_file import SQLITE
@@ -21,13 +21,11 @@ from generators.templates.functions.xml_file import XML
 
 __all__ = [
     "FUNCTIONS",
-    "CsvRows",
     "Function",
     "Match",
     "OpenFile",
     "call_function",
     "find_matches",
-    "parse_table",
 ]
 
 MAX_ANSWER = 1_000_000  # characters
