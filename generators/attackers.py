@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from generators.stream import Stream
@@ -52,6 +53,29 @@ class NoisySolver:
 
     name: str
     solve: Callable[[Files, Stream], AnswerBlock]
+
+
+@dataclass(frozen=True, slots=True)
+class SpectrumReader:
+    """Skill of a reader of spectra: the error of a line's place (pixels), and probabilities: that
+    an object is overlooked, that its brightest line is taken for the laboratory's, that a value is
+    miscalculated, and that each result of them all errs."""
+
+    blur: float
+    overlooked: float
+    mistaken: float
+    miscalculated: float
+    careless: float
+
+
+def noisy_readers(
+    solve: Callable[[SpectrumReader, Files, Stream], AnswerBlock],
+    readers: Mapping[str, SpectrumReader],
+) -> tuple[NoisySolver, ...]:
+    """Return a noisy solver for each named reader."""
+    return tuple(
+        NoisySolver(f"{name} reader", partial(solve, reader)) for name, reader in readers.items()
+    )
 
 
 @runtime_checkable

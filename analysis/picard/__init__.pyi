@@ -1,18 +1,12 @@
-from .breakdown import APART, GOOD, POOR, AnswerRow, Answers, QuestionFacts
-from .breakdown_tables import TableSet, make_tables, table_csv, write_tables
-from .sample_size import WIDTHS, Curve
-
-__all__ = [
-    "APART",
-    "GOOD",
-    "POOR",
-    "WIDTHS",
-    "AnswerRow",
-    "Answers",
-    "Curve",
-    "QuestionFacts",
-    "TableSet",
-    "make_tables",
-    "table_csv",
-    "write_tables",
-]
+from .breakdown import APART as APART
+from .breakdown import GOOD as GOOD
+from .breakdown import POOR as POOR
+from .breakdown import AnswerRow as AnswerRow
+from .breakdown import Answers as Answers
+from .breakdown import QuestionFacts as QuestionFacts
+from .breakdown_tables import TableSet as TableSet
+from .breakdown_tables import make_tables as make_tables
+from .breakdown_tables import table_csv as table_csv
+from .breakdown_tables import write_tables as write_tables
+from .sample_size import WIDTHS as WIDTHS
+from .sample_size import Curve as Curve

@@ -1,27 +1,14 @@
-from .check import (
-    GUESSABLE,
-    QuestionReport,
-    TemplateReport,
-    check_form,
-    check_text,
-    place_error,
-)
-from .family import TemplateFamily, catalog_with, template_family
-from .prepare import ARTIFACTS, CompiledQuestion, Prepared, precheck_writer, prepare
-
-__all__ = [
-    "ARTIFACTS",
-    "GUESSABLE",
-    "CompiledQuestion",
-    "Prepared",
-    "QuestionReport",
-    "TemplateFamily",
-    "TemplateReport",
-    "catalog_with",
-    "check_form",
-    "check_text",
-    "place_error",
-    "precheck_writer",
-    "prepare",
-    "template_family",
-]
+from .check import GUESSABLE as GUESSABLE
+from .check import QuestionReport as QuestionReport
+from .check import TemplateReport as TemplateReport
+from .check import check_form as check_form
+from .check import check_text as check_text
+from .check import place_error as place_error
+from .family import TemplateFamily as TemplateFamily
+from .family import catalog_with as catalog_with
+from .family import template_family as template_family
+from .prepare import ARTIFACTS as ARTIFACTS
+from .prepare import CompiledQuestion as CompiledQuestion
+from .prepare import Prepared as Prepared
+from .prepare import precheck_writer as precheck_writer
+from .prepare import prepare as prepare

@@ -18,12 +18,11 @@ from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.components import Given, compile_component, draw_tree
-from generators.templates.functions import OpenFile, parse_table
+from generators.templates.functions import OpenFile
 from generators.templates.language import (
     CONSTANTS,
     Component,
     Constant,
-    Fill,
     MadeFile,
     Maker,
     Part,
@@ -34,8 +33,8 @@ from generators.templates.language import (
     Trace,
     ValueSet,
     Variable,
-    compile_text,
     draw_values,
+    fill_text,
     is_plain,
     parse_text,
     target_name,
@@ -86,8 +85,8 @@ class ComponentPlan:
     """A component with its texts parsed; its maker where nothing in it is left to fill."""
 
     component: Component
-    target: Fill
-    content: Any  # the content, each string of it a slot
+    target: Text
+    content: Any  # the content, each string of it parsed
     config: Any
     maker: Maker | None
 
@@ -98,11 +97,11 @@ class CompiledQuestion:
 
     file: str  # the template's name, which is in every stream's path
     question: Question
-    prompt: Fill
-    expected: Fill
-    before: Fill  # the expected answer with its functions left as written
-    read: Fill | None
-    paths: tuple[Fill, ...]
+    prompt: Text
+    expected: Text
+    before: Text  # the expected answer with its functions left as written
+    read: Text
+    paths: tuple[Text, ...]
     plans: tuple[ComponentPlan, ...]
     variables: tuple[Variable, ...] = field(repr=False)
 
@@ -150,11 +149,11 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
     return CompiledQuestion(
         file=file.name,
         question=question,
-        prompt=compile_text(prompt),
-        expected=compile_text(expected),
-        before=compile_text(_before(question, getattr(question, key) or "", variables)),
-        read=compile_text(read) if read else None,
-        paths=tuple(map(compile_text, paths)),
+        prompt=prompt,
+        expected=expected,
+        before=_before(question, getattr(question, key) or "", variables),
+        read=read,
+        paths=paths,
         plans=tuple(plan for plan, _ in plans),
         variables=variables,
     )
@@ -208,27 +207,27 @@ def _prepare(
     made: dict[str, OpenFile] = {}
     scope = Scope(given, lambda file: _open(file, made), trace)
     try:
-        paths = tuple([_confined(path(scope), artifacts) for path in compiled.paths])
+        paths = tuple([_confined(fill_text(path, scope), artifacts) for path in compiled.paths])
         if question.expected_structure:
             _check_folders(set(paths))
             given["expected_structure"] = draw_tree(paths)
         files, log10_data = _make_files(compiled.plans, scope, root, made, artifacts)
-        expected = compiled.expected(scope)
+        expected = fill_text(compiled.expected, scope)
         if question.scoring_type == EDIT:  # its key holds the file as it was
             expected = complete_edit(expected, {file.path: file.data for file in files})
         return Prepared(
             question=question,
             sample=sample,
-            prompt=compiled.prompt(scope),
+            prompt=fill_text(compiled.prompt, scope),
             variables=values,
             files=files,
             key=Key(
                 question.scoring_type,
                 expected=expected,
-                file=_confined(compiled.read(scope), artifacts) if compiled.read else "",
+                file=_confined(fill_text(compiled.read, scope), artifacts),
                 paths=paths,
             ),
-            before=compiled.before(scope),
+            before=fill_text(compiled.before, scope),
             log10_data=log10_data,
             redraws=redraws,
         )
@@ -250,7 +249,7 @@ def _make_files(
     space = 0.0
     taken: set[str] = set()
     for index, plan in enumerate(plans):
-        target = _tidy(_confined(plan.target(scope), artifacts))
+        target = _tidy(_confined(fill_text(plan.target, scope), artifacts))
         maker = plan.maker or fit_component(plan, scope)
         fresh = maker.make(_stream(root, "component", index), target)
         if fresh and fresh[0].path in taken:
@@ -290,9 +289,7 @@ def _remember(
 ) -> None:
     if not fresh:
         return
-    table = fresh[0].table
-    known = None if table is None else {parse_table: table}
-    main = OpenFile(fresh[0].path, fresh[0].data, known)
+    main = OpenFile(fresh[0].path, fresh[0].data)
     made[main.path] = main
     if name:
         made[f"TARGET_FILE[{name}]"] = main
@@ -341,7 +338,7 @@ def plan_component(component: Component) -> tuple[ComponentPlan, list[Text]]:
     content, config = (_parse_value(part, values) for part in (component.content, component.config))
     texts = [*_texts_in(content), *_texts_in(config)]
     maker = compile_component(component) if all(map(is_plain, texts)) else None
-    return ComponentPlan(component, compile_text(target), content, config, maker), [target, *texts]
+    return ComponentPlan(component, target, content, config, maker), [target, *texts]
 
 
 def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
@@ -352,7 +349,7 @@ def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
 
 def _parse_value(value: Any, values: ValueSet) -> Any:
     if isinstance(value, str):
-        return _Slot.of(parse_text(value, True, values))
+        return parse_text(value, True, values)
     if isinstance(value, Mapping):
         return {_key(key, values): _parse_value(inner, values) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -360,33 +357,21 @@ def _parse_value(value: Any, values: ValueSet) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """A string of a component's content."""
-
-    text: Text
-    fill: Fill
-
-    @classmethod
-    def of(cls, text: Text) -> _Slot:
-        return cls(text, compile_text(text))
-
-
 def _key(key: Any, values: ValueSet) -> Any:
-    """A mapping's key: a slot where it has placeholders, since columns and fields may be drawn."""
+    """A mapping's key: parsed where it has placeholders, since columns and fields may be drawn."""
     parsed = parse_text(key, False, values) if isinstance(key, str) else ()
-    return key if is_plain(parsed) else _Slot.of(parsed)
+    return key if is_plain(parsed) else parsed
 
 
 def _fill_value(value: Any, scope: Scope, name: str = "") -> Any:
-    if isinstance(value, _Slot):
-        filled = value.fill(scope)
+    if isinstance(value, tuple):
+        filled = fill_text(value, scope)
         if name in _COUNTS:
             return _number(filled)
-        return filled if is_plain(value.text) else Given(filled)  # a value, not a keyword
+        return filled if is_plain(value) else Given(filled)  # a value, not a keyword
     if isinstance(value, dict):
         return {
-            (key.fill(scope) if isinstance(key, _Slot) else key): _fill_value(
+            (fill_text(key, scope) if isinstance(key, tuple) else key): _fill_value(
                 inner, scope, key if isinstance(key, str) else ""
             )
             for key, inner in value.items()
@@ -406,8 +391,8 @@ def _number(text: str) -> Any:
 
 
 def _texts_in(value: Any) -> Iterator[Text]:
-    if isinstance(value, _Slot):
-        yield value.text
+    if isinstance(value, tuple):
+        yield value
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from _texts_in(key)

@@ -1,35 +1,23 @@
-from .agents import ModelAgent, ServerAgent
-from .answers import answers_of_rows, facts_of_study, report_runs
-from .checkout_values import write_checkout_values
-from .export import export_template
-from .import_results import Imported, import_parametr, import_picard, write_rows
-from .prepare import check_files, prepare_template
-from .preview import SamplePreview, preview_sample, watched_state
-from .run import TemplateRunRequest, run_template
-from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
-
-__all__ = [
-    "Imported",
-    "ModelAgent",
-    "RunScores",
-    "SamplePreview",
-    "ServerAgent",
-    "TemplateRunRequest",
-    "answers_of_rows",
-    "check_files",
-    "disagreements",
-    "export_template",
-    "facts_of_study",
-    "import_parametr",
-    "import_picard",
-    "named_folders",
-    "prepare_template",
-    "preview_sample",
-    "report_runs",
-    "run_template",
-    "score_run",
-    "watched_state",
-    "write_checkout_values",
-    "write_rows",
-    "write_scores",
-]
+from .agents import ModelAgent as ModelAgent
+from .agents import ServerAgent as ServerAgent
+from .answers import answers_of_rows as answers_of_rows
+from .answers import facts_of_study as facts_of_study
+from .answers import report_runs as report_runs
+from .checkout_values import write_checkout_values as write_checkout_values
+from .export import export_template as export_template
+from .import_results import Imported as Imported
+from .import_results import import_parametr as import_parametr
+from .import_results import import_picard as import_picard
+from .import_results import write_rows as write_rows
+from .prepare import check_files as check_files
+from .prepare import prepare_template as prepare_template
+from .preview import SamplePreview as SamplePreview
+from .preview import preview_sample as preview_sample
+from .preview import watched_state as watched_state
+from .run import TemplateRunRequest as TemplateRunRequest
+from .run import run_template as run_template
+from .run_folder import RunScores as RunScores
+from .run_folder import disagreements as disagreements
+from .run_folder import named_folders as named_folders
+from .run_folder import score_run as score_run
+from .run_folder import write_scores as write_scores

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
-from generators.attackers import Access, Attacker, Files, NoisySolver
+from generators.attackers import Access, Attacker, Files, SpectrumReader, noisy_readers
 from generators.physics.cepheid_calibration.parameters import (
     HUBBLE,
     LAB_IMAGE,
@@ -116,20 +115,7 @@ def remember_a_relation(files: Files) -> dict[str, Any]:
 # --- readers that err
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Error of a line's place (pixels), and probabilities: that a star is overlooked, that its
-    brightest line is taken for the laboratory's, that a magnitude is miscalculated, and, once for
-    each of the two results, that it is."""
-
-    blur: float
-    overlooked: float
-    mistaken: float
-    miscalculated: float
-    careless: float
-
-
-def read_roughly(reader: Reader, files: Files, draws: Stream) -> dict[str, Any]:
+def read_roughly(reader: SpectrumReader, files: Files, draws: Stream) -> dict[str, Any]:
     """Solve as the reference does, with a reader's errors."""
     usable = usable_rows(files)
     rows = [row for row in usable if not draws.chance(reader.overlooked)]
@@ -168,13 +154,12 @@ ATTACKERS = (
     Attacker("one distance for all", Access.STEP_SKIPPED, place_all_at_one_distance),
     Attacker("line from a journal, not fitted", Access.STEP_SKIPPED, remember_a_relation),
 )
-_READERS = {
-    "careful": Reader(0.1, 0.02, 0.025, 0.02, 0.03),
-    "fair": Reader(0.2, 0.05, 0.07, 0.1, 0.12),
-    "hasty": Reader(0.45, 0.1, 0.14, 0.2, 0.26),
-    "poor": Reader(0.7, 0.15, 0.3, 0.3, 0.4),
-}
-NOISY = tuple(
-    NoisySolver(f"{name} reader", partial(read_roughly, reader))
-    for name, reader in _READERS.items()
+NOISY = noisy_readers(
+    read_roughly,
+    {
+        "careful": SpectrumReader(0.1, 0.02, 0.025, 0.02, 0.03),
+        "fair": SpectrumReader(0.2, 0.05, 0.07, 0.1, 0.12),
+        "hasty": SpectrumReader(0.45, 0.1, 0.14, 0.2, 0.26),
+        "poor": SpectrumReader(0.7, 0.15, 0.3, 0.3, 0.4),
+    },
 )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from generators.attackers import Access, Attacker, Files, NoisySolver
+from generators.attackers import Access, Attacker, Files, SpectrumReader, noisy_readers
 from generators.physics.hubble_constant.parameters import (
     CONSTANT_RANGE,
     DISTANCE_RANGE,
@@ -100,20 +99,7 @@ def _of_brightest(files: Files, lines: np.ndarray) -> float:
 # --- readers that err
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Error of a line's place (pixels), and probabilities: that a galaxy is overlooked, that its
-    brightest line is taken for the laboratory's, that a distance is miscalculated, and, once for
-    all, that extinction is forgotten and that the estimate errs."""
-
-    blur: float
-    overlooked: float
-    mistaken: float
-    miscalculated: float
-    careless: float
-
-
-def read_roughly(reader: Reader, files: Files, draws: Stream) -> dict[str, Any]:
+def read_roughly(reader: SpectrumReader, files: Files, draws: Stream) -> dict[str, Any]:
     """Solve as the reference does, with a reader's errors."""
     rows = [row for row in usable_rows(files) if not draws.chance(reader.overlooked)]
     rows = rows or usable_rows(files)[:1]
@@ -151,13 +137,12 @@ ATTACKERS = (
     Attacker("without periods", Access.STEP_SKIPPED, forget_the_periods),
     Attacker("constant from a journal", Access.STEP_SKIPPED, remember_a_constant),
 )
-_READERS = {
-    "careful": Reader(0.15, 0.02, 0.03, 0.03, 0.1),
-    "fair": Reader(0.4, 0.05, 0.08, 0.1, 0.14),
-    "hasty": Reader(0.6, 0.1, 0.15, 0.2, 0.26),
-    "poor": Reader(0.9, 0.15, 0.25, 0.3, 0.4),
-}
-NOISY = tuple(
-    NoisySolver(f"{name} reader", partial(read_roughly, reader))
-    for name, reader in _READERS.items()
+NOISY = noisy_readers(
+    read_roughly,
+    {
+        "careful": SpectrumReader(0.15, 0.02, 0.03, 0.03, 0.1),
+        "fair": SpectrumReader(0.4, 0.05, 0.08, 0.1, 0.14),
+        "hasty": SpectrumReader(0.6, 0.1, 0.15, 0.2, 0.26),
+        "poor": SpectrumReader(0.9, 0.15, 0.25, 0.3, 0.4),
+    },
 )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.components.csv_table import CsvTable, compile_csv
+from generators.templates.components.csv_table import compile_csv
 from generators.templates.components.distractors import Distractors, compile_distractors
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
 from generators.templates.components.schema import Given
@@ -73,8 +73,6 @@ class ComponentMaker:
         """The file, or the tree with the target as its folder, and distractors."""
         if isinstance(self.writer, Tree):
             files = self.writer.make(stream, target)
-        elif isinstance(self.writer, CsvTable):
-            files = (MadeFile(target, *self.writer.written(stream)),)
         else:
             files = (MadeFile(target, self.writer.content(stream)),)
         if self.distractors is None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.stream import Stream
-from generators.templates.functions import CsvRows, OpenFile, parse_table
 from generators.templates.language import (
     DataType,
     Problems,
@@ -35,7 +34,6 @@ class CsvTable:
     """A header line, and rows of values of the columns' types. Lines end as RFC 4180 says."""
 
     header: str
-    names: tuple[str, ...] | None  # as they are read from that line; None if they cannot be
     types: tuple[DataType, ...]
     sizes: Any
     together: tuple[tuple[int, int], ...]  # columns that go with an earlier one
@@ -44,10 +42,6 @@ class CsvTable:
 
     def content(self, stream: Stream) -> bytes:
         """The bytes of the file."""
-        return self.written(stream)[0]
-
-    def written(self, stream: Stream) -> tuple[bytes, CsvRows | None]:
-        """The bytes, and what reading them gives."""
         width = len(self.types)
         units = stream.uniforms(self.rows * width).reshape(width, self.rows)
         for later, earlier in self.together:
@@ -60,8 +54,7 @@ class CsvTable:
             for kind, column in zip(self.types, columns, strict=True)
         ]
         lines = map(",".join, zip(*cells, strict=True))
-        data = "\r\n".join((self.header, *lines, "")).encode()
-        return data, None if self.names is None else CsvRows.of_columns(self.names, columns)
+        return "\r\n".join((self.header, *lines, "")).encode()
 
 
 def compile_csv(content: Mapping[str, Any], values: ValueSet) -> CsvTable:
@@ -79,7 +72,7 @@ def compile_csv(content: Mapping[str, Any], values: ValueSet) -> CsvTable:
     after = {later for later, _ in together}
     free = [kind for place, kind in enumerate(types) if place not in after]
     space = rows * sum(kind.log10_values for kind in free)
-    return CsvTable(header, _names(header), types, sizes_of(types), together, rows, space)
+    return CsvTable(header, types, sizes_of(types), together, rows, space)
 
 
 def _headers(written: Any) -> tuple[str, ...]:
@@ -134,13 +127,3 @@ def _header_line(headers: tuple[str, ...]) -> str:
     written = io.StringIO()
     csv.writer(written).writerow(headers)
     return written.getvalue().removesuffix("\r\n")
-
-
-def _names(header: str) -> tuple[str, ...] | None:
-    """The headers as whoever reads the file has them: a byte order mark is no part of the first.
-    None if the csv module refuses them, or two are the same without that mark."""
-    try:
-        names = tuple(OpenFile("", f"{header}\r\n".encode()).parsed(parse_table).rows[0])
-    except TemplateError:
-        return None
-    return names if len(set(names)) == len(names) else None

@@ -12,7 +12,8 @@ from itertools import islice
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions.base import Function, Match, OpenFile
-from generators.templates.functions.csv_file import CSV, CsvRows, parse_table
+from generators.templates.functions.csv_file import CSV
+from generators.templates.functions.json_path import JsonStep, compile_path
 from generators.templates.functions.json_yaml import TREE
 from generators.templates.functions.numbers import ARITHMETIC
 from generators.templates.functions.sqlite_file import SQLITE
@@ -21,13 +22,13 @@ from generators.templates.functions.xml_file import XML
 
 __all__ = [
     "FUNCTIONS",
-    "CsvRows",
     "Function",
+    "JsonStep",
     "Match",
     "OpenFile",
     "call_function",
+    "compile_path",
     "find_matches",
-    "parse_table",
 ]
 
 MAX_ANSWER = 1_000_000  # characters

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, TypeVar
 
 from generators.errors import TemplateError, TemplateLimitError
 
@@ -111,11 +111,6 @@ MAX_BYTES = 16_000_000
 T = TypeVar("T")
 
 
-@runtime_checkable
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
 class OpenFile:
     """The bytes at a path, and the results of parsers, each of which reads them once.
 
@@ -123,11 +118,10 @@ class OpenFile:
     that they open are closed by ``close``, or at the end of a ``with`` block.
     """
 
-    def __init__(self, path: str, data: bytes, known: Mapping[Any, object] | None = None) -> None:
-        """``known`` holds what some parsers would read, if the writer of the bytes knows it."""
+    def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.data = data
-        self._parsed: dict[Any, Any] = dict(known or {}) if len(data) <= MAX_BYTES else {}
+        self._parsed: dict[Any, Any] = {}
 
     @cached_property
     def text(self) -> str:
@@ -174,7 +168,7 @@ class OpenFile:
         """Close what parsers opened, such as a database. May be called again."""
         while self._parsed:
             _, value = self._parsed.popitem()
-            if isinstance(value, _Closable):
+            if hasattr(value, "close"):
                 value.close()
 
     def __enter__(self) -> OpenFile:

@@ -15,7 +15,6 @@ texts (see ``to_number``), and a byte order mark is no part of the first header.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 
 from generators.errors import TemplateError, nearest
 from generators.templates.functions.base import (
@@ -45,43 +44,19 @@ OPERATORS = (*ORDERS, *WORDS)
 class CsvRows:
     """Rows of cells, the header first; of two headers of one name the first counts."""
 
-    def __init__(self, header: Sequence[str], columns: dict[str, Cells]) -> None:
+    def __init__(self, rows: list[Cells]) -> None:
+        self.rows = rows
+        header = rows[0] if rows else []
         self._places = {header[i]: i for i in reversed(range(len(header)))}
-        self._columns = columns  # read so far
-        self._header = header
-
-    @classmethod
-    def of_rows(cls, rows: list[Cells]) -> CsvRows:
-        """The table of rows that are read already."""
-        table = cls(rows[0] if rows else (), {})
-        table.rows = rows
-        return table
-
-    @classmethod
-    def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> CsvRows:
-        """The table of a file whose cells are known, one column of them for each header, all
-        with different names. Equals the result of ``read_table``."""
-        return cls(header, dict(zip(header, columns, strict=True)))
-
-    @cached_property
-    def rows(self) -> list[Cells]:
-        """All rows, the header first."""
-        columns = self._columns
-        below = zip(*(columns[name] for name in self._header), strict=True)
-        return [list(self._header), *map(list, below)]
 
     def column(self, header: str) -> Cells:
         """The cells below a header. Raises TemplateError with the nearest that is there."""
-        cells = self._columns.get(header)
-        if cells is None:
-            place = self.place(header)
-            cells = [row[place] if place < len(row) else "" for row in self.rows[1:]]
-            self._columns[header] = cells
-        return cells
+        place = self.place(header)
+        return [row[place] if place < len(row) else "" for row in self.rows[1:]]
 
     def place(self, header: str) -> int:
         """Index of the column with this header, from 0."""
-        if not self._header and not self.rows:
+        if not self.rows:
             raise TemplateError("the file has no rows, not even a header")
         if header not in self._places:
             known = list(self._places)[:_SHOWN]
@@ -100,7 +75,7 @@ def read_table(text: str) -> CsvRows:
     import io
 
     try:
-        return CsvRows.of_rows(list(csv.reader(io.StringIO(text, newline=""))))
+        return CsvRows(list(csv.reader(io.StringIO(text, newline=""))))
     except csv.Error as error:
         raise TemplateError(f"the file is not CSV: {error}") from None
 

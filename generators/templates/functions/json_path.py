@@ -12,8 +12,10 @@ A path is ``$`` (may be left out) and steps:
 =====================  ====================================================================
 
 A filter compares a field (a path into the item; ``@`` is the item itself) with a value, quoted
-or not, by ``== != > < >= <= contains startswith endswith``; comparisons are joined by ``and`` and
-``or`` (or ``&&``, ``||``), ``and`` binding closer. It compares as numbers where the field is a
+or not, by ``== != > < >= <= contains startswith endswith``; ``@.name`` alone asks whether the field
+is there. Such tests are joined by ``and`` and ``or`` (or ``&&``, ``||``), ``and`` binding closer,
+by ``!`` and parentheses. A field may end in ``.length`` or ``.indexOf('x')`` as in JavaScript.
+A comparison is of numbers where the field is a
 number (for the orders: or a text of one) and the value is one, else as texts; true, false and
 null may be written so or as Python does. A field that is not there passes nothing, ``!=``
 neither. A list contains its items, a text its parts.
@@ -37,13 +39,16 @@ from generators.templates.functions.base import ORDERS, WORDS
 from generators.templates.functions.numbers import number_of, to_number
 
 MAX_PATH = 2_000  # characters
-Kind = Literal["key", "index", "all", "values", "filter"]
+Kind = Literal["key", "index", "all", "values", "filter", "length", "position"]
 Test = Callable[[Any], bool]
 _MISSING = object()
 _SHOWN = 20  # keys in an error
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _OPERATOR = re.compile(r"\s*(>=|<=|!=|==|>|<)\s*|\s+(contains|startswith|endswith)(?=[\s'\"])\s*")
+_POSITION = re.compile(r"""(.+)\.indexOf\(\s*('[^']*'|"[^"]*")\s*\)""")
+_PRESENT = re.compile(r"""@(?:[^\s=!<>()&|'"]|'[^']*'|"[^"]*")*""")
+_MOST_NESTED = 20  # parentheses of a filter
 _JOIN = re.compile(r"\s+(?:and|or)\s+|\s*(?:&&|\|\|)\s*")
 _LITERALS: dict[Any, tuple[str, ...]] = {
     True: ("true", "True"),
@@ -54,17 +59,18 @@ _LITERALS: dict[Any, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class JsonComparison:
-    """One comparison of a filter: a field of an item, a sign and a value."""
+    """One comparison of a filter: a field of an item, a sign and a value; without a sign, the
+    field has to be there."""
 
     text: str
     field: str
     steps: tuple[JsonStep, ...]  # to the field
-    sign: str
-    value: str
+    sign: str = ""
+    value: str = ""
 
     def test(self) -> Test:
         """The test of an item."""
-        compare = compare_with(self.sign, self.value)
+        compare = compare_with(self.sign, self.value) if self.sign else lambda _: True
 
         def test(item: Any) -> bool:
             for step in self.steps:
@@ -94,7 +100,7 @@ class JsonStep:
     @property
     def is_single(self) -> bool:
         """True if it leads to at most one value."""
-        return self.kind in ("key", "index")
+        return self.kind not in ("all", "values", "filter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +180,14 @@ def _children(value: Any) -> Sequence[Any]:
 
 
 def _one(value: Any, step: JsonStep) -> Any:
-    if step.kind == "key":
+    if step.kind == "position":
+        if isinstance(value, str):
+            return value.find(step.name)
+        return value.index(step.name) if isinstance(value, list) and step.name in value else -1
+    if step.kind in ("key", "length"):
         if not isinstance(value, dict):
-            return _MISSING
+            measured = step.kind == "length" and isinstance(value, str | list)
+            return len(value) if measured else _MISSING
         if step.name in value:
             return value[step.name]
         # YAML has keys that are no texts: 2024, true
@@ -253,31 +264,48 @@ def _bracket(inner: str) -> JsonStep:
     )
 
 
-def _filter(text: str) -> tuple[Test, tuple[JsonComparison, ...]]:
-    """The test of comparisons joined by and and or, and the comparisons."""
+def _filter(text: str, depth: int = 0) -> tuple[Test, tuple[JsonComparison, ...]]:
+    """The test of a filter, and the comparisons in it."""
+    text = text.strip()
+    if depth > _MOST_NESTED:
+        raise TemplateError(f"the filter is nested deeper than {_MOST_NESTED}")
+    parts = _joined(text)
+    if len(parts) > 1:
+        ways: list[list[Test]] = [[]]
+        comparisons: list[JsonComparison] = []
+        for word, written in parts:
+            test, inside = _filter(written, depth + 1)
+            comparisons += inside
+            if word == "or":
+                ways.append([])
+            ways[-1].append(test)
+        return lambda item: any(all(test(item) for test in way) for way in ways), tuple(comparisons)
+    if text.startswith("!"):
+        inner, inside = _filter(text[1:], depth + 1)
+        return lambda item: not inner(item), inside
     if text.startswith("(") and text.endswith(")"):
-        text = text[1:-1].strip()
-    ways: list[list[Test]] = [[]]
-    comparisons: list[JsonComparison] = []
-    for joined, written in _comparisons(text):
-        if joined == "or":
-            ways.append([])
-        comparisons.append(_comparison(written))
-        ways[-1].append(comparisons[-1].test())
-    return lambda item: any(all(test(item) for test in way) for way in ways), tuple(comparisons)
+        return _filter(text[1:-1], depth + 1)
+    comparison = _comparison(text)
+    return comparison.test(), (comparison,)
 
 
-def _comparisons(text: str) -> list[tuple[str, str]]:
-    """Each comparison with the word that joins it to those before.
+def _joined(text: str) -> list[tuple[str, str]]:
+    """Each part of a filter outside of parentheses with the word that joins it to those before.
 
-    A word between parts of which the second compares nothing belongs to a value, as in
+    A word between parts of which the second is no test belongs to a value, as in
     ``[?name==Research and Development]``.
     """
-    masked = _mask(text)
+    masked, depth, letters = _mask(text), 0, []
+    for letter in masked:
+        depth -= letter == ")" and depth > 0
+        letters.append("\0" if depth else letter)
+        depth += letter == "("
+    joins = list(_JOIN.finditer("".join(letters)))
+    ends = [*(join.start() for join in joins[1:]), len(text)]
     parts: list[tuple[str, int, int]] = [("and", 0, len(text))]
-    for join in _JOIN.finditer(masked):
-        end = next((m.start() for m in _JOIN.finditer(masked, join.end())), len(text))
-        if _OPERATOR.search(masked, join.end(), end):
+    for join, end in zip(joins, ends, strict=True) if joins else ():
+        tested = masked.startswith(("@", "!", "(@", "(!"), join.end())
+        if tested or _OPERATOR.search(masked, join.end(), end):
             word = "or" if join[0].strip() in ("or", "||") else "and"
             parts[-1] = (*parts[-1][:2], join.start())
             parts.append((word, join.end(), len(text)))
@@ -286,6 +314,8 @@ def _comparisons(text: str) -> list[tuple[str, str]]:
 
 def _comparison(text: str) -> JsonComparison:
     match = _OPERATOR.search(_mask(text))
+    if match is None and _field_alone(text):
+        return JsonComparison(text, text, _field(text))
     if match is None or not text[: match.start()].strip():
         raise TemplateError(
             f"the filter {text[:60]!r} compares nothing; write [?field==value], with one of "
@@ -299,12 +329,21 @@ def _comparison(text: str) -> JsonComparison:
     return JsonComparison(text.strip(), field, _field(field), match[1] or match[2], value)
 
 
+def _field_alone(text: str) -> bool:
+    sought = _POSITION.fullmatch(text)
+    return _PRESENT.fullmatch(sought[1] if sought else text) is not None
+
+
 def _field(text: str) -> tuple[JsonStep, ...]:
-    inner = text[1:].lstrip() if text.startswith("@") else text
-    path = compile_path("$" + inner if text.startswith("@") else inner)
+    sought = _POSITION.fullmatch(text)
+    inner = sought[1] if sought else text
+    path = compile_path("$" + inner[1:].lstrip() if inner.startswith("@") else inner)
     if not path.is_single:
         raise TemplateError(f"the field {text[:60]!r} of a filter may be more than one value")
-    return path.steps
+    steps = path.steps
+    if steps and steps[-1] == JsonStep("key", "length"):
+        steps = (*steps[:-1], JsonStep("length", "length"))
+    return (*steps, JsonStep("position", sought[2][1:-1])) if sought else steps
 
 
 def compare_with(sign: str, value: str) -> Test:

@@ -88,8 +88,8 @@ def _match_step(written: str, step: JsonStep, holders: Sequence[Any], met: int) 
         known = _some(key for one in holders if isinstance(one, dict) for key in one)
         if step.name in _SIZES and any(isinstance(one, list | str) for one in holders):
             remedy = (
-                f"a list has no .{step.name} here: write the number into the data as a field and "
-                "compare that, or count one list with json_count"
+                f"a list has no .{step.name} here: compare .length in a filter, or count one list "
+                "with json_count"
             )
         elif any(isinstance(one, list) for one in holders):
             remedy = f"a list stands there: write [*] or [0] before .{step.name}"
@@ -101,9 +101,10 @@ def _match_field(comparison: JsonComparison, items: Sequence[Any]) -> Iterator[M
     for step in comparison.steps:
         holders, reached = reached, expand(reached, (step,))
         yield _match_step(comparison.field, step, holders, len(reached))
-    yield match_comparison(
-        comparison.text, comparison.sign, comparison.value, reached, compare_with
-    )
+    if comparison.sign:
+        yield match_comparison(
+            comparison.text, comparison.sign, comparison.value, reached, compare_with
+        )
 
 
 # --- XML

@@ -20,8 +20,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import count
-from math import inf
 from typing import TypeAlias
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
@@ -98,15 +96,8 @@ def _text(value: Value) -> str:
 MAX_SECONDS = 2.0
 MAX_VALUE = 250_000  # bytes; a search in one value is a single step, which cannot be stopped
 MAX_SQL = 100_000
-_IDLE, _IDLE_SIZE = 4, 1_000_000  # databases that wait, and the bytes that one may hold
-_STATEMENTS = 16  # that a connection keeps
 _STEPS = 20_000  # of SQLite's machine, between looks at the clock
 _MAGIC = b"SQLite format 3\0"
-_MARK = 20  # characters before each statement
-_HEADER = 100  # bytes of a file before the first page's own header
-_PAGE_SIZE = slice(16, 18)
-_KEPT = 8 + 52  # bytes of the header that stand before the page in what marks a schema
-_LEAF = b"\x0d"
 _JOURNAL = slice(18, 20)  # read and write version: 2 is a write-ahead log, of which there is none
 
 _DESCRIBE = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"}
@@ -132,7 +123,7 @@ _WIDE = re.compile(r"%[^a-zA-Z%]*(?:\*|[0-9]{5})")
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE),
-    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, MAX_SQL + _MARK),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, MAX_SQL),
     (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
     (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
 )
@@ -140,59 +131,37 @@ _WRITES = "a query may only read: SELECT, WITH, VALUES"
 
 
 class OpenDatabase:
-    """A connection to a copy of a database file in memory.
+    """A connection to a copy of a database file in memory."""
 
-    A closed one waits for the next file: to load a file into a connection costs half as much as
-    to make one. It keeps its prepared statements, since to read a schema and to prepare a query
-    takes much longer than to answer it; each is marked with the schema that it was prepared for,
-    so that no file is ever asked by a statement of another schema (see ``_mark_of``).
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, data: bytes) -> None:
+        """Raises TemplateError if the bytes are no database."""
         self._refused = ""
         self._deadline = 0.0
-        self._loading = False
-        self._size = 0
-        self._mark = ""
         self._clock = Clock()
         self._connection = connection = sqlite3.connect(
-            ":memory:",
-            isolation_level=None,
-            cached_statements=_STATEMENTS,
-            check_same_thread=False,
+            ":memory:", isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA trusted_schema=OFF")
+        try:
+            connection.deserialize(data)
+            connection.execute("PRAGMA trusted_schema=OFF")
+        except sqlite3.Error as error:
+            raise TemplateError(f"the file is not a SQLite database: {error}") from None
         for limit, most in _LIMITS:
             connection.setlimit(limit, most)
         connection.set_authorizer(self._authorize)
         connection.set_progress_handler(self._late, _STEPS)
         self._clock.bind(connection)
 
-    def load(self, data: bytes) -> None:
-        """Have this file's tables instead of any other's."""
-        self._size = len(data)
-        self._mark = _mark_of(_schema_of(data)) or _new_mark()
-        self._loading = True  # to SQLite that is to attach a database
-        try:
-            self._connection.deserialize(data)
-        except sqlite3.Error as error:
-            raise TemplateError(f"the file is not a SQLite database: {error}") from None
-        finally:
-            self._loading = False
-
     def close(self) -> None:
-        """Wait for the next file, or end the connection where enough others wait."""
-        if len(_idle) < _IDLE and self._size <= _IDLE_SIZE:
-            _idle.append(self)
-        else:
-            self._connection.close()
+        """End the connection."""
+        self._connection.close()
 
     def first(self, sql: str, values: Sequence[str | int] = ()) -> tuple[object, ...] | None:
         """The first row of a query, None if there is none. Raises TemplateError."""
         self._begin()
         cursor = self._connection.cursor()
         try:
-            row: tuple[object, ...] | None = cursor.execute(self._mark + sql, values).fetchone()
+            row: tuple[object, ...] | None = cursor.execute(sql, values).fetchone()
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
             raise self._reason(error) from None
         finally:
@@ -203,7 +172,7 @@ class OpenDatabase:
         """One column of all rows, as texts."""
         self._begin()
         try:
-            return [str(row[column]) for row in self._connection.execute(self._mark + sql)]
+            return [str(row[column]) for row in self._connection.execute(sql)]
         except sqlite3.Error as error:
             raise self._reason(error) from None
 
@@ -215,8 +184,6 @@ class OpenDatabase:
         self, action: int, one: str | None, two: str | None, base: str | None, within: str | None
     ) -> int:
         refused = ""
-        if self._loading:
-            return sqlite3.SQLITE_OK
         if action in _READS:
             if one == _STATEMENTS_RUN:
                 refused = f"{one} depends on the version of SQLite; a key must not"
@@ -250,46 +217,6 @@ class OpenDatabase:
         return TemplateError(message)
 
 
-_idle: list[OpenDatabase] = []
-
-
-def _schema_of(data: bytes) -> bytes:
-    """All of a file's first page but what each change of its rows changes (its counters, how many
-    pages there are). Where that page holds the whole schema, files that are alike in it have the
-    same tables, columns and root pages: queries prepared for one fit the other."""
-    size = int.from_bytes(data[_PAGE_SIZE], "big")
-    return data[16:24] + data[40:92] + data[_HEADER:size]
-
-
-@lru_cache(maxsize=64)
-def _mark_of(schema: bytes) -> str:
-    """The comment that marks statements of a schema; none if the first page does not hold all
-    of it, or where a virtual table keeps what it knows of a file's rows."""
-    page = schema[_KEPT:]
-    if page[:1] != _LEAF or b"virtual" in page.lower():
-        return ""
-    longest = int.from_bytes(schema[:2], "big") - schema[4] - 35  # of a row that does not go on
-    cells = int.from_bytes(page[3:5], "big")
-    places = page[8 : 8 + 2 * cells]
-    starts = [int.from_bytes(places[at : at + 2], "big") for at in range(0, len(places), 2)]
-    whole = all(_length_of(page[max(start - _HEADER, 0) :]) <= longest for start in starts)
-    return _new_mark() if whole else ""
-
-
-def _length_of(cell: bytes) -> float:
-    """Of the row in a cell; without bound where it takes more than two bytes to say."""
-    if len(cell) < 2 or (cell[0] >= 128 and cell[1] >= 128):
-        return inf
-    return cell[0] if cell[0] < 128 else (cell[0] & 0x7F) << 7 | cell[1]
-
-
-def _new_mark() -> str:
-    return f"/*{next(_marks):016x}*/"
-
-
-_marks = count()
-
-
 def parse_database(file: OpenFile) -> OpenDatabase:
     """The tables of a SQLite file, in memory and to be read only (a parser of OpenFile)."""
     file.check_size(MAX_BYTES)
@@ -302,12 +229,7 @@ def open_database(data: bytes) -> OpenDatabase:
         raise TemplateError("the file is not a SQLite database")
     if 2 in data[_JOURNAL]:
         data = data[: _JOURNAL.start] + b"\1\1" + data[_JOURNAL.stop :]
-    try:
-        database = _idle.pop()
-    except IndexError:
-        database = OpenDatabase()
-    database.load(data)
-    return database
+    return OpenDatabase(data)
 
 
 def sqlite_query(arguments: Sequence[str], file: OpenFile) -> str:

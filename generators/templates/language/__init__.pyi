@@ -1,153 +1,71 @@
-from .content_keys import (
-    COLUMN_KEYS,
-    CONTENT_KEYS,
-    DOCUMENT_KEYS,
-    ENUM,
-    ENUMERATED,
-    TABLE_KEYS,
-    TEXT_KINDS,
-)
-from .data_types import (
-    LATIN,
-    MOMENT,
-    POOLS,
-    DataType,
-    drawn_columns,
-    hundredths,
-    indices,
-    infer_type,
-    integers,
-    lookup,
-    partners,
-    sizes_of,
-    text,
-)
-from .diagnostics import (
-    Problem,
-    Problems,
-    check_size,
-    fault_of_name,
-    foremost,
-    line,
-    mapping,
-    number,
-    place_in,
-    refuse,
-    sequence,
-    shown,
-    span,
-    whole,
-    writable,
-)
-from .json_schema import template_schema
-from .parse import (
-    MAX_BYTES,
-    ParsedTemplate,
-    parse_template,
-    problem_of,
-    read_template,
-)
-from .placeholders import (
-    CONSTANTS,
-    Call,
-    Constant,
-    Fill,
-    Part,
-    Scope,
-    Text,
-    Trace,
-    calls_of,
-    compile_text,
-    is_plain,
-    outermost,
-    parse_text,
-    target_name,
-    variables_of,
-)
-from .strata import strings_of
-from .template import Component, MadeFile, Maker, Question, TemplateFile, others_of
-from .values import (
-    BUILT_IN,
-    FORMAT,
-    ValueSet,
-    fault_of_path,
-    fault_of_text,
-    fault_of_word,
-    named_values_file,
-)
-from .variables import Variable, draw_values
-
-__all__ = [
-    "BUILT_IN",
-    "COLUMN_KEYS",
-    "CONSTANTS",
-    "CONTENT_KEYS",
-    "DOCUMENT_KEYS",
-    "ENUM",
-    "ENUMERATED",
-    "FORMAT",
-    "LATIN",
-    "MAX_BYTES",
-    "MOMENT",
-    "POOLS",
-    "TABLE_KEYS",
-    "TEXT_KINDS",
-    "Call",
-    "Component",
-    "Constant",
-    "DataType",
-    "Fill",
-    "MadeFile",
-    "Maker",
-    "ParsedTemplate",
-    "Part",
-    "Problem",
-    "Problems",
-    "Question",
-    "Scope",
-    "TemplateFile",
-    "Text",
-    "Trace",
-    "ValueSet",
-    "Variable",
-    "calls_of",
-    "check_size",
-    "compile_text",
-    "draw_values",
-    "drawn_columns",
-    "fault_of_name",
-    "fault_of_path",
-    "fault_of_text",
-    "fault_of_word",
-    "foremost",
-    "hundredths",
-    "indices",
-    "infer_type",
-    "integers",
-    "is_plain",
-    "line",
-    "lookup",
-    "mapping",
-    "named_values_file",
-    "number",
-    "others_of",
-    "outermost",
-    "parse_template",
-    "parse_text",
-    "partners",
-    "place_in",
-    "problem_of",
-    "read_template",
-    "refuse",
-    "sequence",
-    "shown",
-    "sizes_of",
-    "span",
-    "strings_of",
-    "target_name",
-    "template_schema",
-    "text",
-    "variables_of",
-    "whole",
-    "writable",
-]
+from .content_keys import COLUMN_KEYS as COLUMN_KEYS
+from .content_keys import CONTENT_KEYS as CONTENT_KEYS
+from .content_keys import DOCUMENT_KEYS as DOCUMENT_KEYS
+from .content_keys import ENUM as ENUM
+from .content_keys import ENUMERATED as ENUMERATED
+from .content_keys import TABLE_KEYS as TABLE_KEYS
+from .content_keys import TEXT_KINDS as TEXT_KINDS
+from .data_types import LATIN as LATIN
+from .data_types import MOMENT as MOMENT
+from .data_types import POOLS as POOLS
+from .data_types import DataType as DataType
+from .data_types import drawn_columns as drawn_columns
+from .data_types import hundredths as hundredths
+from .data_types import indices as indices
+from .data_types import infer_type as infer_type
+from .data_types import integers as integers
+from .data_types import lookup as lookup
+from .data_types import partners as partners
+from .data_types import sizes_of as sizes_of
+from .data_types import text as text
+from .diagnostics import Problem as Problem
+from .diagnostics import Problems as Problems
+from .diagnostics import check_size as check_size
+from .diagnostics import fault_of_name as fault_of_name
+from .diagnostics import foremost as foremost
+from .diagnostics import line as line
+from .diagnostics import mapping as mapping
+from .diagnostics import number as number
+from .diagnostics import place_in as place_in
+from .diagnostics import refuse as refuse
+from .diagnostics import sequence as sequence
+from .diagnostics import shown as shown
+from .diagnostics import span as span
+from .diagnostics import whole as whole
+from .diagnostics import writable as writable
+from .json_schema import template_schema as template_schema
+from .parse import MAX_BYTES as MAX_BYTES
+from .parse import ParsedTemplate as ParsedTemplate
+from .parse import parse_template as parse_template
+from .parse import problem_of as problem_of
+from .parse import read_template as read_template
+from .placeholders import CONSTANTS as CONSTANTS
+from .placeholders import Call as Call
+from .placeholders import Constant as Constant
+from .placeholders import Part as Part
+from .placeholders import Scope as Scope
+from .placeholders import Text as Text
+from .placeholders import Trace as Trace
+from .placeholders import calls_of as calls_of
+from .placeholders import fill_text as fill_text
+from .placeholders import is_plain as is_plain
+from .placeholders import outermost as outermost
+from .placeholders import parse_text as parse_text
+from .placeholders import target_name as target_name
+from .placeholders import variables_of as variables_of
+from .strata import strings_of as strings_of
+from .template import Component as Component
+from .template import MadeFile as MadeFile
+from .template import Maker as Maker
+from .template import Question as Question
+from .template import TemplateFile as TemplateFile
+from .template import others_of as others_of
+from .values import BUILT_IN as BUILT_IN
+from .values import FORMAT as FORMAT
+from .values import ValueSet as ValueSet
+from .values import fault_of_path as fault_of_path
+from .values import fault_of_text as fault_of_text
+from .values import fault_of_word as fault_of_word
+from .values import named_values_file as named_values_file
+from .variables import Variable as Variable
+from .variables import draw_values as draw_values

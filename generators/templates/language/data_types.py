@@ -232,15 +232,6 @@ def distinct_identifiers(indices: Indices, low: int = 1, size: int = IDS) -> lis
     return [number + low for number in identifiers]
 
 
-def _spelt_identifiers(indices: Indices) -> list[str]:
-    return list(map(_digits().__getitem__, distinct_identifiers(indices)))
-
-
-@cache
-def _digits() -> tuple[str, ...]:
-    return tuple(map(str, range(IDS + 1)))
-
-
 def _apart(drawn: list[int], size: int) -> list[int]:
     taken: set[int] = set()
     for index, number in enumerate(drawn):
@@ -346,16 +337,7 @@ def _all() -> dict[str, DataType]:
         _choice("status", LISTS["statuses"]),
         _choice("department", LISTS["departments"]),
         _choice("region", LISTS["regions"]),
-        DataType(
-            "id",
-            "INTEGER",
-            math.log10(IDS),
-            IDS,
-            distinct_identifiers,
-            4,
-            str,
-            spell=_spelt_identifiers,
-        ),
+        DataType("id", "INTEGER", math.log10(IDS), IDS, distinct_identifiers, 4, str),
         integers("experience", 0, 40),
         integers("score", 60, 100),
         _choice("course", LISTS["courses"]),

@@ -39,6 +39,9 @@ class Constant:
 
     name: str
 
+    def __str__(self) -> str:
+        return f"{{{{{self.name}}}}}"
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -83,45 +86,29 @@ class _Known:
     values: ValueSet
 
 
-Fill = Callable[[Scope], str]
+def fill_text(text: Text, scope: Scope) -> str:
+    """The text of one sample. Raises TemplateError if a function has no answer."""
+    return "".join([part if isinstance(part, str) else _value(part, scope) for part in text])
 
 
-def compile_text(text: Text) -> Fill:
-    """Return a filler of the text, for each sample. It raises TemplateError if a function has no
-    answer."""
-    if is_plain(text):
-        whole = "".join(map(str, text))
-        return lambda _: whole
-    if any(isinstance(part, Call) for part in text):
-        parts = [part if isinstance(part, str) else _compile_part(part) for part in text]
-        return lambda scope: "".join(
-            [part if isinstance(part, str) else part(scope) for part in parts]
-        )
-    return _compile_names(text)
+def _value(part: Variable | Constant | Call, scope: Scope) -> str:
+    if isinstance(part, Call):
+        return _answer(part, scope)
+    value = scope.values.get(part.key if isinstance(part, Variable) else part.name)
+    if value is None:
+        raise TemplateError(f"{part} has no value here")
+    return value
 
 
-def _compile_names(text: Text) -> Fill:
-    """Of a text in which only variables and constants stand."""
-    form = "".join([part.replace("%", "%%") if isinstance(part, str) else "%s" for part in text])
-    names = [name for part in text if (name := _name_of(part))]
-
-    def fill(scope: Scope) -> str:
-        values = scope.values
-        try:
-            return form % tuple([values[name] for name in names])
-        except KeyError as error:
-            if error.args[0] not in CONSTANTS:
-                raise
-            raise TemplateError(f"{{{{{error.args[0]}}}}} has no value here") from None
-
-    return fill
-
-
-def _name_of(part: Part) -> str:
-    """Under which a value stands in a scope; nothing for what is no value."""
-    if isinstance(part, Variable):
-        return part.key
-    return part.name if isinstance(part, Constant) else ""
+def _answer(call: Call, scope: Scope) -> str:
+    name = call.function.name
+    arguments = [fill_text(argument, scope) for argument in call.arguments]
+    if call.file is None:
+        return call_function(name, arguments, None)
+    opened = scope.open_file(fill_text(call.file, scope))
+    if scope.trace is not None:
+        scope.trace(call, opened.path, lambda: find_matches(name, arguments, opened))
+    return call_function(name, arguments, opened)
 
 
 def variables_of(text: Text) -> Iterator[Variable]:
@@ -142,23 +129,6 @@ def calls_of(text: Text) -> Iterator[Call]:
 def is_plain(text: Text) -> bool:
     """True if the text has no placeholders."""
     return all(isinstance(part, str) for part in text)
-
-
-def _compile_part(part: Variable | Constant | Call) -> Fill:
-    if not isinstance(part, Call):
-        return _compile_names((part,))
-    name, fills = part.function.name, [compile_text(argument) for argument in part.arguments]
-    if part.file is None:
-        return lambda scope: call_function(name, [fill(scope) for fill in fills], None)
-    file = compile_text(part.file)
-
-    def answer(scope: Scope) -> str:
-        arguments, opened = [fill(scope) for fill in fills], scope.open_file(file(scope))
-        if scope.trace is not None:
-            scope.trace(part, opened.path, lambda: find_matches(name, arguments, opened))
-        return call_function(name, arguments, opened)
-
-    return answer
 
 
 def outermost(text: str) -> Iterator[tuple[int, int]]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from generators.errors import TemplateError, nearest
 from generators.stream import Stream
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place, key_of, line_of
-
-if TYPE_CHECKING:
-    from generators.templates.functions.csv_file import CsvRows
 
 _MOST_SHOWN = 12  # questions in an error
 
@@ -124,8 +121,6 @@ class MadeFile:
 
     path: str
     data: bytes
-    # The bytes read as CSV, if their writer knows the table.
-    table: CsvRows | None = field(default=None, compare=False, repr=False)
 
 
 class Maker(Protocol):

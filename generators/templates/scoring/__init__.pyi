@@ -1,26 +1,18 @@
-from .json_edit import complete_edit, match_edits
-from .response import MOST_READ
-from .score import Failure, Scored, Scores, score, score_both, score_leniently, scoring_types
-from .scorer import SCORING_TYPES, AnswerScore, Key, Workspace
-from .targeted_edit import JSON_EDIT, TARGETED_EDIT, TARGETED_KEYS, translate_edit
-
-__all__ = [
-    "JSON_EDIT",
-    "MOST_READ",
-    "SCORING_TYPES",
-    "TARGETED_EDIT",
-    "TARGETED_KEYS",
-    "AnswerScore",
-    "Failure",
-    "Key",
-    "Scored",
-    "Scores",
-    "Workspace",
-    "complete_edit",
-    "match_edits",
-    "score",
-    "score_both",
-    "score_leniently",
-    "scoring_types",
-    "translate_edit",
-]
+from .json_edit import complete_edit as complete_edit
+from .json_edit import match_edits as match_edits
+from .response import MOST_READ as MOST_READ
+from .score import Failure as Failure
+from .score import Scored as Scored
+from .score import Scores as Scores
+from .score import score as score
+from .score import score_both as score_both
+from .score import score_leniently as score_leniently
+from .score import scoring_types as scoring_types
+from .scorer import SCORING_TYPES as SCORING_TYPES
+from .scorer import AnswerScore as AnswerScore
+from .scorer import Key as Key
+from .scorer import Workspace as Workspace
+from .targeted_edit import JSON_EDIT as JSON_EDIT
+from .targeted_edit import TARGETED_EDIT as TARGETED_EDIT
+from .targeted_edit import TARGETED_KEYS as TARGETED_KEYS
+from .targeted_edit import translate_edit as translate_edit

@@ -18,8 +18,7 @@ import pytest
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.functions import OpenFile, parse_table
-from generators.templates.language.data_types import DATA_TYPES, LATIN
+from generators.templates.language.data_types import LATIN
 
 _PATH = Path(__file__).with_name("component_samples.py")
 _SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)
@@ -171,34 +170,6 @@ def test_types_are_inferred_and_rows_may_be_none():
     assert rows_of({"headers": ["a", "b"], "rows": 0}) == [["a", "b"]]
     assert rows_of({})[0] == ["name", "email", "age"]
     assert len(rows_of({})) == 11
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        tuple(DATA_TYPES),
-        ('a,"b"', "line\r\nend", " blank ", "'", "\0"),
-        ("\ufeffname", "name"),
-        ("\ufeffname", "other"),
-    ],
-)
-def test_the_table_that_goes_with_a_file_is_what_reading_its_bytes_gives(headers):
-    """Keys are computed from it: it must be the file's, cell for cell."""
-    for rows in (0, 1, 120):
-        types = tuple(DATA_TYPES)[: len(headers)]
-        content = {"headers": [*headers], "header_types": [*types], "rows": rows}
-        (file,) = maker("create_csv", content).make(SEED.rng(), "t.csv")
-        read = OpenFile("t.csv", file.data).parsed(parse_table)
-        known = None if file.table is None else {parse_table: file.table}
-        held = OpenFile("t.csv", file.data, known).parsed(parse_table)
-        assert (file.table is None) == (headers == ("\ufeffname", "name"))
-        assert [held.column(name) for name in read.rows[0]] == [
-            read.column(name) for name in read.rows[0]
-        ]
-        assert [held.place(name) for name in read.rows[0]] == [
-            read.place(name) for name in read.rows[0]
-        ]
-        assert held.rows == read.rows
 
 
 def test_hostile_headers_are_quoted():

@@ -10,7 +10,7 @@ from generators.templates.language.placeholders import (
     Call,
     Constant,
     Scope,
-    compile_text,
+    fill_text,
     parse_text,
     target_name,
     variables_of,
@@ -21,7 +21,7 @@ TABLE = OpenFile("t.csv", b"id,who said,n\n1,a:b,10\n2,it's,32\n")
 
 
 def filled(text: str, **values: str) -> str:
-    return compile_text(parse_text(text))(Scope(values, lambda name: TABLE))
+    return fill_text(parse_text(text), Scope(values, lambda name: TABLE))
 
 
 def test_a_text_without_placeholders_is_itself():

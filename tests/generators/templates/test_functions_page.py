@@ -64,4 +64,4 @@ def test_an_example_gives_what_the_page_says(names: str, example: str, gives: st
 def test_an_example_may_stand_in_a_template(names: str, example: str, gives: str) -> None:
     expand = pytest.importorskip("generators.templates.language.placeholders")
     scope = expand.Scope({}, lambda path: OpenFile(path, data_of(path)))
-    assert expand.compile_text(expand.parse_text(f"<{example}>"))(scope) == f"<{gives}>"
+    assert expand.fill_text(expand.parse_text(f"<{example}>"), scope) == f"<{gives}>"

@@ -340,10 +340,10 @@ def test_a_precheck_line_has_the_known_keys():
 
 
 def test_a_scope_without_a_value_says_which():
-    from generators.templates.language.placeholders import compile_text, parse_text
+    from generators.templates.language.placeholders import fill_text, parse_text
 
     with pytest.raises(TemplateError, match="expected_structure"):
-        compile_text(parse_text("{{expected_structure}}"))(Scope({}, pytest.fail))
+        fill_text(parse_text("{{expected_structure}}"), Scope({}, pytest.fail))
 
 
 def test_parsing_knows_the_file_that_it_was_given():

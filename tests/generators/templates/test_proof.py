@@ -115,10 +115,10 @@ def warnings(*of: Any, **more: Any) -> str:
 # --- the five questions that were passed, and what is said of each
 
 
-def test_the_length_of_a_list_is_no_field() -> None:
-    found = errors(call("json_count_where", "$.employees[?@.skills.length > 5]"), JSON)
+def test_the_size_of_a_list_is_no_field() -> None:
+    found = errors(call("json_count_where", "$.employees[?@.skills.size > 5]"), JSON)
     assert found.startswith(
-        "t.yml:6: tests[0].expected_response: `@.skills.length` leads to nothing"
+        "t.yml:6: tests[0].expected_response: `@.skills.size` leads to nothing"
     )
     assert "json_count" in found
 

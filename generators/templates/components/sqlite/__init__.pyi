@@ -1,3 +1,2 @@
-from .database import compile_sqlite, write_database
-
-__all__ = ["compile_sqlite", "write_database"]
+from .database import compile_sqlite as compile_sqlite
+from .database import write_database as write_database

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from generators.stream import Stream
@@ -15,14 +14,13 @@ from generators.templates.components.sqlite.file_format import (
     Pages,
     encoded,
     nothing,
-    text_kinds,
 )
 from generators.templates.components.sqlite.spec import (
     ColumnSpec,
     TableSpec,
     read_tables,
 )
-from generators.templates.language import DataType, ValueSet, integers, lookup, partners
+from generators.templates.language import DataType, ValueSet, integers, partners
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -47,7 +45,6 @@ class SqliteColumn:
     parent_rows: int  # where those are row numbers; 0 elsewhere
     store: Callable[[list[Any]], list[Any]] | None  # None if values are stored as drawn
     size: int  # of the index that a value is made from; 0 if it takes a uniform
-    words: bool  # whether its values are few texts, which are encoded beforehand
 
     @property
     def drawn(self) -> bool:
@@ -99,9 +96,6 @@ def _columns_of(table: SqliteTable, units: Units, made: list[list[list[Any]]]) -
     indices = (units * table.sizes).astype("int64")
     for row, place in enumerate(table.order):
         column = table.columns[place]
-        if column.words and column.kind is not None:
-            stored[place] = _encoded_words(column.kind)(indices[row])
-            continue
         values[place] = drawn = _values(column, indices[row] if column.size else units[row], made)
         stored[place] = encoded(drawn if column.store is None else column.store(drawn))
     return stored
@@ -115,26 +109,6 @@ def _values(column: SqliteColumn, drawn: Any, made: list[list[list[Any]]]) -> li
         return numbers
     table, index = column.parent
     return list(map(made[table][index].__getitem__, drawn.tolist()))
-
-
-@lru_cache(maxsize=256)
-def _encoded_words(kind: DataType) -> Callable[[Any], Encoded]:
-    """Return an encoder of a data type's texts, by their indices."""
-    import numpy as np
-
-    texts = kind.texts
-    if texts is None:
-        raise LookupError(f"{kind.name} has no list of its values")
-    bodies = [text.encode() for text in texts()]
-    table, kinds = lookup(bodies), np.array(text_kinds(bodies))
-    if kinds.max() < 256:  # as bytes, which are the kinds of a file's rows as they stand
-        short = kinds.astype(np.uint8)
-        return lambda indices: (short.take(indices).tobytes(), table.take(indices).tolist())
-
-    def encode(indices: Any) -> Encoded:
-        return kinds.take(indices).tolist(), table.take(indices).tolist()
-
-    return encode
 
 
 def write_database(
@@ -197,11 +171,7 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[Encoded]:
 def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> SqliteTable:
     import numpy as np
 
-    asked = {column.reference for table in specs for column in table.columns}
-    columns = tuple(
-        _column(column, specs, (spec.name, index) in asked)
-        for index, column in enumerate(spec.columns)
-    )
+    columns = tuple(_column(column, specs) for column in spec.columns)
     places = [index for index, column in enumerate(columns) if column.drawn]
     order = sorted(places, key=lambda index: spec.refers_to_itself(index))
     sizes = np.array([[float(columns[index].size)] for index in order]).reshape(len(order), 1)
@@ -209,21 +179,19 @@ def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> SqliteTabl
     return SqliteTable(root, spec.rows, columns, tuple(order), sizes, together)
 
 
-def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> SqliteColumn:
-    """``asked`` says whether others refer to its values."""
+def _column(spec: ColumnSpec, specs: Sequence[TableSpec]) -> SqliteColumn:
     if spec.reference is None:
         if spec.kind is None:
-            return SqliteColumn(None, None, 0, None, 0, False)
+            return SqliteColumn(None, None, 0, None, 0)
         store = _store_of(spec.affinity, spec.kind)
-        words = spec.kind.sql == "TEXT" and spec.kind.texts is not None and not asked
-        return SqliteColumn(spec.kind, None, 0, store, spec.kind.size, words and store is None)
+        return SqliteColumn(spec.kind, None, 0, store, spec.kind.size)
     places = {table_spec.name: place for place, table_spec in enumerate(specs)}
     table, index = spec.reference
     parent = specs[places[table]]
     numbers = parent.rows if parent.number_column == index else 0
     kind = parent.source(index, specs)
     store = _store_of(spec.affinity, kind or _ROW_NUMBER)
-    return SqliteColumn(None, (places[table], index), numbers, store, parent.rows, False)
+    return SqliteColumn(None, (places[table], index), numbers, store, parent.rows)
 
 
 def _store_of(affinity: str, kind: DataType) -> Callable[[list[Any]], list[Any]] | None:

@@ -1,16 +1,15 @@
 """Writing SQLite database files, byte by byte, as https://www.sqlite.org/fileformat2.html says.
 
 The library would write them too, but which pages it uses and what its header holds changes with
-its version and how it was built; these bytes depend on nothing but the rows, and are made sooner.
+its version and how it was built; these bytes depend on nothing but the rows.
 Only what the generator needs is here: tables of rows numbered from 1, in order, no index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import accumulate, count
-from struct import pack, unpack
+from struct import pack
 from typing import Any
 
 PAGE = 4096
@@ -23,10 +22,7 @@ _MOST_CHILDREN = 250  # of an interior page; at most 15 bytes each
 _VERSION = 3_040_001
 
 _ONE_BYTE = [bytes((value,)) for value in range(128)]
-_TWO_BYTES = [bytes((0x80 | value >> 7, value & 0x7F)) for value in range(1 << 14)]
 Encoded = tuple[Sequence[int], Sequence[bytes]]  # kinds and bytes of a column's values
-
-_UNPACKED = 1000  # values taken apart at once; struct remembers the format, which grows with them
 
 # Whole numbers: their kind, their bytes, and how they are packed.
 _WIDTHS = ((1, 1, "b"), (2, 2, "h"), (4, 4, "i"), (6, 8, "q"))
@@ -36,8 +32,6 @@ def varint(value: int) -> bytes:
     """A number as SQLite writes those of varying length, seven bits a byte."""
     if value < 128:
         return _ONE_BYTE[value]
-    if value < 1 << 14:
-        return _TWO_BYTES[value]
     groups = [value & 0x7F]
     while value := value >> 7:
         groups.append(0x80 | value & 0x7F)
@@ -55,7 +49,7 @@ def encoded(values: Sequence[Any]) -> Encoded:
         return [kind for (kind,), _ in apart], [body for _, (body,) in apart]
     if types == {str}:
         bodies = [value.encode() for value in values]
-        return text_kinds(bodies), bodies
+        return [13 + 2 * len(body) for body in bodies], bodies
     if types == {float}:
         return _packed(7, 8, "d", values)
     if types == {int}:
@@ -66,12 +60,7 @@ def encoded(values: Sequence[Any]) -> Encoded:
 
 def nothing(rows: int) -> Encoded:
     """This number of nulls, which also stand in place of a row's own number."""
-    return bytes(rows), [b""] * rows
-
-
-def text_kinds(bodies: Iterable[bytes]) -> list[int]:
-    """The kinds of texts, which say how long they are."""
-    return [13 + 2 * len(body) for body in bodies]
+    return [0] * rows, [b""] * rows
 
 
 def _fits(low: int, high: int, width: int) -> bool:
@@ -81,69 +70,19 @@ def _fits(low: int, high: int, width: int) -> bool:
 
 def _packed(kind: int, width: int, code: str, values: Sequence[Any]) -> Encoded:
     raw = pack(f">{len(values)}{code}", *values)
-    kinds = bytes((kind,)) * len(values)
-    if len(values) <= _UNPACKED:
-        return kinds, unpack(f"{width}s" * len(values), raw)
-    return kinds, [raw[at : at + width] for at in range(0, len(raw), width)]
+    return [kind] * len(values), [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
-def records(columns: Sequence[Encoded]) -> list[bytes]:
+def _records(columns: Sequence[Encoded]) -> list[bytes]:
     """The rows that encoded columns make: a header of kinds before each one's bytes."""
     heads = zip(*(kinds for kinds, _ in columns), strict=True)
     rows = zip(*(bodies for _, bodies in columns), strict=True)
     return [_head(head) + b"".join(row) for head, row in zip(heads, rows, strict=True)]
 
 
-def _single_leaf(columns: Sequence[Encoded], rows: int, before: int) -> bytes | None:
-    """The page of a table that one page holds, all cells at once; None if one does not, or
-    where a number before a row needs more than a byte."""
-    import numpy as np
-
-    first = len(columns) + 1  # bytes of a header
-    if rows > 127 or first > 127:
-        return None
-    try:
-        every = b"".join([bytes(kinds) for kinds, _ in columns])
-    except ValueError:  # a kind beyond 255
-        return None
-    if not every.isascii():  # one beyond 127
-        return None
-    kinds = np.frombuffer(every, np.uint8).reshape(len(columns), rows)
-    lengths = _lengths().take(kinds).sum(0) + first
-    ends = (lengths + 2).cumsum()  # of cells, counted from the end of the page
-    taken = int(ends[-1])
-    if lengths.max() > 127 or taken + 2 * rows > PAGE - 8 - before:
-        return None
-    starts = np.empty((rows, first + 2), np.uint8)
-    starts[:, 0] = lengths
-    starts[:, 1] = _row_numbers()[:rows]
-    starts[:, 2] = first
-    starts[:, 3:] = kinds.T
-    # The first row's cell is the last in the page.
-    pieces = [b""] * (rows * first)
-    pieces[::first] = unpack(f"{first + 2}s" * rows, starts[::-1].tobytes())
-    for place, (_, bodies) in enumerate(columns, start=1):
-        pieces[place::first] = bodies[::-1]
-    return _filled(_LEAF, (PAGE - ends).astype(">u2").tobytes(), pieces, taken, b"", before)
-
-
-@cache
-def _row_numbers() -> Any:
-    import numpy as np
-
-    return np.arange(1, 128)
-
-
-@cache
-def _lengths() -> Any:
-    """Number of bytes of a value of each kind below 128."""
-    import numpy as np
-
-    numbers = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
-    return np.array([*numbers, *((kind - 12) // 2 for kind in range(12, 128))])
-
-
-def _head(kinds: Iterable[int]) -> bytes:
+def _head(kinds: Sequence[int]) -> bytes:
+    if len(kinds) < 127 and max(kinds) < 128:  # each takes one byte
+        return bytes((len(kinds) + 1, *kinds))
     head = b"".join(map(varint, kinds))
     length = len(head) + 1
     while len(head) + len(varint(length)) != length:
@@ -169,19 +108,14 @@ class Pages:
     def table(self, root: int, columns: Sequence[Encoded]) -> None:
         """Writes a table's rows, numbered from 1, below its root page."""
         before = _HEADER if root == 1 else 0
-        rows = len(columns[0][0])
-        single = _single_leaf(columns, rows, before) if rows else None
-        if single is not None:
-            self._write(root, single)
-            return
-        leaves = _leaves(self._cells(records(columns)), before)
+        leaves = _leaves(self._cells(_records(columns)), before)
         if len(leaves) == 1:
-            self._write(root, _leaf(leaves[0], before))
+            self._write(root, _page(_LEAF, leaves[0], b"", before))
             return
         children, last = [], 0
         for cells in leaves:
             page = self.reserve()
-            self._write(page, _leaf(cells, 0))
+            self._write(page, _page(_LEAF, cells, b"", 0))
             last += len(cells)
             children.append((page, last))
         while len(children) > _MOST_CHILDREN:
@@ -243,10 +177,6 @@ def _leaves(cells: list[bytes], before: int) -> list[list[bytes]]:
     return leaves
 
 
-def _leaf(cells: Sequence[bytes], before: int) -> bytes:
-    return _page(_LEAF, cells, b"", before)
-
-
 def _interior(children: Sequence[tuple[int, int]], before: int) -> bytes:
     cells = [pack(">I", page) + varint(last) for page, last in children[:-1]]
     return _page(_INTERIOR, cells, pack(">I", children[-1][0]), before)
@@ -256,22 +186,9 @@ def _page(kind: int, cells: Sequence[bytes], rightmost: bytes, before: int) -> b
     """A page with its cells at the end, the first one last, and pointers to them at the start."""
     ends = list(accumulate(map(len, cells)))
     pointers = pack(f">{len(ends)}H", *(PAGE - end for end in ends))
-    return _filled(kind, pointers, cells[::-1], ends[-1] if ends else 0, rightmost, before)
-
-
-def _filled(
-    kind: int,
-    pointers: bytes,
-    backwards: Iterable[bytes],
-    taken: int,
-    rightmost: bytes,
-    before: int,
-) -> bytes:
-    """A page of cells that take ``taken`` bytes, given from the last to the first."""
-    place = PAGE - taken
-    head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(pointers) // 2, place, 0, rightmost)
-    start = b"".join((bytes(before), head, pointers)).ljust(place, b"\0")
-    return b"".join((start, *backwards))
+    place = PAGE - (ends[-1] if ends else 0)
+    head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(cells), place, 0, rightmost)
+    return b"".join(((bytes(before) + head + pointers).ljust(place, b"\0"), *cells[::-1]))
 
 
 def _even(children: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
