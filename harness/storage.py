@@ -25,7 +25,7 @@ from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger import CALIBRATIONS, CHECKS, episode_stem, grades_folder
-from registry.sealing import SEALED_BYTES, Keys
+from registry.sealing import Keys
 from registry.stores import Store
 
 logger = logging.getLogger(__name__)
@@ -255,11 +255,10 @@ class Codec(Generic[T]):
         body: T = envelope.body
         return body
 
-    def write(self, store: Store, key: str, value: T, keys: Keys, size: int = SEALED_BYTES) -> bool:
-        """Sign, encrypt and store a value, filled up to ``size`` bytes; False if the name is
-        taken. What nobody whose signature counts has put there is set aside. Raises RegistryError.
-        """
-        return put_signed(store, key, keys.seal(key, self.encode(value), size), keys)
+    def write(self, store: Store, key: str, value: T, keys: Keys) -> bool:
+        """Sign, encrypt and store a value; False if the name is taken. An object there without a
+        valid signature is moved aside. Raises RegistryError."""
+        return put_signed(store, key, keys.seal(key, self.encode(value)), keys)
 
     def read(self, store: Store, key: str, keys: Keys) -> T:
         """Return a stored value. Raises RegistryError, ForeignObject for one that nobody whose

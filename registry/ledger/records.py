@@ -177,8 +177,6 @@ class RunManifest:
     single_turn: tuple[str, ...] = ()  # strata given in a single turn; all others are agentic
     # Digest of the agent loop's prompts, tools and caps.
     agent_rules: str = field(default="", metadata=_LATER)
-    # Of strata that a pilot has run: bytes that an attempt and a result are filled up to.
-    sizes: tuple[tuple[str, int, int], ...] = field(default=(), metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from harness.external_agents import AgentServer
 from harness.model import Model, close_model
 from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import Account, CallKind, PricedModel, ReplyStore
-from harness.storage import EPISODE_CODEC, PILOTS
+from harness.storage import PILOTS
 from registry.ledger import ModelPin
 from study.protocol import Protocol
 from study.sweeps.pilot_plan import (
@@ -248,8 +248,7 @@ class _Runner:
             raise AttemptFailed(Boundary(boundary), error_class)
         grade = grade_episode(instance, episode)
         result = summarise_episode(_NO_WAVE, cell, episode, grade, 1, price)
-        size = len(EPISODE_CODEC.encode(episode))
-        run = PilotRun(cell.spec.version, each.turns, each.limit, size, result)
+        run = PilotRun(cell.spec.version, each.turns, each.limit, result)
         PILOT_CODEC.write(study.store, each.key, run, study.keys())
 
 

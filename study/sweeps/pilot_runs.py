@@ -1,14 +1,12 @@
-"""The finished runs of pilots, as they are stored: their scores, and the size of their objects."""
+"""The finished runs of pilots, as they are stored."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.episodes import RESULT_CODEC, EpisodeResult, row_of
+from harness.episodes import EpisodeResult, row_of
 from harness.storage import Codec, pilot_folder
 from registry.ledger import ModelPin, record_digest
 from registry.result_row import Arm
@@ -19,8 +17,6 @@ from study.workspace import Study
 if TYPE_CHECKING:
     from analysis.data import ResultTable
 
-_BLOCK = 1024  # bytes
-
 
 @dataclass(frozen=True, slots=True)
 class PilotRun:
@@ -29,7 +25,6 @@ class PilotRun:
     version: str  # of the family
     turns: int
     limit: int
-    attempt_bytes: int  # of the whole attempt, as it would be stored
     result: EpisodeResult
 
 
@@ -42,25 +37,6 @@ def pilot_table(study: Study) -> ResultTable | None:
     key. Raises RegistryError."""
     runs = list(_like_waves(study))
     return table_of(runs) if runs else None
-
-
-def pilot_sizes(study: Study) -> tuple[tuple[str, int, int], ...]:
-    """Return the bytes that all but a hundredth of attempts and of results need, by stratum, as far
-    as pilots have shown. Needs the study's key. Raises RegistryError."""
-    by_stratum: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for run in _like_waves(study):
-        size = len(RESULT_CODEC.encode(run.result))
-        by_stratum[run.result.stratum].append((run.attempt_bytes, size))
-    return tuple(
-        (stratum, _most([attempt for attempt, _ in pairs]), _most([result for _, result in pairs]))
-        for stratum, pairs in sorted(by_stratum.items())
-    )
-
-
-def _most(sizes: Sequence[int]) -> int:
-    """The 99th percentile, in whole blocks."""
-    place = math.ceil(0.99 * len(sizes)) - 1
-    return _BLOCK * math.ceil(sorted(sizes)[place] / _BLOCK)
 
 
 def _like_waves(study: Study) -> Iterator[PilotRun]:

@@ -218,7 +218,6 @@ def context_of(
         replicates=manifest.replicates,
         tranches=manifest.tranches,
         single_turn=manifest.single_turn,
-        sizes=manifest.sizes,
     )
 
 
