@@ -187,7 +187,7 @@ def test_verify_counts_it_apart(piloted: tuple[Study, dict[str, Any]]) -> None:
 
 def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None:
     study, shown = piloted
-    quick = ("--replications", "20", "--permutations", "399", "--json", "--gap", "0.3")
+    quick = ("--trials", "20", "--json", "--gap", "0.3")
     place = str(study.folder)
     result = CliRunner().invoke(main, ["power", "--study", place, "--from", place, *quick])
     assert result.exit_code == 0, result.output
