@@ -39,7 +39,7 @@ from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol import Protocol, Task, read_protocol
 from study.sweeps import example_of
-from study.workspace import is_study, open_study, take_snapshot
+from study.workspace import Study, StudySnapshot, is_study, open_study, pilots_of, take_snapshot
 
 Watch = Callable[[str, int, int], None]
 
@@ -243,18 +243,30 @@ def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.sweeps import exact_table, pilot_table
+    from study.sweeps import exact_table
 
     study = take_snapshot(open_study(source))
     if study.closed_waves:
         return exact_table(study, study.closed_waves), str(source)
-    table = pilot_table(study)
-    if table is None:
+    pilot = _newest_pilot(study)
+    if pilot is None:
         raise StudyError(
-            f"{source}: no wave is closed yet, and no pilot has run on its models and tasks: "
+            f"{source}: no wave is closed yet, and no pilot has run on its tasks: "
             f"`dosimeter pilot --study {source}` runs one"
         )
-    return table, f"the pilot of {source}"
+    return exact_table(pilot, pilot.waves.values()), f"the pilot of {source}"
+
+
+def _newest_pilot(study: Study) -> StudySnapshot | None:
+    """Return the study's newest pilot with results on tasks of the study, and on no others."""
+    strata = {task.stratum for task in study.protocol.tasks}
+    pilots = [
+        pilot
+        for pilot in map(take_snapshot, pilots_of(study.folder))
+        if strata.issuperset(task.stratum for task in pilot.protocol.tasks)
+        and any(wave.results for wave in pilot.waves.values())
+    ]
+    return max(pilots, key=lambda pilot: pilot.ledger.entries()[-1].time, default=None)
 
 
 def _expected(plan: Plan, protocol: Protocol | None) -> Components:

@@ -52,7 +52,6 @@ _PROMISING = {
 _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, RECEIPTS, CHECKPOINTS, FILES)
 # Of these folders no record names the objects.
 _UNNAMED = {
-    "pilots": "objects of pilots",
     "tables": "parts of tables",
     "drawn": "lists of drawn instances without arms",
     "epochs": "epochs of sweeps",

@@ -31,7 +31,6 @@ from .new_study import (
     study_name,
     study_text,
 )
-from .pilot_draw import PilotInstance, draw_pilot, entropy_of, stored_pilot
 from .setup import (
     REGISTRATION,
     PinnedImage,
@@ -59,19 +58,19 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study
-from .study_draw import DrawRequest, draw_seeds, is_drawn
+from .study_draw import PILOTS, DrawRequest, draw_seeds, entropy_of, is_drawn, pilots_of
 from .tables import WaveTable
 
 __all__ = [
     "CHECKOUT",
     "CONTROLS",
+    "PILOTS",
     "PRICES_NAME",
     "REGISTRATION",
     "DrawRequest",
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",
-    "PilotInstance",
     "PinnedImage",
     "Study",
     "StudySnapshot",
@@ -90,7 +89,6 @@ __all__ = [
     "combine_key",
     "create_study",
     "default_files",
-    "draw_pilot",
     "draw_seeds",
     "entropy_of",
     "find_registration",
@@ -108,6 +106,7 @@ __all__ = [
     "manifest_of",
     "on_this_machine",
     "open_study",
+    "pilots_of",
     "pinned_image",
     "prices_text",
     "read_file",
@@ -120,7 +119,6 @@ __all__ = [
     "stand_in",
     "store_address",
     "store_checkpoint",
-    "stored_pilot",
     "study_name",
     "study_text",
     "take_snapshot",
