@@ -25,7 +25,7 @@ from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger import CALIBRATIONS, CHECKS, episode_stem, grades_folder
-from registry.sealing import SEALED_BYTES, Keys
+from registry.sealing import Keys
 from registry.stores import Store
 
 logger = logging.getLogger(__name__)
@@ -38,8 +38,6 @@ EPOCHS = "epochs/"
 TABLES = "tables/"
 JUDGE_CALLS = "judgements/"
 PROBES = "probes/"
-PILOTS = "pilots/"
-PILOT_INSTANCES = f"{PILOTS}instances/"
 FOREIGN = "foreign/"  # what somebody else put under a name of the study
 
 
@@ -105,12 +103,6 @@ def probe_replies(model: str, call: str) -> str:
     return f"{PROBES}{hex_of(model)}/{hex_of(call)}"
 
 
-def pilot_replies(model: str, episode: str) -> str:
-    """Common stem of the keys of the replies in a pilot's episode; ``model`` is the digest of its
-    pin."""
-    return f"{pilot_folder(model)}{hex_of(episode)}"
-
-
 def reply_key(stem: str, turn: int) -> str:
     """Key of the reply to a turn, counted from 0."""
     return f"{stem}-{turn:04d}.age"
@@ -151,21 +143,6 @@ def grade_key(judge: str, episode: str, look: int | None = None) -> str:
 def probe_key(model: str, call: str) -> str:
     """Key of a probe's result; ``model`` is the digest of its pin."""
     return f"{PROBES}{hex_of(model)}/{hex_of(call)}.age"
-
-
-def pilot_folder(model: str) -> str:
-    """Folder of a model's episodes in pilots; ``model`` is the digest of its pin."""
-    return f"{PILOTS}{hex_of(model)}/"
-
-
-def pilot_key(model: str, episode: str) -> str:
-    """Key of the result of a pilot's episode; ``model`` is the digest of its pin."""
-    return f"{pilot_folder(model)}{hex_of(episode)}.age"
-
-
-def pilot_instance_key(name: str) -> str:
-    """Key of an instance that was drawn for pilots, by a digest of its place in their draw."""
-    return f"{PILOT_INSTANCES}{hex_of(name)}.age"
 
 
 def check_key(result: str) -> str:
@@ -255,11 +232,10 @@ class Codec(Generic[T]):
         body: T = envelope.body
         return body
 
-    def write(self, store: Store, key: str, value: T, keys: Keys, size: int = SEALED_BYTES) -> bool:
-        """Sign, encrypt and store a value, filled up to ``size`` bytes; False if the name is
-        taken. What nobody whose signature counts has put there is set aside. Raises RegistryError.
-        """
-        return put_signed(store, key, keys.seal(key, self.encode(value), size), keys)
+    def write(self, store: Store, key: str, value: T, keys: Keys) -> bool:
+        """Sign, encrypt and store a value; False if the name is taken. An object there without a
+        valid signature is moved aside. Raises RegistryError."""
+        return put_signed(store, key, keys.seal(key, self.encode(value)), keys)
 
     def read(self, store: Store, key: str, keys: Keys) -> T:
         """Return a stored value. Raises RegistryError, ForeignObject for one that nobody whose

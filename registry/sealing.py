@@ -38,8 +38,6 @@ _HEX32 = re.compile("[0-9a-f]{64}")
 _FORMAT = "dosimeter/sealed-set/1"
 _BUFFER = 1 << 16  # bytes of a pipe
 _PREFIX = "age-secret-key-"
-SEALED_BYTES = 4096  # of an object, at least
-ATTEMPT_BYTES = 16384  # of an attempt, where no pilot has shown how large one is
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +156,15 @@ class Keys:
     signer: Signer | None = None
     trusted: Collection[str] = ()  # public signing keys
 
-    def seal(self, name: str, data: bytes, size: int = SEALED_BYTES) -> bytes:
-        """Return an object of this name, signed and encrypted. Newlines fill it up to ``size``
-        bytes, or to the power of two times that which holds it, so that its ciphertext shows little
-        of what it holds. Raises RegistryError."""
+    def seal(self, name: str, data: bytes) -> bytes:
+        """Return an object of this name, signed and encrypted. Raises RegistryError."""
         if self.signer is None:
             raise RegistryError(f"{name}: nothing is stored without a key to sign it")
-        while size < len(data):
-            size *= 2
-        return encrypt(sign_object(self.signer, name, data.ljust(size, b"\n")), self.recipients)
+        return encrypt(sign_object(self.signer, name, data), self.recipients)
 
     def open(self, name: str, sealed: bytes) -> bytes:
         """Return what was sealed under a name. Raises as ``decrypt``, and ForeignObject unless it
-        was signed for this name by a key that counts. Newlines at its end may be more than were
-        sealed."""
+        was signed for this name by a key that counts."""
         return check_object(self.trusted, name, decrypt(sealed, self.identities, name))
 
     def open_lines(self, name: str, sealed: bytes) -> Iterator[bytes]:

@@ -25,7 +25,6 @@ from analysis.planning import (
     PowerSetting,
     SimulationSize,
     check_design,
-    check_target,
     estimate_components,
     gaps_curve,
     power_at,
@@ -40,41 +39,27 @@ from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol import Protocol, Task, read_protocol
 from study.sweeps import example_of
-from study.workspace import is_study, open_study, take_snapshot
+from study.workspace import Study, StudySnapshot, is_study, open_study, pilots_of, take_snapshot
 
 Watch = Callable[[str, int, int], None]
 
 PUBLISHED = "published results (4 models, 16 repeated runs)"
-STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # defaults without study and option
+TARGET = 0.8  # power wanted for one model with the gap
+STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # without a study
 CONTROLS, CONTROL_RUNS = 4, 2
 
 
 @dataclass(frozen=True, slots=True)
 class PowerRequest:
-    """Options of a power simulation. None leaves a value to study.yaml, else to the defaults;
-    ``source`` is a table or a study with rows for the variance components."""
+    """Options of a power simulation: the folder of a study, whose plan is simulated (the preset
+    standard-v1 without one); ``source``, a table or a study with rows for the variance components;
+    the gap in one model; and other seeds than the plan's."""
 
     study: Path | None = None
     source: Path | None = None
     grader: str | None = None  # of the table, where it has several
     gap: float = 0.10
-    study_gap: float = 0.05
-    target: float = 0.8
-    strata: int | None = None
-    seeds: int | None = None
-    replicates: int | None = None
-    looks: int | None = None
-    models: int | None = None
-    alpha: float | None = None
-    outcomes: tuple[str, ...] = ()
-    control_models: int | None = None
-    control_runs: int | None = None  # of each on an instance
-    onset: int | None = None
-    final_only: bool = False
-    sd: float | None = None
-    seed_share: float | None = None
-    shared: float | None = None
-    cost_per_episode: float | None = None
+    seeds: int | None = None  # instances in each arm of a stratum
     effort: SimulationSize = field(default_factory=SimulationSize)
 
 
@@ -158,28 +143,32 @@ class PowerAnswer:
 def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnswer:
     """Simulate power as requested. Raises AnalysisError, StudyError for impossible requests."""
     protocol = None if request.study is None else read_protocol(request.study)
-    plan = _plan(request, protocol)
+    plan = _preset() if protocol is None else protocol.registered_plan()
+    if request.seeds is not None:
+        plan = replace(plan, seeds_per_arm=request.seeds)
     pilot, source = None, PUBLISHED
     if request.source is not None:
         pilot, source = read_variance(request.source, request.grader, plan.outcomes)
     elif request.grader is not None:
         raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
-    if pilot is None and protocol is not None:
+    elif protocol is not None:
         source = f"the weights and criteria of the study's tasks, and {source}"
-    components = _components(request, plan, pilot, protocol)
-    setting = plan_setting(request, plan, protocol)
+    components = pilot.components if pilot is not None else _expected(plan, protocol)
+    setting = plan_setting(request.gap, plan, protocol)
     effort, design = request.effort, PowerDesign(plan, components, setting)
     check_design(design, effort)
-    check_target(plan, request.target)
-    price = request.cost_per_episode
-    if price is None and pilot is not None:
-        price = pilot.cost_usd
     first, second = (partial(_report_half, watch, half) for half in (0, 1))
-    planned = power_at(design, effort)
-    seeds = seeds_curve(design, effort, request.target, first)
-    gaps = gaps_curve(design, effort, request.target, second)
     return PowerAnswer(
-        plan, setting, components, source, pilot, effort, planned, seeds, gaps, price
+        plan=plan,
+        setting=setting,
+        components=components,
+        source=source,
+        pilot=pilot,
+        effort=effort,
+        planned=power_at(design, effort),
+        seeds=seeds_curve(design, effort, TARGET, first),
+        gaps=gaps_curve(design, effort, TARGET, second),
+        cost_per_episode=None if pilot is None else pilot.cost_usd,
     )
 
 
@@ -188,10 +177,9 @@ def registered_design(
 ) -> PowerDesign:
     """Return the design of a study as it stands, for one model that is inflated by ``gap``; without
     ``components`` the variance is that of the weights and criteria of its tasks."""
-    request, plan = PowerRequest(gap=gap), protocol.registered_plan()
-    setting = plan_setting(request, plan, protocol)
-    components = components or _components(request, plan, None, protocol)
-    return PowerDesign(plan, components, setting)
+    plan = protocol.registered_plan()
+    components = components or _expected(plan, protocol)
+    return PowerDesign(plan, components, plan_setting(gap, plan, protocol))
 
 
 def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
@@ -200,47 +188,27 @@ def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
         watch("", half * of + done, 2 * of)
 
 
-def _plan(request: PowerRequest, protocol: Protocol | None) -> Plan:
-    """Return the study's plan, or the preset standard-v1, with the changes of the request."""
-    if protocol is None:
-        plan = standard_plan(
-            _strata(STRATA),
-            SEEDS,
-            looks=LOOKS,
-            pre_exposure=tuple(f"before {number}" for number in range(1, CONTROLS + 1)),
-            control_runs=CONTROL_RUNS,
-        )
-    else:
-        plan = protocol.registered_plan()
-    changes: dict[str, Any] = {
-        "seeds_per_arm": request.seeds,
-        "replicates": request.replicates,
-        "looks": request.looks,
-        "alpha": request.alpha,
-        "outcomes": request.outcomes or None,
-        "strata": None if request.strata is None else _strata(request.strata),
-    }
-    return replace(plan, **{name: value for name, value in changes.items() if value is not None})
+def _preset() -> Plan:
+    """Return the preset standard-v1, for a study that is not written yet."""
+    return standard_plan(
+        tuple(f"stratum {number}" for number in range(1, STRATA + 1)),
+        SEEDS,
+        looks=LOOKS,
+        pre_exposure=tuple(f"before {number}" for number in range(1, CONTROLS + 1)),
+        control_runs=CONTROL_RUNS,
+    )
 
 
-def _strata(count: int) -> tuple[str, ...]:
-    return tuple(f"stratum {number}" for number in range(1, count + 1))
-
-
-def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -> PowerSetting:
-    """Return the simulated setting: by the request, else by the study's waves."""
-    models = request.models
-    if models is None:
-        models = MODELS if protocol is None else _most_new(plan, protocol)
+def plan_setting(gap: float, plan: Plan, protocol: Protocol | None) -> PowerSetting:
+    """Return the simulated setting: the models of the study's waves, the plan's control models, and
+    for the power of the study a gap from the middle look on."""
     rules = plan.standard
-    if rules is None and (request.control_models or request.control_runs):
-        raise AnalysisError(f"plan {plan.name} is not calibrated by control models; standard-v1 is")
-    planned = (0, 1) if rules is None else (len(rules.pre_exposure), rules.control_runs)
-    asked = (request.control_models, request.control_runs)
-    controls, runs = (p if a is None else a for p, a in zip(planned, asked, strict=True))
-    onset = request.onset if request.onset is not None else plan.looks // 2 or 1
     return PowerSetting(
-        models, controls, runs, request.gap, request.study_gap, request.final_only, onset
+        models=MODELS if protocol is None else _most_new(plan, protocol),
+        control_models=0 if rules is None else len(rules.pre_exposure),
+        control_runs=1 if rules is None else rules.control_runs,
+        gap=gap,
+        onset=plan.looks // 2 or 1,
     )
 
 
@@ -275,39 +243,40 @@ def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.sweeps import exact_table, pilot_table
+    from study.sweeps import exact_table
 
     study = take_snapshot(open_study(source))
     if study.closed_waves:
         return exact_table(study, study.closed_waves), str(source)
-    table = pilot_table(study)
-    if table is None:
+    pilot = _newest_pilot(study)
+    if pilot is None:
         raise StudyError(
-            f"{source}: no wave is closed yet, and no pilot has run on its models and tasks: "
+            f"{source}: no wave is closed yet, and no pilot has run on its tasks: "
             f"`dosimeter pilot --study {source}` runs one"
         )
-    return table, f"the pilot of {source}"
+    return exact_table(pilot, pilot.waves.values()), f"the pilot of {source}"
 
 
-def _components(
-    request: PowerRequest, plan: Plan, pilot: PilotVariance | None, protocol: Protocol | None
-) -> Components:
-    """Return the pilot's components, else those of the study's rubrics, else those of published
-    results, with the changes of the request."""
-    if pilot is not None:
-        base = pilot.components
-    elif protocol is not None:
-        weights = [weigh_task(task, protocol.catalog, plan.outcomes) for task in protocol.tasks]
-        base = weigh_criteria(weights)
-    else:
-        base = replace(ARTICLE, sd=_sds(plan.outcomes))
-    if request.sd is not None:
-        base = replace(base, sd=tuple(sd * request.sd / base.sd[0] for sd in base.sd))
-    if request.seed_share is not None:
-        base = replace(base, seed_share=request.seed_share)
-    if request.shared is not None:
-        base = replace(base, shared=request.shared)
-    return base
+def _newest_pilot(study: Study) -> StudySnapshot | None:
+    """Return the study's newest pilot with results on tasks of the study, and on no others."""
+    strata = {task.stratum for task in study.protocol.tasks}
+    pilots = [
+        pilot
+        for pilot in map(take_snapshot, pilots_of(study.folder))
+        if strata.issuperset(task.stratum for task in pilot.protocol.tasks)
+        and any(wave.results for wave in pilot.waves.values())
+    ]
+    return max(pilots, key=lambda pilot: pilot.ledger.entries()[-1].time, default=None)
+
+
+def _expected(plan: Plan, protocol: Protocol | None) -> Components:
+    """Return the components that follow from the rubrics of the study's tasks and published
+    results; from published results alone without a study."""
+    if protocol is None:
+        return replace(ARTICLE, sd=_sds(plan.outcomes))
+    return weigh_criteria(
+        [weigh_task(task, protocol.catalog, plan.outcomes) for task in protocol.tasks]
+    )
 
 
 def _sds(outcomes: Sequence[str]) -> tuple[float, ...]:

@@ -68,7 +68,6 @@ class PowerSetting:
     control_runs: int = 1
     gap: float = 0.10  # of a model
     study_gap: float = 0.05  # of all models from the onset on
-    final_only: bool = False  # the first outcome alone is inflated
     onset: int = 1
 
 
@@ -112,8 +111,6 @@ class PowerDesign:
     def raised(self) -> tuple[float, ...]:
         """The inflation of each outcome, in units of the first one's."""
         others = len(self.plan.outcomes) - 1
-        if self.setting.final_only:
-            return (1.0, *[0.0] * others)
         return self.components.raised or (1.0,) * (1 + others)
 
 

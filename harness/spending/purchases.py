@@ -14,13 +14,11 @@ from itertools import count, islice
 from typing import Protocol
 
 from harness.episode import Cell, Episode, Kept
-from harness.errors import WorkStopped
 from harness.model import Reply, Try, Usage
 from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.storage import (
     EPISODE_CODEC,
     JUDGE_CALLS,
-    PILOTS,
     PROBES,
     RESPONSES,
     TRY_CODEC,
@@ -31,7 +29,6 @@ from harness.storage import (
     failed_key,
     is_reply,
     judge_replies,
-    pilot_replies,
     probe_replies,
     reply_key,
     stored_attempts,
@@ -48,7 +45,6 @@ class CallKind(StrEnum):
     EPISODE = "episode"
     JUDGE = "judge"
     PROBE = "probe"
-    PILOT = "pilot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,7 @@ def _pin_digest(pin: ModelPin | JudgePin) -> str:
 @dataclass(frozen=True, slots=True)
 class Charge:
     """Account that the calls of one subject are charged to. ``subject`` is the digest of an episode
-    or a probe, or the id of an answer sheet; ``wave`` is None for the check of a judge and for a
-    pilot."""
+    or a probe, or the id of an answer sheet; ``wave`` is None for the check of a judge."""
 
     kind: CallKind
     payer: Payer
@@ -98,7 +93,6 @@ _FOLDERS = {
     CallKind.EPISODE: RESPONSES,
     CallKind.JUDGE: JUDGE_CALLS,
     CallKind.PROBE: PROBES,
-    CallKind.PILOT: PILOTS,
 }
 _READERS = 8  # threads that read the store
 _LOOKS = 3  # at an episode that is at work
@@ -214,12 +208,6 @@ class ReplyStore:
         """Return the journal of the probe that is charged."""
         return StoreJournal(self, probe_replies(self.charge.payer.pin, self.charge.subject))
 
-    def pilot(self, stopped: Callable[[], bool]) -> StoreJournal:
-        """Return the journal of the pilot's episode that is charged. A failed attempt is not kept:
-        the next one goes on from its replies, as after a crash."""
-        stem = pilot_replies(self.charge.payer.pin, self.charge.subject)
-        return StoreJournal(self, stem, stopped=stopped)
-
 
 @dataclass(frozen=True, slots=True)
 class StoreJournal:
@@ -228,7 +216,6 @@ class StoreJournal:
     replies: ReplyStore
     stem: str  # of its keys
     inherited: Sequence[Reply] = ()  # of its first turns, bought by earlier attempts
-    stopped: Callable[[], bool] = lambda: False
     # Of this attempt, as far as this process knows them, by key.
     held: dict[str, Reply] = field(default_factory=dict, compare=False, repr=False)
     tries: dict[str, Try] = field(default_factory=dict, compare=False, repr=False)
@@ -279,9 +266,7 @@ class StoreJournal:
         return replace(episode, paid=tuple(paid), kept=tuple(kept)), names
 
     def admit(self) -> None:
-        """Raise WorkStopped if the work has ``stopped``, since no reply may be paid for."""
-        if self.stopped():
-            raise WorkStopped("the work has ended")
+        """Admit any request."""
 
     def _find(self, turn: int) -> Reply | None:
         replies, key = self.replies, reply_key(self.stem, turn)

@@ -106,8 +106,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         number, inherited = len(attempts) + 1, inherited_replies(attempts)
         episode, journal = _run_attempt(cell, made, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
-        keys, (size, _) = bench.context.keys_of(cell), bench.context.sizes_of(cell)
-        if not EPISODE_CODEC.write(bench.store, key, episode, keys, size):
+        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.keys_of(cell)):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
         bench.store.delete(journal)
         attempts.append(episode)
@@ -242,8 +241,7 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         inherited=len(inherited),
     )
     episode, names = journal.fold(episode)
-    size, _ = context.sizes_of(cell)
-    if EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys, size):
+    if EPISODE_CODEC.write(store, attempt_key(cell.episode, number), episode, keys):
         store.delete(names)
 
 
@@ -360,5 +358,4 @@ def _seal_result(
     result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
     # A worker reads no result, so that it cannot tell whose one is that is there already.
     keys = replace(context.keys_of(cell), recipients=context.recipients, identities=identities)
-    _, size = context.sizes_of(cell)
-    return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(result), size), keys
+    return keys.seal(result_key(cell.episode), RESULT_CODEC.encode(result)), keys

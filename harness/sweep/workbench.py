@@ -35,7 +35,7 @@ from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.provenance import code_digest, find_other_packages
-from registry.sealing import ATTEMPT_BYTES, SEALED_BYTES, Keys, derive_identity, recipient_of
+from registry.sealing import Keys, derive_identity, recipient_of
 from registry.signing import Signer
 from registry.stores import Store, open_store
 
@@ -73,8 +73,6 @@ class RunContext:
     allow_unknown_price: bool = False
     # Amounts that judges and probes have cost the wave already.
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
-    # Bytes of an attempt and of a result by stratum, where a pilot has shown them.
-    sizes: tuple[tuple[str, int, int], ...] = ()
     # Of the schedule, as the manifest records them.
     schedule_seed: str = ""
     replicates: tuple[int, ...] = ()
@@ -98,12 +96,6 @@ class RunContext:
         return _keys_of(
             cell.episode, cell.key, cell.certificate, self.run_identity, self.recipients
         )
-
-    def sizes_of(self, cell: Cell) -> tuple[int, int]:
-        """The bytes that an attempt at a cell is filled up to, and its result."""
-        known = (sizes for stratum, *sizes in self.sizes if stratum == cell.spec.stratum)
-        attempt, result = next(known, (ATTEMPT_BYTES, SEALED_BYTES))
-        return attempt, result
 
     def lease(self, cell: Cell) -> Cell:
         """Return a cell with its key and certificate. Needs the run's key."""

@@ -176,8 +176,6 @@ class RunManifest:
     retention: tuple[tuple[str, str], ...] = ()
     # Digest of the agent loop's prompts, tools and caps.
     agent_rules: str = ""
-    # Of strata that a pilot has run: bytes that an attempt and a result are filled up to.
-    sizes: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from registry.ledger import (
     record_digest,
     signers_of,
 )
-from registry.sealing import ATTEMPT_BYTES, SEALED_BYTES, Keys
+from registry.sealing import Keys
 from registry.stores import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
@@ -88,16 +88,6 @@ class Findings:
             signers = {}
         runs = (manifest.run_signer for manifest in self.manifests.values())
         return Keys(identities=tuple(self.identities or ()), trusted={*signers, *runs})
-
-    @cached_property
-    def sizes(self) -> dict[str, set[int]]:
-        """By folder, the bytes that attempts and results of any stratum are filled up to."""
-        sizes = {"attempts": {ATTEMPT_BYTES}, "results": {SEALED_BYTES}}
-        for manifest in self.manifests.values():
-            for _, attempt, result in manifest.sizes:
-                sizes["attempts"].add(attempt)
-                sizes["results"].add(result)
-        return sizes
 
     def result(self) -> Verification:
         """Return what was found."""

@@ -51,7 +51,6 @@ _PROMISING = {
 _NAMED_BY_DIGEST = (PARTS, CHECKS, CALIBRATIONS, CHECKPOINTS, FILES)
 # Of these folders no record names the objects.
 _UNNAMED = {
-    "pilots": "objects of pilots",
     "tables": "parts of tables",
     "drawn": "lists of drawn instances without arms",
     "epochs": "epochs of sweeps",
@@ -184,20 +183,12 @@ def _check_object(findings: Findings, key: str, promised: set[str]) -> None:
             if _UNSIGNED.fullmatch(key):
                 decrypt(data, findings.identities, key)
             else:
-                _count_larger(findings, key, len(findings.keys.open(key, data)))
+                findings.keys.open(key, data)
                 findings.counts["signatures of objects"] += 1
         except RegistryError as error:
             findings.add(key, str(error))
         else:
             findings.counts["ciphertexts opened"] += 1
-
-
-def _count_larger(findings: Findings, key: str, size: int) -> None:
-    """Count an attempt or a result that did not fit the size of its stratum: its ciphertext shows
-    that it is larger than others."""
-    usual = findings.sizes.get(key.partition("/")[0])
-    if usual is not None and size > min(usual) and size not in usual:
-        findings.counts["attempts and results larger than the others"] += 1
 
 
 @dataclass(slots=True)

@@ -10,27 +10,22 @@ import click
 
 from generators import task as tasks
 from registry.provenance import utc_now
-from study import sweeps
+from study.cli.live import sweep_watch
 from study.cli.output import (
-    accounts_json,
-    count_failures,
     exit_by,
     json_option,
     models_option,
-    parallel_option,
-    print_accounts,
-    print_failing,
     print_json,
     print_line,
     print_records,
-    progress_watch,
     study_option,
     unknown_price_option,
 )
+from study.cli.sweep import outcome_json, print_failed, print_outcome
 
 if TYPE_CHECKING:
     from analysis.planning import StratumVariance, TurnScore
-    from study.sweeps import PilotForecast, PilotModel, PilotOutcome
+    from study.pilot import PilotForecast, PilotModel, PilotOutcome
     from study.workspace import Study
 
 
@@ -46,27 +41,19 @@ if TYPE_CHECKING:
     "Questions of templates, which have none, are left out. Default: the study's tasks.",
 )
 @click.option(
-    "--turns",
-    multiple=True,
-    type=click.IntRange(1, 1000),
-    help="A turn budget to run beside the task's own; more than once for more. Default: a quarter "
-    "and a half of the task's own.",
-)
-@click.option(
-    "--instances",
-    type=click.IntRange(1, 1000),
-    default=4,
+    "--seeds",
+    type=click.IntRange(2, 1000),
+    default=2,
     show_default=True,
-    help="Of each stratum.",
+    help="Instances of each task in each of the pilot's two arms.",
 )
 @click.option(
     "--runs",
     type=click.IntRange(1, 100),
     default=2,
     show_default=True,
-    help="Of a model on an instance, with each turn budget.",
+    help="Of a model on an instance.",
 )
-@parallel_option
 @unknown_price_option("Run models")
 @click.option(
     "--estimate",
@@ -78,42 +65,39 @@ def pilot(
     study: Study,
     models: tuple[str, ...],
     difficulties: tuple[str, ...],
-    turns: tuple[int, ...],
     estimate: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Run models on a few instances apart from the study's, before anything is registered.
 
-    Shows score against turns, ceiling and floor (the share of runs that score 1 and 0), cost, and
-    how scores vary. `dosimeter power --from` and `dosimeter init --guided --from` take the variance
-    from it. Its instances are in neither arm, and its runs in no wave, table or test. Interrupt it
-    at will; run it again to resume. Exits with 1 while episodes are owed because a provider failed
-    or the budget does not pay for them.
+    A pilot is a scratch study in a folder under pilot/, with a draw of its own, that the ordinary
+    steps run. Shows score against turns, ceiling and floor (the share of runs that score 1 and 0),
+    cost, and how scores vary. `dosimeter power --from` and `dosimeter init --guided --from` take
+    the variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
+    are owed because a provider failed or the budget does not pay for them.
 
     \b
     Examples:
       dosimeter pilot --estimate
-      dosimeter pilot --model nova-1 --instances 6
-      dosimeter pilot --difficulty easy --difficulty hard --turns 5
+      dosimeter pilot --model nova-1 --seeds 3
+      dosimeter pilot --difficulty easy --difficulty hard
       dosimeter pilot --json | jq '.scores[] | {model, stratum, turns, score}'
     """
-    request = sweeps.PilotRequest(
-        tuple(dict.fromkeys(models)),
-        tuple(dict.fromkeys(difficulties)),
-        tuple(dict.fromkeys(turns)),
-        **options,
+    from study import pilot as pilots  # with numpy, which other commands need not load
+
+    request = pilots.PilotRequest(
+        tuple(dict.fromkeys(models)), tuple(dict.fromkeys(difficulties)), **options
     )
     if estimate:
-        _print_forecast(sweeps.forecast_pilot(study, request), as_json)
+        _print_forecast(pilots.forecast_pilot(study, request), as_json)
         return
-    with progress_watch("pilot") as watch:
-        made = sweeps.run_pilot(study, request, watch, utc_now)
+    with sweep_watch("pilot") as watch:
+        made = pilots.run_pilot(study, request, watch, watch.begin, watch.count, utc_now)
     if as_json:
         print_json(_outcome_json(made))
     else:
         _print_outcome(made)
-        print_failing(study.protocol.models, ((m.model, m.calls.failures) for m in made.models))
     exit_by(made.complete)
 
 
@@ -148,13 +132,12 @@ def _usd(value: float | None, free: bool, unknown: str = "unknown") -> str:
 def _outcome_json(made: PilotOutcome) -> dict[str, Any]:
     return {
         "complete": made.complete,
-        "scores": [
-            {**asdict(row), "turns_of_the_task": made.limits[row.stratum]} for row in made.scores
-        ],
+        "folder": str(made.folder),
+        "scores": [asdict(row) for row in made.scores],
         "variance": [_variance_json(row) for row in made.variance],
         "models": [{**asdict(model), "usd_of_run": model.usd_of_run} for model in made.models],
         "skipped": [{"model": name, "reason": reason} for name, reason in made.skipped],
-        "budget": accounts_json(made.accounts),
+        "sweep": outcome_json(made.swept, 0, made.pins),
     }
 
 
@@ -171,15 +154,15 @@ def _variance_json(row: StratumVariance) -> dict[str, Any]:
 
 def _print_outcome(made: PilotOutcome) -> None:
     if made.scores:
-        rows = [_score_row(row, made.limits[row.stratum]) for row in made.scores]
+        rows = [_score_row(row) for row in made.scores]
         right = ("turns", "score", "at 100", "at 0", "out of turns")
-        print_records(rows, title="Scores by turn budget, in points", right=right)
+        print_records(rows, title="Scores after so many turns, in points", right=right)
         print_line(
-            "* the task's own turns. ±: standard error over instances. At 100, at 0, out of turns: "
-            "shares of the runs."
+            "* the task's own turns; with fewer, a run that took more counts 0. ±: standard error "
+            "over instances. At 100, at 0, out of turns: shares of the runs."
         )
     if any(row.found is not None for row in made.variance):
-        title = "How scores vary with the task's own turns: SD in points, shares of the variance"
+        title = "How scores vary: SD in points, shares of the variance"
         rows = [_variance_row(row) for row in made.variance]
         print_records(rows, title=title, right=tuple(rows[0])[1:])
         print_line("ICC: the share that stays with the instance, for all models and for one.")
@@ -191,15 +174,16 @@ def _print_outcome(made: PilotOutcome) -> None:
     print_records(rows, title="What it took", right=("USD", "USD a run"))
     for name, reason in made.skipped:
         print_line(f"{name}: {reason}; not run")
-    print_accounts(made.accounts, made.over_budget)
+    print_outcome(made.swept, 0)
+    print_failed(made.swept, made.pins)
 
 
-def _score_row(row: TurnScore, limit: int) -> dict[str, Any]:
+def _score_row(row: TurnScore) -> dict[str, Any]:
     error = "" if row.error is None else f" ± {100 * row.error:.1f}"
     return {
         "model": row.model,
         "stratum": row.stratum,
-        "turns": f"{row.turns}{'*' if row.turns == limit else ' '}",
+        "turns": f"{row.turns}{'*' if row.turns == row.limit else ' '}",
         "runs": row.runs,
         "score": f"{100 * row.score:.1f}{error}",
         "at 100": _percent(row.ceiling),
@@ -237,15 +221,12 @@ def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
 
 
 def _model_row(model: PilotModel) -> dict[str, Any]:
-    unknown = "unknown" if model.done else "–"
+    unknown = "unknown" if model.runs else "–"
     return {
         "model": model.model,
-        "owed": model.owed,
-        "done": model.done,
-        "done now": model.calls.fresh,
+        "runs": model.runs,
         "input tokens": model.input_tokens,
         "output tokens": model.output_tokens,
         "USD": _usd(model.usd, model.free, unknown),
         "USD a run": _usd(model.usd_of_run, model.free, unknown),
-        "failures": count_failures(model.calls.failures),
     }

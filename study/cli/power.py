@@ -22,16 +22,13 @@ if TYPE_CHECKING:
     from analysis.planning import PowerPoint
     from study.planning import PowerAnswer
 
-_COUNT = click.IntRange(1)
-_SHARE = click.FloatRange(0, 1)
-
 
 @click.command()
 @click.option(
     "--study",
     type=PATH,
-    help="Folder of a study, for its plan. Default: the "
-    "preset standard-v1 of 4 strata, 64 instances an arm, 8 looks.",
+    help="Folder of a study, for its plan. Default: the preset standard-v1 of 4 strata, "
+    "64 instances an arm, 8 looks.",
 )
 @click.option(
     "--from",
@@ -49,87 +46,14 @@ _SHARE = click.FloatRange(0, 1)
     "--gap", type=float, default=0.1, show_default=True, help="Inflation to detect in a model."
 )
 @click.option(
-    "--study-gap",
-    type=float,
-    default=0.05,
-    show_default=True,
-    help="Inflation to detect in the study: in all new models from the onset on.",
-)
-@click.option(
-    "--power",
-    "target",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.8,
-    show_default=True,
-    help="Wanted for one inflated model.",
-)
-@click.option("--strata", show_default="the plan's", type=_COUNT, help="Tasks and difficulties.")
-@click.option(
     "--seeds",
     show_default="the plan's",
     type=click.IntRange(2),
     help="Instances in each arm of each stratum.",
 )
 @click.option(
-    "--replicates", show_default="the plan's", type=_COUNT, help="Runs of a model on an instance."
+    "--trials", type=int, default=400, show_default=True, help="Simulated studies for each number."
 )
-@click.option("--looks", show_default="the plan's", type=_COUNT, help="Waves that share alpha.")
-@click.option(
-    "--models", show_default="the study's, else 3", type=_COUNT, help="New models at a look."
-)
-@click.option("--alpha", show_default="the plan's", type=float, help="One-sided, over all looks.")
-@click.option(
-    "--outcome",
-    "outcomes",
-    multiple=True,
-    type=click.Choice(["score", "key-fraction", "fraction", "gate-free"]),
-    help="Default: the plan's; a claim is by the largest.",
-)
-@click.option("--final-only", is_flag=True, help="Only the weighted score is inflated.")
-@click.option(
-    "--control-models",
-    type=click.IntRange(0),
-    help="Models from before the publication, which calibrate the scores; 0 for none. Default: "
-    "the study's, else 4.",
-)
-@click.option(
-    "--control-runs",
-    type=_COUNT,
-    help="Runs of each of them on an instance. Default: the study's, else 2.",
-)
-@click.option(
-    "--onset",
-    type=_COUNT,
-    help="The look from which all new models are inflated, for "
-    "the study's power. Default: the middle one.",
-)
-@click.option(
-    "--sd", show_default="as in the results", type=float, help="Of a run's score within a stratum."
-)
-@click.option(
-    "--seed-share",
-    show_default="as in the results",
-    type=_SHARE,
-    help="Of its variance, that stays with the instance.",
-)
-@click.option(
-    "--shared-share",
-    "shared",
-    show_default="as in the results",
-    type=_SHARE,
-    help="Of that, what all models share.",
-)
-@click.option(
-    "--cost-per-episode",
-    show_default="as in the results, if they have it",
-    type=click.FloatRange(0),
-    metavar="USD",
-)
-@click.option("--replications", type=int, default=400, show_default=True)
-@click.option(
-    "--permutations", type=int, default=1999, show_default=True, help="In each simulated test."
-)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
     "--plot",
     show_default="no plot",
@@ -137,26 +61,24 @@ _SHARE = click.FloatRange(0, 1)
     help="An SVG to write.",
 )
 @json_option
-def power(plot: Path | None, as_json: bool, **options: Any) -> None:
+def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Estimate the seeds that a study needs, and the smallest inflation that it can detect.
 
     Studies are simulated and put through the plan's own test: a model's power is to be named at
     its look (P3), the study's to reject by its last (P4). Formulas are shown too. What is taken
-    from results is blind to the arms.
+    from results is blind to the arms. All else is the plan's: to try another plan, change
+    study.yaml.
 
     \b
     Examples:
       dosimeter power
       dosimeter power --study my-study --gap 0.1 --plot power.svg
       dosimeter power --study my-study --from my-study
-      dosimeter power --from pilot.csv --strata 8 --models 4 --cost-per-episode 0.35
-      dosimeter power --looks 1 --models 1 --outcome score --control-models 0 --json
+      dosimeter power --study my-study --from pilot.csv --seeds 96 --json
     """
     from study.planning import PowerRequest, answer_power
 
-    size = [options.pop(name) for name in ("replications", "permutations", "seed")]
-    options["outcomes"] = tuple(dict.fromkeys(options["outcomes"]))
-    request = PowerRequest(**options, effort=planning.SimulationSize(*size))
+    request = PowerRequest(**options, effort=planning.SimulationSize(trials))
     if plot is not None and not plot.parent.is_dir():  # known before anything is simulated
         raise StudyError(f"{plot}: there is no folder {plot.parent}")
     with progress_watch("simulating") as watch:

@@ -126,16 +126,15 @@ def sweep(
         outcome = pipeline.sweep(study, request, watch, watch.begin, watch.count)
     pins = study.protocol.wave_models(wave)
     if as_json:
-        print_json(_outcome_json(outcome, wave, pins))
+        print_json(outcome_json(outcome, wave, pins))
     else:
-        _print_outcome(outcome, wave)
-        if rows := _failing_rows(outcome, pins):
-            title = "Failed attempts: what failed, why, and what to do"
-            print_records(rows, title=title, right=("episodes", "attempts"))
+        print_outcome(outcome, wave)
+        print_failed(outcome, pins)
     exit_by(outcome.closed is not None or request.detach)
 
 
-def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
+def outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
+    """Return the outcome of a sweep for ``--json``."""
     progress, addresses = outcome.progress, {pin.name: sweeps.address_of(pin) for pin in pins}
     models = () if progress is None else progress.models
     return {
@@ -162,6 +161,13 @@ def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) ->
     }
 
 
+def print_failed(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> None:
+    """Print the failures of each model, with what to do."""
+    if rows := _failing_rows(outcome, pins):
+        title = "Failed attempts: what failed, why, and what to do"
+        print_records(rows, title=title, right=("episodes", "attempts"))
+
+
 def _failing_rows(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> list[dict[str, Any]]:
     """Return a row for each model and class of failure."""
     known = {pin.name: pin for pin in pins}
@@ -183,7 +189,7 @@ def _failing_rows(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> list[dict[
     return rows
 
 
-def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
+def print_outcome(outcome: SweepOutcome, wave: int) -> None:
     """Print whether a wave is closed; if not, the reason."""
     closed, progress = outcome.closed, outcome.progress
     if progress is not None and progress.lost:

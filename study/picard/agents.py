@@ -15,10 +15,12 @@ from generators.seed import Seed
 from generators.task import TaskInstance
 from study.errors import StudyError
 from study.picard.prepare import SampleTree, Watch
+from study.protocol import Protocol as StudyProtocol
 from study.protocol import read_protocol
 
 if TYPE_CHECKING:
     from harness.episode import Turn
+    from harness.sandboxes import SandboxProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,6 @@ class ModelAgent:
         for a model that is not there or cannot be built."""
         from harness.build_model import build_model
         from harness.model import close_model
-        from study.sweeps import open_sandboxes
 
         protocol = read_protocol(folder)
         pin = next((pin for pin in protocol.models if pin.name == name), None)
@@ -95,7 +96,7 @@ class ModelAgent:
         self.name = name
         self._model = build_model(pin, folder=str(folder))
         stack.callback(close_model, self._model)
-        self._sandboxes = open_sandboxes(protocol, 1, watch)
+        self._sandboxes = _open_sandboxes(protocol, watch)
         stack.callback(self._sandboxes.close)
 
     def ask(self, tree: SampleTree, instance: TaskInstance, seed: Seed) -> Conversation:
@@ -124,3 +125,25 @@ def _is_address(url: str) -> bool:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
+
+
+def _open_sandboxes(protocol: StudyProtocol, watch: Watch) -> SandboxProvider:
+    """Open the sandboxes of a study on this machine. Raises HarnessError without an engine or the
+    image."""
+    section = protocol.sandbox
+    if section.kind == "local":
+        from harness.sandboxes import LocalSandboxes
+
+        return LocalSandboxes()
+    from harness.sandboxes.docker import DockerSandboxes
+    from study.workspace import pinned_image
+
+    return DockerSandboxes(
+        pinned_image(protocol, watch).tag,
+        runtime=section.runtime,
+        warm=1,
+        creating=section.creating or 0,
+        executing=section.executing or 0,
+        memory_bytes=int(1e9 * (section.memory_gb or 0)),
+        run="template",
+    )

@@ -22,9 +22,6 @@ from .history import (
 )
 from .manifests import check_grading
 from .operation import ask_sweep, follow_sweep
-from .pilot import PilotModel, PilotOutcome, open_sandboxes, run_pilot
-from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
-from .pilot_runs import pilot_table
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
 from .progress import (
     SweepHistory,
@@ -47,6 +44,7 @@ from .spending import (
     open_budget,
     price_pins,
     sum_calls,
+    wave_spends,
 )
 from .sweep import SweepOutcome, SweepRequest, check_single_turns, sweep_wave
 from .waves import close_wave_now, list_waves, open_wave
@@ -57,10 +55,6 @@ __all__ = [
     "OVER_BUDGET",
     "CallResult",
     "Caller",
-    "PilotForecast",
-    "PilotModel",
-    "PilotOutcome",
-    "PilotRequest",
     "Pricing",
     "Rendered",
     "RenderedJudge",
@@ -87,7 +81,6 @@ __all__ = [
     "explain_failure",
     "failing_words",
     "follow_sweep",
-    "forecast_pilot",
     "history_of",
     "join_draw",
     "judge_json",
@@ -96,15 +89,12 @@ __all__ = [
     "lock_budget",
     "look_words",
     "open_budget",
-    "open_sandboxes",
     "open_wave",
     "pause_words",
-    "pilot_table",
     "price_pins",
     "record_look",
     "render_wave",
     "rendered_json",
-    "run_pilot",
     "stored_failures",
     "sum_calls",
     "sweep_facts",
@@ -114,4 +104,5 @@ __all__ = [
     "unclosed_waves",
     "unclosed_words",
     "usd_words",
+    "wave_spends",
 ]

@@ -17,7 +17,6 @@ from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
 from registry.signing import Signer
 from study.protocol import FILE_NAME, Protocol, Tranches
-from study.sweeps.pilot_runs import pilot_sizes
 from study.workspace import (
     CHECKOUT,
     PinnedImage,
@@ -141,7 +140,6 @@ def _new_manifest(
         retention=protocol.wave_retention(wave),
         single_turn=protocol.single_turn[wave],
         agent_rules=rules_digest(),
-        sizes=pilot_sizes(study),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.readers()))
     instances = instances_of(study.instances(), manifest)

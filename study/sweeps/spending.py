@@ -150,8 +150,8 @@ def _limits(section: BudgetSection | None) -> SpendingLimits | None:
 def read_spends(
     study: Study, wave: int | None, prices: PriceList, kind: CallKind
 ) -> Iterator[tuple[Charge, PricedModel, Spend]]:
-    """Yield the cost of judges or probes to a wave, by answer or probe; or that of pilots or of the
-    checks of judges, if ``wave`` is None. Needs the study's key. Raises RegistryError."""
+    """Yield the cost of judges or probes to a wave, by answer or probe; or that of the checks of
+    judges, if ``wave`` is None. Needs the study's key. Raises RegistryError."""
     usages: dict[Charge, list[Usage]] = defaultdict(list)
     for call in read_paid_calls(study.store, study.keys(), kind):
         if call.charge.wave == wave:
@@ -184,7 +184,7 @@ def open_budget(
     is_finished: Callable[[Charge], bool],
 ) -> Budget | None:
     """Return the budget of a wave with all that was spent on it, for more calls of a kind by
-    ``pins``; or that of all pilots or of a judge check, if ``wave`` is None; None without limits.
+    ``pins``; or that of a judge check, if ``wave`` is None; None without limits.
 
     Raises HarnessError if the limits cannot be enforced, RegistryError.
     """
@@ -192,15 +192,14 @@ def open_budget(
         return None
     budget = Budget(pricing.limits, pricing.models, pricing.allow_unknown)
     digests: set[str] = {record_digest(pin) for pin in pins}
-    kinds = (CallKind.JUDGE, CallKind.PROBE) if kind is not CallKind.PILOT else (kind,)
-    for other in kinds:
+    for other in (CallKind.JUDGE, CallKind.PROBE):
         for charge, model, spend in read_spends(study, wave, pricing.prices, other):
             if charge.kind is kind and charge.payer.pin in digests:
                 budget.settle(model.name, charge.subject, spend, is_finished(charge))
-            elif wave is not None or kind is CallKind.PILOT:
+            elif wave is not None:
                 # The check of one judge does not pay for that of another.
                 budget.charge(model, spend)
-    for model, spend in () if wave is None else _episode_spends(study, wave, budget):
+    for model, spend in () if wave is None else wave_spends(study, wave, budget.limits_of):
         budget.charge(model, spend)
     return budget
 
@@ -215,13 +214,15 @@ def lock_budget(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
         stack.enter_context(exclusive(study.folder / f".sweep-{wave}.lock", sweep))
 
 
-def _episode_spends(study: Study, wave: int, budget: Budget) -> Iterator[tuple[PricedModel, Spend]]:
-    """Yield the cost of the wave's episodes, for the models that have a limit."""
+def wave_spends(
+    study: Study, wave: int, counts: Callable[[PricedModel], object] = bool
+) -> Iterator[tuple[PricedModel, Spend]]:
+    """Yield the cost of a wave's episodes, for the models that count. Needs the study's key."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return
     pricing = price_pins(study, manifest.models, allow_unknown=True)
-    models = {model.name: model for model in pricing.models if budget.limits_of(model)}
+    models = {model.name: model for model in pricing.models if counts(model)}
     cells, keys = cells_of(study, manifest), study.keys()
     for cell, spend in read_episode_spends(study.store, lambda _: keys, cells, models):
         yield models[cell.model], spend
@@ -239,8 +240,8 @@ class CallResult:
 
 @dataclass(frozen=True)
 class Caller:
-    """Makes the calls of one judge or model for a wave, or for a judge's check or a pilot if that
-    is None; stops when the provider fails for good."""
+    """Makes the calls of one judge or model for a wave, or for a judge's check if that is None;
+    stops when the provider fails for good."""
 
     study: Study
     kind: CallKind

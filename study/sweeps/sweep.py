@@ -112,11 +112,13 @@ def sweep_wave(
     now: Callable[[], str],
     begin: Callable[[str], None] = lambda step: None,
     closing: Watch = lambda what, done, of: None,
+    spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> SweepOutcome:
     """Run the episodes that a wave still owes, and close it when all have results. With
     ``close_missing``, failures of providers count too, failed episodes are run once more, and those
     that fail again are recorded as missing. ``begin`` gets the steps before the first episode, in
-    words, ``closing`` the steps and progress of closing.
+    words, ``closing`` the steps and progress of closing. ``spent_elsewhere`` counts against the
+    wave's budget too.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -144,6 +146,7 @@ def sweep_wave(
         manifest = begin_wave(study, request, image, now, pricing.prices.digest)
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
+        spent += spent_elsewhere
         context = context_of(study, manifest, image, request.parallel, pricing, spent)
         cells, finished = find_finished(study, manifest)
         progress = None
@@ -214,7 +217,6 @@ def context_of(
         replicates=manifest.replicates,
         tranches=manifest.tranches,
         single_turn=manifest.single_turn,
-        sizes=manifest.sizes,
     )
 
 

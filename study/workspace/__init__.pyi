@@ -26,7 +26,6 @@ from .new_study import (
     study_name,
     study_text,
 )
-from .pilot_draw import PilotInstance, draw_pilot, entropy_of, stored_pilot
 from .setup import (
     REGISTRATION,
     PinnedImage,
@@ -54,19 +53,19 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study
-from .study_draw import DrawRequest, draw_seeds, is_drawn
+from .study_draw import PILOTS, DrawRequest, draw_seeds, entropy_of, is_drawn, pilots_of
 from .tables import WaveTable
 
 __all__ = [
     "CHECKOUT",
     "CONTROLS",
+    "PILOTS",
     "PRICES_NAME",
     "REGISTRATION",
     "DrawRequest",
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",
-    "PilotInstance",
     "PinnedImage",
     "Study",
     "StudySnapshot",
@@ -83,7 +82,6 @@ __all__ = [
     "closing_manifest",
     "create_study",
     "default_files",
-    "draw_pilot",
     "draw_seeds",
     "entropy_of",
     "find_registration",
@@ -101,6 +99,7 @@ __all__ = [
     "manifest_of",
     "on_this_machine",
     "open_study",
+    "pilots_of",
     "pinned_image",
     "prices_text",
     "read_file",
@@ -111,7 +110,6 @@ __all__ = [
     "run_identity_of",
     "stand_in",
     "store_address",
-    "stored_pilot",
     "study_name",
     "study_text",
     "take_snapshot",

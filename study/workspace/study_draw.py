@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
+from generators.catalog import Catalog
+from generators.seed import Seed
+from generators.title import split_headline
 from harness.sweep import INSTANCES_CODEC
 from registry.draws import (
     RELAYS,
+    Entropy,
+    FixedEntropy,
+    Identify,
+    SystemEntropy,
     allot_draw,
     announce_draw,
     check_ahead,
@@ -22,14 +30,17 @@ from registry.draws import (
     round_time,
 )
 from registry.ledger import Announcement, Entry, SealedSet
-from registry.sealing import SealedSeeds
+from registry.sealing import DrawnSeed, SealedSeeds
 from study.errors import StudyError, WorkOwedError
-from study.workspace.pilot_draw import entropy_of, excluded_by_pilots, identify_in, names_of
+from study.protocol import Protocol
+from study.workspace.address import open_study
 from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
 from study.workspace.snapshot import without_arms
-from study.workspace.study import Study, drawn_key
+from study.workspace.study import Study, drawn_key, is_study
 
 logger = logging.getLogger(__name__)
+PILOTS = "pilot"  # folder of a study's pilots
+Stratum = tuple[str, str, str]  # family, version, difficulty
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +134,9 @@ def _announce(
         watch("drawing", count, size)
 
     identify = identify_in(protocol.catalog)
-    excluded = excluded_by_pilots(study, identify)
-    if before:
-        excluded |= names_of(study.drawn_seeds(), strata, identify)
+    excluded = names_of(study.drawn_seeds() if before else (), strata, identify)
+    for other in _relatives(study):
+        excluded |= names_of(other.drawn_seeds(), strata, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
     entropy = entropy_of(protocol)
     drawn = draw(
@@ -170,3 +181,54 @@ def _allot(
     INSTANCES_CODEC.write(study.store, drawn_key(record.root), instances, study.keys())
     record_draw(study.ledger, record, now())
     return check_drawn(study)
+
+
+def entropy_of(protocol: Protocol) -> Entropy:
+    """Return the source of a study's randomness: the system, or a fixed one for demonstrations."""
+    if protocol.entropy == "system":
+        return SystemEntropy()
+    return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
+
+
+def identify_in(catalog: Catalog) -> Identify:
+    """Return a function from a seed to the name of its instance. Instances that an agent cannot
+    distinguish but by their titles get the name of the first of them, so that the draw takes them
+    for one: a question with few variables must not be asked in both arms."""
+    first: dict[str, str] = {}
+
+    def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
+        instance = catalog.family(name, version).generate(difficulty, Seed(seed))
+        _, task = split_headline(instance.brief.prompt)
+        return first.setdefault(replace(instance.brief, prompt=task).digest, instance.id)
+
+    return identify
+
+
+def pilots_of(folder: Path) -> list[Study]:
+    """Return the pilots of a study: scratch studies in folders of its own folder, by name."""
+    return [open_study(each) for each in sorted((folder / PILOTS).glob("*")) if is_study(each)]
+
+
+def _relatives(study: Study) -> Iterator[Study]:
+    """Yield the studies that must have no instance of this one: its pilots; of a pilot, its study
+    and the other pilots."""
+    folder = study.folder.resolve()
+    if folder.parent.name == PILOTS and is_study(folder.parent.parent):
+        yield open_study(folder.parent.parent)
+        yield from (each for each in pilots_of(folder.parent.parent) if each.folder != folder)
+    else:
+        yield from pilots_of(folder)
+
+
+def names_of(
+    entries: Iterable[DrawnSeed],
+    strata: Collection[Stratum],
+    identify: Identify,
+) -> set[str]:
+    """Return the names and the seeds, in hexadecimal, of the entries of some strata."""
+    names: set[str] = set()
+    for entry in entries:
+        stratum = (entry.family, entry.version, entry.difficulty)
+        if stratum in strata:
+            names |= {entry.seed, identify(*stratum, bytes.fromhex(entry.seed))}
+    return names

@@ -36,7 +36,6 @@ from registry.sealing import (
     write_identity,
 )
 from registry.signing import derive_key
-from tests.ledgers import keys_of
 
 IDENTITY, RECIPIENT = new_identity()
 OTHER, OTHER_RECIPIENT = new_identity()
@@ -257,14 +256,3 @@ def test_sealed_content_of_another_form_is_refused_without_showing_it(plain: byt
     with pytest.raises(BrokenPromise, match=r"sealed/x\.age") as caught:
         open_seeds(encrypt(plain, [RECIPIENT]), [IDENTITY], "sealed/x.age")
     assert "5ec4e7" not in "".join(traceback.format_exception(caught.value))
-
-
-def test_an_object_is_filled_up_to_its_size_or_a_power_of_two_of_it() -> None:
-    keys = keys_of(IDENTITY)
-    sizes = [
-        len(decrypt(keys.seal("x.age", b"a" * length, 1000), (IDENTITY,), "x.age"))
-        for length in (0, 999, 1000, 1001, 4000, 4001)
-    ]
-    first = sizes[0]
-    assert sizes == [first, first, first, first + 1000, first + 3000, first + 7000]
-    assert keys.open("x.age", keys.seal("x.age", b"{}", 8)) == b"{}\n\n\n\n\n\n"

@@ -190,27 +190,6 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert "no time-stamp that was checked" in without.unchecked[2]
 
 
-def test_objects_larger_than_their_size_are_counted(tmp_path: Path) -> None:
-    """Of three attempts one does not fit the usual size, and two results the pilot's."""
-    store, folder = FolderStore(tmp_path, durable=False), tmp_path
-    make_study(store, waves=1)
-    registered = signed_ledger(store).find("preregistration")[0].record
-    manifest = begin_wave(store, signed_ledger(store), registered, 1)
-    manifest = replace(manifest, wave=2, sizes=(("f/easy", 20_480, 5_120),))
-    signed_ledger(store).append(manifest, NOW)
-    stored = [
-        *(("attempts/", size, 16_384) for size in (16_384, 20_000)),
-        *(("attempts/", size, 20_480) for size in (9, 20_480)),
-        *(("results/", size, 5_120) for size in (6_000, 5_121, 5_120)),
-    ]
-    for number, (kind, bytes_, size) in enumerate(stored):
-        episode = hashlib.sha256(b"%d" % number).hexdigest()
-        key = f"{episode_stem(kind, episode)}{'-0001' if kind == 'attempts/' else ''}.age"
-        store.put(key, KEYS.seal(key, b"{" * bytes_, size))
-    found = _verify(folder)
-    assert dict(found.counts)["attempts and results larger than the others"] == 3
-
-
 PIN = JudgePin("j", "them", "j-1", "sha256:p")
 
 

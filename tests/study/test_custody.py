@@ -126,21 +126,6 @@ def test_waves_need_the_operators_key_only_and_a_report_the_studys(custody: Cust
     assert verify_study(study.store, study.identities()).holds
 
 
-def test_an_operator_takes_sizes_from_pilots_before_the_draw(tmp_path: Path) -> None:
-    """Pilots are sealed to the operator that study.yaml names."""
-    init_study(tmp_path, TEXT)
-    here = ("--study", str(tmp_path))
-    (tmp_path / "study.yaml").write_text(TEXT + run("keys", "new", "--operator", *here).stdout)
-    assert run("pilot", "--instances", "1", *here).exit_code == 0
-    study = pipeline.open_study(tmp_path)
-    draw_tiny(study)
-    pipeline.register(study)
-    study.key_file.unlink()
-    run_wave(study, 0)
-    ((stratum, *sizes),) = study.ledger.find("run-manifest")[0].record.sizes
-    assert (stratum, len(sizes)) == ("compute_average/easy", 2)
-
-
 def test_a_captured_operators_key_signs_no_plan_draw_release_or_report(custody: Custody) -> None:
     """Neither by our code nor by its own: the chain refuses it to any reader."""
     study, store = custody.study, custody.study.store

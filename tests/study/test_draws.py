@@ -16,12 +16,12 @@ from registry.errors import BrokenPromise
 from registry.ledger import Ledger
 from registry.stores import Store
 from registry.verify import verify_study
-from study import pipeline
+from study import pilot, pipeline
 from study.cli.main import main
 from study.errors import StudyError, WorkOwedError
 from study.reveal import check_revealed, reveal
 from study.sweeps import burned_of_wave, declare_leak
-from study.workspace import DrawRequest, Study, draw_pilot, draw_seeds, init_study, is_drawn
+from study.workspace import DrawRequest, Study, draw_seeds, init_study, is_drawn
 from tests.registry.draws.beacons import sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
 from tests.study.test_promises import TINY
@@ -163,19 +163,6 @@ def test_a_second_draw_may_follow_another_study_yaml(study: Study) -> None:
     draw(other, again="more seeds")
     assert other.sealed_set().seeds_per_arm == 3
     assert verify_study(other.store, other.identities()).holds
-
-
-def test_a_pilot_has_no_seed_of_a_draw_that_still_waits_for_its_arms(tmp_path: Path) -> None:
-    """With fixed entropy both would take the same seeds from the start of another path."""
-    init_study(tmp_path, RESERVE)
-    study = pipeline.open_study(tmp_path)
-    with pytest.raises(WorkOwedError):
-        draw(study, BEFORE, beacon=BEACON)
-    taken = {seed.seed for seed in study.drawn_seeds()}
-    piloted = draw_pilot(study, study.protocol.tasks, 3, lambda *step: None)
-    seeds = {one.seed for each in piloted.values() for one in each}
-    assert len(seeds) == 3
-    assert not seeds & taken
 
 
 def test_fixed_entropy_draws_and_allots_the_same_again(tmp_path: Path) -> None:
@@ -416,3 +403,17 @@ def test_verify_names_a_reveal_that_was_altered(run: Study, change: str) -> None
         path.rename(other)
     problems = verify_study(run.store).problems
     assert any(place == run.ledger.entries()[-1].place for place, _ in problems), problems
+
+
+def test_a_pilot_has_no_seed_of_a_draw_that_still_waits_for_its_arms(tmp_path: Path) -> None:
+    init_study(tmp_path, RESERVE)
+    study = pipeline.open_study(tmp_path)
+    with pytest.raises(WorkOwedError):
+        draw(study, BEFORE, beacon=BEACON)
+    request = pilot.PilotRequest(seeds=3)
+    scratch = pilot._write(study, request, study.protocol.models[:1])
+    draw_seeds(scratch, lambda *step: None, lambda: BEFORE)
+    for secret in ("seed", "instance"):
+        own = {getattr(each, secret) for each in scratch.drawn_seeds()}
+        assert len(own) == 6
+        assert not own & {getattr(each, secret) for each in study.drawn_seeds()}

@@ -120,7 +120,7 @@ def test_a_leak_raises_an_outcome_by_what_it_lacks_of_full_marks() -> None:
     assert powers == sorted(powers, reverse=True)
     assert powers[0] > powers[2] + 0.2
     assert errors[1] == pytest.approx(errors[0] / 0.8)
-    alone = PowerDesign(plan, replace(sharp, raised=(1.0, 0.4)), PowerSetting(final_only=True))
+    alone = PowerDesign(plan, replace(sharp, raised=(1.0, 0.0)), PowerSetting())
     assert errors[2] == alone.standard_error, "the score shows the leak best"
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from decimal import Decimal
-
-import pytest
 
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell, Episode, StopReason, Turn
-from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Try, Usage
 from harness.spending.budget import PricedModel, Spend
 from harness.spending.prices import Price
@@ -40,7 +36,6 @@ CHARGES = {
     CallKind.EPISODE: Charge(CallKind.EPISODE, MODEL, EPISODE, 2),
     CallKind.JUDGE: Charge(CallKind.JUDGE, JUDGE, "a sheet", None),
     CallKind.PROBE: Charge(CallKind.PROBE, MODEL, CALL, 2),
-    CallKind.PILOT: Charge(CallKind.PILOT, MODEL, EPISODE, None),
 }
 
 
@@ -63,7 +58,6 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
             CallKind.EPISODE: replies.attempt(1),
             CallKind.JUDGE: replies.judge_call(CALL),
             CallKind.PROBE: replies.probe(),
-            CallKind.PILOT: replies.pilot(lambda: False),
         }[kind]
         journal.keep_failed(0, Try("overload", 529, 0.1, b"busy"))
         assert journal.load(0) is None
@@ -135,15 +129,6 @@ def failed(attempt: int, said: tuple[Reply, ...], replies: int) -> Episode:
         stop=StopReason.FAILED, usage=Usage(), started="", seconds=0.0, container="",
         replies=replies,
     )  # fmt: skip
-
-
-def test_no_request_is_admitted_when_the_work_has_stopped() -> None:
-    stopped = threading.Event()
-    journal = replies_of(CallKind.PILOT, MemoryStore()).pilot(stopped.is_set)
-    journal.admit()
-    stopped.set()
-    with pytest.raises(WorkStopped):
-        journal.admit()
 
 
 def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:

@@ -18,23 +18,8 @@ from click.testing import CliRunner
 from syrupy.assertion import SnapshotAssertion
 
 from study.cli.main import main
-from study.workspace.setup import init_study
 
 WIDTH = 100
-PILOTED = """\
-study: piloted
-tasks: [compute_average/easy]
-seeds_per_arm: 4
-models:
-  skilled: {provider: scripted, agent: honest, error_rate: 0.02}
-  clumsy: {provider: scripted, agent: honest, error_rate: 0.3}
-  spiked: {provider: scripted, agent: spiked, error_rate: 0.3, release: release}
-waves:
-  - [skilled, clumsy]
-  - [spiked]
-sandbox: {kind: local}
-entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
-"""
 
 
 def every_command(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -91,10 +76,3 @@ def test_tables_of_a_study(
 
 def test_the_table_of_families(snapshot: SnapshotAssertion) -> None:
     assert run("tasks", "list") == snapshot
-
-
-def test_the_tables_of_a_pilot(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    init_study(tmp_path / "study", PILOTED)
-    words = ("pilot", "--study", str(tmp_path / "study"), "--instances", "2", "--turns", "1")
-    assert run(*words, "--estimate") == snapshot
-    assert run(*words) == snapshot
