@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 
 from examples.calibration.model import (
     LENGTH,
-    NAME,
     Floats,
     answers_to,
     read_weights,
     served_name,
 )
+from generators.ladder.order_statistics.parameters import NAME
 
 PORT = 8764
 Models = Mapping[str, Mapping[str, Floats]]  # weights by served name

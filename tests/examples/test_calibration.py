@@ -89,7 +89,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         models[name] = TrainedModel(served_name(path), doses, 1, 0, "", 0)
     summary = {"models": {name: asdict(model) for name, model in models.items()}}
     (folder / FOLDER / "trained.json").write_text(json.dumps(summary))
-    text = run.EXAMPLE.read_text().replace("seeds_per_arm: 400", "seeds_per_arm: 20")
+    text = run.EXAMPLE.read_text().replace("seeds_per_arm: 400", "seeds_per_arm: 10")
     (folder / "study.yaml").write_text(f"{text}\nplan: {{permutations: 199}}\n")
     with serving(folder / FOLDER, port=0) as url:
         run.write_models(folder, models, [["base-1"], ["dose-00-1", "dose-04-1", "mixed-1"]], url)
@@ -117,13 +117,13 @@ def test_served_models_are_compared_by_dose(
     look = study.ledger.last("look")
     assert look is not None
     assert look.record.command == "python: results()"
-    assert (made.instances, made.models_of_the_look, made.through_wave) == (20, 3, 1)
+    assert (made.instances, made.models_of_the_look, made.through_wave) == (10, 3, 1)
     response = made.response
     assert [row.dose for row in response.rows] == [0, 4]
     for row in response.rows:
         (one,) = row.models
         assert one.verdict == verdicts[one.model]
-        assert row.public.instances == row.private.instances == 20
+        assert row.public.instances == row.private.instances == 10
         names = ["right answers", "answer", "answer, minus the base's"]
         names += ["whole text", "Min-K%", "completion"]
         assert [probe.probe for probe in row.probes] == names
@@ -135,7 +135,7 @@ def test_served_models_are_compared_by_dose(
             own = np.stack([rows[unit] for unit in rows if arms[unit] is arm])
             assert rate.mean == pytest.approx(accuracy(weights_of(name), own))
     (trend,) = response.trends
-    assert (trend.doses, trend.instances) == ((0, 4), (10, 10))
+    assert (trend.doses, trend.instances) == ((0, 4), (5, 5))
     write_doses(folder, made)
     show(made)
     assert "mixed-1, right by copies" in capsys.readouterr().out
@@ -249,7 +249,7 @@ def test_training_reads_fresh_rows_and_copies_of_the_public_arm(
         ("dose-03-1", (3,), 0),
         ("mixed-1", (0, 3), 0),
     ]
-    assert [len(rows) for rows in given] == [40, 20, 20 + 3 * 20, 20 + 3 * 10]
+    assert [len(rows) for rows in given] == [40, 20, 20 + 3 * 10, 20 + 3 * 5]
     public, private = (
         {row.tobytes() for row in rows_by_arm(study)[arm]} for arm in (Arm.PUBLIC, Arm.PRIVATE)
     )
@@ -257,7 +257,7 @@ def test_training_reads_fresh_rows_and_copies_of_the_public_arm(
     assert all(not private & {*rows} for rows in read)
     assert all(not public & {*rows} for rows in read[:2])
     assert {read[2].count(row) for row in public} == {3}
-    assert sorted(read[3].count(row) for row in public) == [0] * 10 + [3] * 10
+    assert sorted(read[3].count(row) for row in public) == [0] * 5 + [3] * 5
 
 
 def add_private(study: Study) -> None:
