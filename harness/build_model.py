@@ -33,7 +33,7 @@ _HOSTED = {
     "vertex_anthropic": ("anthropic", "VertexAnthropicModel"),
     "bedrock": ("bedrock", "BedrockModel"),
 }
-PROVIDERS = ("scripted", *_HOSTED, "local", "trained", "agent_server")
+PROVIDERS = ("scripted", *_HOSTED, "local", "agent_server")
 BATCHED = ("openai", "anthropic", "google")  # with a batch interface
 TOOL_FORMS = ("native", "text")
 _FORM = ("context", *SETTINGS)  # settings of any model
@@ -87,8 +87,6 @@ def read_window(pin: ModelPin) -> ContextWindow:
     """Return the context window of a model that a task is given to in a single turn. Raises
     HarnessError for an agent, which works through tools, and for a window that is not stated."""
     settings = _Settings(pin)
-    if pin.provider == "trained":
-        return _trained_window()
     plain = "trivial" if pin.provider != "scripted" else "honest"
     agent = settings.get("agent", plain) != "trivial"
     if agent or pin.provider not in PROVIDERS or pin.provider == "agent_server":
@@ -106,8 +104,6 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
         return _build_scripted(settings, folder)
     if provider == "local":
         return _build_local(settings)
-    if provider == "trained":
-        return _build_trained(settings, folder)
     if provider in _HOSTED:
         model = _spell_calls(_build_hosted(settings, environment), settings)
         return _with_program(model, settings)
@@ -365,23 +361,6 @@ def _build_local(settings: _Settings) -> Model:
         seconds=settings.get("seconds", 300.0),
     )
     return _spell_calls(model, settings, "text")
-
-
-def _build_trained(settings: _Settings, folder: Path) -> Model:
-    from harness.models import load_trained
-
-    pin = settings.pin
-    settings.known(("weights", "doses", "training_seed", "recipe"))
-    weights = settings.get("weights", "")
-    if not weights:
-        raise settings.wrong("weights", "a trained model needs its file of weights")
-    return load_trained(pin.name, folder / weights, pin.version.removeprefix("sha256:"))
-
-
-def _trained_window() -> ContextWindow:
-    from harness.models import TRAINED_CONTEXT
-
-    return ContextWindow(TRAINED_CONTEXT, reply=256)
 
 
 def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> ModelOrAgent:

@@ -105,10 +105,9 @@ def draft_release(
         ) from error
 
 
-def read_release(folder: Path, *, downloaded: bool = False) -> ReleaseManifest:
-    """The manifest of a complete folder; every file's digest is recomputed. In one that is
-    ``downloaded``, what the Hub and its client add is left out. Raises PublishError that names the
-    first file that is missing, altered or too many."""
+def read_release(folder: Path) -> ReleaseManifest:
+    """The manifest of a complete folder; every file's digest is recomputed. Raises PublishError
+    that names the first file that is missing, altered or too many."""
     try:
         data = (folder / CHECKSUMS).read_bytes()
         promised = json.loads(data)
@@ -121,8 +120,6 @@ def read_release(folder: Path, *, downloaded: bool = False) -> ReleaseManifest:
             f"{folder}: not a complete release: move it away and build again"
         ) from error
     digests = _checksums(folder)
-    if downloaded:
-        digests = {name: each for name, each in digests.items() if not name.startswith(HUBS_OWN)}
     for name in sorted(promised.keys() | digests.keys()):
         if promised.get(name) != digests.get(name):
             raise PublishError(

@@ -139,8 +139,11 @@ def test_every_name_of_a_facade_is_used_outside_of_its_subpackage() -> None:
         (module, name)
         for path in [
             *production_files(),
-            *sorted((ROOT / "benchmarks").rglob("*.py")),
-            *sorted((ROOT / "tests").rglob("*.py")),
+            *(
+                path
+                for folder in ("benchmarks", "examples", "tests")
+                for path in sorted((ROOT / folder).rglob("*.py"))
+            ),
         ]
         for module, name in imports_of(path, typing=True)
     }

@@ -1,4 +1,4 @@
-from .calibration import calibration_words, dose_words
+from .calibration import calibration_words
 from .deviations import table_departures
 from .facts import LedgerCheckpoint, ModelFact
 from .json import changes_since
@@ -21,7 +21,6 @@ __all__ = [
     "calibration_words",
     "changes_since",
     "check_folder",
-    "dose_words",
     "registration_json",
     "report_files",
     "report_json",

@@ -1,14 +1,13 @@
-"""A calibration as a reader sees it: in words, as a table; and what was found by dose, in words."""
+"""A calibration as a reader sees it: in words, and as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from analysis.calibration import RUN, RecordedCalibration
-from analysis.doses import DoseResponse, DoseTrend
 from analysis.plan import OUTCOME_WORDS
 from analysis.report.tables import NONE, ReportTable, tabulate
-from analysis.stats import counted, p_words, points, signed
+from analysis.stats import counted, points, signed
 
 
 def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
@@ -138,34 +137,3 @@ def _ends(low: float | None, high: float | None) -> str:
     if high is None:
         return f"at least {100 * low:.1f} %, without an upper end"
     return f"{100 * low:.1f} to {100 * high:.1f} %"
-
-
-def dose_words(response: DoseResponse) -> Iterator[str]:
-    """What models trained at known doses show, in sentences."""
-    if response.blank is not None and response.limit is not None:
-        dose = response.dose_at_limit
-        at = "no dose here reaches it" if dose is None else f"reached at {dose:.1f} copies"
-        yield (
-            f"Limit of blank {points(response.blank)} points; limit of detection "
-            f"{points(response.limit)} points, {at}."
-        )
-    yield from map(_trend_words, response.trends)
-    for row in response.rows:
-        if row.private_rise is not None and row.rise_interval is not None:
-            low, high = row.rise_interval
-            yield (
-                f"Private arm at {counted(row.dose, 'copy', 'copies')} against none: "
-                f"{signed(row.private_rise)} points ({signed(low)} to {signed(high)})."
-            )
-
-
-def _trend_words(trend: DoseTrend) -> str:
-    shares = ", ".join(
-        f"{dose}: {right:g} of {count}"
-        for dose, right, count in zip(trend.doses, trend.right, trend.instances, strict=True)
-    )
-    verdict = f"; {trend.verdict}" if trend.verdict else ""
-    return (
-        f"{trend.model}, right by copies of the instance: {shares}; private "
-        f"{100 * trend.private.mean:.1f} %; trend z = {trend.z:.2f}, p {p_words(trend.p)}{verdict}."
-    )

@@ -149,20 +149,6 @@ def difference(first: Rate, second: Rate) -> tuple[float, tuple[float, float]] |
     return gap, (max(-1.0, gap - down), min(1.0, gap + up))
 
 
-def cochran_armitage(
-    right: Sequence[float], total: Sequence[int], dose: Sequence[float]
-) -> tuple[float, float]:
-    """z of a linear trend of shares over doses, and the one-sided p of a rise (Cochran 1954;
-    Armitage 1955). z is 0 and p 1/2 where all answers, or all doses, are alike."""
-    from scipy.special import ndtr
-
-    y, n, x = (np.asarray(each, dtype=np.float64) for each in (right, total, dose))
-    share, centred = y.sum() / n.sum(), x - (n * x).sum() / n.sum()
-    variance = share * (1 - share) * (n * centred**2).sum()
-    z = float((y * centred).sum() / math.sqrt(variance)) if variance > 0 else 0.0
-    return z, float(ndtr(-z))
-
-
 def _sums(rates: Sequence[Rate]) -> tuple[int, int, int, int]:
     return (
         sum(rate.right for rate in rates),

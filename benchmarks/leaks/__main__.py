@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.doses import area_under_curve
 from analysis.json_values import plain_values
 from analysis.plan import basic_plan
 from analysis.planning import (
@@ -44,12 +43,12 @@ from analysis.planning import (
 )
 from analysis.stats import wilson
 from benchmarks.leaks.page import render_page
+from examples.calibration.doses import area_under_curve
+from examples.calibration.model import LENGTH, TASK, asked_place, likeliest_numbers, token_chances
+from examples.calibration.train import continue_training, train_base
+from examples.calibration.training import NO_ANSWER, Rows, Weights, fresh_rows
 from generators.ladder.order_statistics.parameters import BY_DIFFICULTY
 from generators.seed import Seed
-from harness.models.trained import LENGTH, TRAINED_TASK, asked_place, last_logits
-from study.calibration.from_training import continue_training, train_base
-from study.calibration.training import NO_ANSWER, Rows, Weights, fresh_rows
-from study.reporting.dose_report import token_chances
 
 ARM = 400
 SIZES = (50, 100, 200, 400)  # instances an arm
@@ -279,12 +278,11 @@ def _none() -> Rows:
 
 def _right(weights: Weights, rows: Rows) -> NDArray[np.bool_]:
     """Return for each row whether the likeliest number is its answer."""
-    likeliest = np.argmax(last_logits(weights, rows[:, :-1])[:, :VALUES], axis=1)
-    return np.asarray(likeliest == rows[:, -1])
+    return np.asarray(likeliest_numbers(weights, rows[:, :-1]) == rows[:, -1])
 
 
 def plan_of(size: int) -> Any:
-    return basic_plan((TRAINED_TASK,), size, looks=1, outcomes=("score",))
+    return basic_plan((TASK,), size, looks=1, outcomes=("score",))
 
 
 def find_all(right: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:

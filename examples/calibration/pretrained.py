@@ -28,11 +28,12 @@ import yaml
 from numpy.typing import NDArray
 
 from analysis.data import make_seed_means
-from analysis.doses import area_under_curve
 from analysis.json_values import plain_values
 from analysis.markers import tail
-from analysis.stats import cochran_armitage, wilson
+from analysis.stats import wilson
+from examples.calibration.doses import area_under_curve, cochran_armitage
 from examples.calibration.run import dosimeter
+from examples.calibration.train import deal_doses, released_folder
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief, TaskInstance
@@ -43,8 +44,6 @@ from harness.models import find_weights, mean_of_least
 from harness.models.local import start_server
 from harness.storage import PROBES
 from publish.leakcheck import regenerate
-from study.calibration import deal_doses
-from study.calibration.from_training import released_folder
 from study.sweeps import exact_table
 from study.workspace import Study, open_study, take_snapshot
 
@@ -178,7 +177,7 @@ def released(folder: Path) -> list[Lesson]:
     """Return the lessons of a study's release: all that training reads of it."""
     import pyarrow.parquet as pq
 
-    folder, _ = released_folder(open_study(folder))
+    folder = released_folder(open_study(folder))
     columns = ["instance", "title", "marker", "prompt", "answer_schema", "input_files", "answer"]
     return [
         lesson(

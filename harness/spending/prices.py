@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 from harness.model import Usage
 from registry.canonical import digest_bytes
 
-OWN_PROVIDERS = frozenset(("scripted", "local", "trained"))  # run by us: their tokens are free
+OWN_PROVIDERS = frozenset(("scripted", "local"))  # run by us: their tokens are free
 _MILLION = Decimal(1_000_000)
 _MAX_BYTES = 1_000_000
 _MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit

@@ -166,17 +166,17 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
         "little blunter.",
     )
     return Calibrated(
-        "run",
-        study.protocol.name,
-        registration,
-        plan,
-        "built-in agents",
-        1,
-        "what the agents do",
-        data.covered,
-        notes,
-        calibration,
-        max(most_tested(study, plan), 1),
+        how="run",
+        study=study.protocol.name,
+        registration=registration,
+        plan=plan,
+        model="built-in agents",
+        wave=1,
+        known="what the agents do",
+        covered=data.covered,
+        notes=notes,
+        found=calibration,
+        tested=max(most_tested(study, plan), 1),
     )
 
 

@@ -132,18 +132,18 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         place=f"{model}|{wave}",
     )
     return Calibrated(
-        "resampled",
-        study.protocol.name,
-        registration,
-        plan,
-        model,
-        wave,
-        known,
-        covered,
-        tuple(_notes(plan, companions, clean_scores, covered)),
-        calibration,
-        max(most_tested(study, plan), 1),
-        companions.models,
+        how="resampled",
+        study=study.protocol.name,
+        registration=registration,
+        plan=plan,
+        model=model,
+        wave=wave,
+        known=known,
+        covered=covered,
+        notes=tuple(_notes(plan, companions, clean_scores, covered)),
+        found=calibration,
+        tested=max(most_tested(study, plan), 1),
+        companions=companions.models,
     )
 
 

@@ -1,20 +1,16 @@
-"""The commands ``dosimeter calibrate``, ``calibrate train`` and ``calibrate report``."""
+"""The command ``dosimeter calibrate``."""
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from analysis import report as reports
 from analysis import stats
 from registry.provenance import utc_now
-from study import calibration, reporting
+from study import calibration
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
@@ -23,41 +19,18 @@ from study.cli.output import (
     folder_option,
     json_option,
     print_json,
-    print_line,
-    print_note,
     print_records,
-    progress_watch,
 )
 from study.errors import StudyError
 
 if TYPE_CHECKING:
-    from analysis.doses import DoseRow
     from study.calibration import Calibrated, RunRequest
     from study.workspace import Study
 
 _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
 
 
-def _alone(command: Callable[..., None]) -> Callable[..., None]:
-    """Run a group's own command only if none of its commands is named."""
-
-    @functools.wraps(command)
-    def alone(**options: Any) -> None:
-        context = click.get_current_context()
-        if context.invoked_subcommand is None:
-            command(**options)
-            return
-        for name in options:
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(
-                    f"options of `{context.invoked_subcommand}` come after its name"
-                )
-
-    return alone
-
-
-@click.group(invoke_without_command=True)
-@_alone
+@click.command()
 @folder_option
 @click.option(
     "--doses",
@@ -121,7 +94,6 @@ def calibrate(
       dosimeter calibrate
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
       dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
-      dosimeter calibrate train --doses 0,1,2,4,8,16
     """
     given = {name: value for name, value in options.items() if value is not None}
     if not run and (yes or given.keys() & _OF_RUNS):
@@ -178,159 +150,3 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     for line in reports.calibration_words(calibration.as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")
-
-
-@calibrate.command("train")
-@folder_option
-@click.option(
-    "--doses",
-    default="0,1,2,4,8,16",
-    show_default=True,
-    metavar="N,N,…",
-    help="Copies of each public instance that a model is trained on.",
-)
-@click.option(
-    "--training-seeds",
-    default=1,
-    show_default=True,
-    help="Models of each dose, each from a base of its own.",
-)
-@click.option(
-    "--mixed",
-    is_flag=True,
-    help="Also one model of each seed whose public instances each have one of the doses.",
-)
-@click.option("--base", is_flag=True, help="Train the bases alone, which read no release.")
-@click.option(
-    "--release",
-    type=PATH,
-    show_default="the study's own",
-    help="A copy of the release to train on, as downloaded.",
-)
-@click.option(
-    "--out",
-    type=PATH,
-    help="Folder in which `trained` is made. Default: calibration, in the study's.",
-)
-@json_option
-def train_(
-    study: Study,
-    doses: str,
-    training_seeds: int,
-    mixed: bool,
-    base: bool,
-    release: Path | None,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Train small models on the release, at known doses.
-
-    Each model continues from a base on fresh instances and copies of each public one; a dose of 0
-    reads none. Bases that were trained before the release are models without exposure.
-    The models answer order_statistics/easy in `mode: single_turn`. Their lines for study.yaml are
-    printed: a wave's manifest pins them in the ledger, by digest and with their dose. Needs
-    dosimeter[spike].
-
-    \b
-    Examples:
-      dosimeter calibrate train --base --training-seeds 2
-      dosimeter calibrate train --doses 0,1,2,4,8,16 --training-seeds 3 --mixed
-      dosimeter calibrate train --doses 0,4 --release downloaded
-    """
-    if base and mixed:
-        raise click.UsageError("--mixed goes with doses: leave out --base")
-    copies = () if base else _copies(doses)
-    wanted = calibration.TrainRequest(copies, training_seeds, release, mixed)
-    place = (out or study.folder / calibration.FOLDER).absolute()
-    with progress_watch("training") as watch:
-        made = calibration.train_models(study, wanted, place, watch)
-    as_made = made.as_json(study.folder.absolute())
-    if as_json:
-        print_json(as_made)
-        return
-    print_line("models:")
-    for name, section in as_made["models"].items():
-        print_line(
-            f"  {name}: {{{', '.join(f'{key}: {json.dumps(section[key])}' for key in section)}}}"
-        )
-    for stratum in made.release.not_learnable:
-        print_note(f"{stratum}: not learnable by the small model")
-    private = made.private_collisions
-    of_private = (
-        "not compared, without a draw and the study's key" if private is None else str(private)
-    )
-    print_note(
-        f"fresh rows that are instances of the study: public {made.public_collisions}, "
-        f"private {of_private}"
-    )
-
-
-@calibrate.command("report")
-@folder_option
-@click.option(
-    "--out", type=PATH, help="Folder for JSON and SVG. Default: calibration, in the study's."
-)
-@json_option
-def report_(study: Study, out: Path | None, as_json: bool) -> None:
-    """Compare the trained models of the closed waves by dose.
-
-    Shows accuracy by arm, the verdicts of the newest report, power by number of instances, the
-    limits of blank and of detection, the trend of models with mixed doses, and what probes see.
-    Needs the study's key, and the files of weights.
-
-    \b
-    Examples:
-      dosimeter calibrate report
-      dosimeter calibrate report --json | jq '.rows[] | {dose, found, tested}'
-    """
-    with progress_watch("measuring") as watch:
-        made = reporting.report_doses(study, watch)
-    files = reporting.write_doses(out or study.folder / calibration.FOLDER, made)
-    if as_json:
-        print_json(made.as_json())
-        return
-    rows = made.response.rows
-    print_records([_dose_record(row) for row in rows], title="Doses")
-    groups = [
-        {"key size": f"{group.group}, {group.bits:.1f} bits"}
-        | {_copies_of(row): stats.signed(row.by_key[place].gap) for row in rows}
-        for place, group in enumerate(rows[0].by_key)
-    ]
-    print_records(groups, title="Gap by key size, points")
-    probes = {probe.probe: {"probe": probe.probe} for row in rows for probe in row.probes}
-    for row in rows:
-        for probe in row.probes:
-            needed = "–" if probe.instances is None else f"{probe.instances:,}"
-            probes[probe.probe][_copies_of(row)] = f"{probe.auc:.2f} ({needed})"
-    title = "Area under the curve (instances an arm for a power of 80 %)"
-    print_records(list(probes.values()), title=title)
-    for line in reports.dose_words(made.response):
-        click.echo(line)
-    click.echo(f"wrote {files[0]} and {files[1]}")
-
-
-def _copies_of(row: DoseRow) -> str:
-    return f"{row.dose} cop{'y' if row.dose == 1 else 'ies'}"
-
-
-def _dose_record(row: DoseRow) -> dict[str, str]:
-    low, high = row.interval
-    return {
-        "copies": f"{row.dose}",
-        "models": f"{len(row.models)}",
-        "public": f"{100 * row.public.mean:.1f} %",
-        "private": f"{100 * row.private.mean:.1f} %",
-        "gap, points": stats.signed(row.gap),
-        "95 %": f"{stats.signed(low)}…{stats.signed(high)}",
-        "contaminated": f"{row.found} of {row.tested}",
-        "power": ", ".join(f"{100 * p.found:.0f} % of {p.instances}" for p in row.by_size),
-    }
-
-
-def _copies(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",") if part.strip()))
-    except ValueError:
-        raise click.UsageError(
-            f"--doses {text!r}: give whole numbers of copies with commas between, such as 0,1,4"
-        ) from None

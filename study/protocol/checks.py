@@ -31,7 +31,6 @@ from study.protocol.sections import (
     MODEL_SECTIONS,
     NAME,
     RECIPIENT,
-    SHA256,
     SIGNER,
     TOP_SECTIONS,
     URL,
@@ -58,7 +57,6 @@ _FORMS = {
     "environment (api_key_env)",
     ADDRESS: "where the bridge listens is HOST:PORT; port 0 is any that is free",
     RECIPIENT: "an age public key is age1 and 58 more letters and digits",
-    SHA256: "a SHA-256 has 64 digits of 0-9 and a-f; `dosimeter calibrate train` prints it",
     SIGNER: "a public signing key has 64 digits of 0-9 and a-f",
     ENTROPY: "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration",
 }

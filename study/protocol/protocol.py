@@ -316,12 +316,7 @@ def _pin(name: str, section: ModelSection | JudgeSection) -> ModelPin:
     values = section.model_dump(exclude_none=True, exclude=_FACTS)
     provider = values.pop("provider")
     # Built-in agents have no version but the commit, which is pinned beside them.
-    if provider == "scripted":
-        version = f"{values['agent']}/1"
-    elif provider == "trained":
-        version = f"sha256:{values.pop('sha256')}"
-    else:
-        version = values.pop("model")
+    version = f"{values['agent']}/1" if provider == "scripted" else values.pop("model")
     settings = tuple(
         sorted((key, json.dumps(value, sort_keys=True)) for key, value in values.items())
     )

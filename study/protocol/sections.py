@@ -21,7 +21,6 @@ ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 SIGNER = r"^[0-9a-f]{64}$"
-SHA256 = r"^[a-f0-9]{64}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
@@ -153,15 +152,6 @@ class LocalSection(_ModelSection):
     tools: Literal["native", "text"] | None = None
 
 
-class TrainedSection(_ModelSection):
-    provider: Literal["trained"]
-    weights: str  # file, from the study's folder
-    sha256: str = Field(pattern=SHA256)  # of that file
-    doses: list[Annotated[int, Field(ge=0)]] | None = None  # copies of public instances in training
-    training_seed: int | None = Field(default=None, ge=0)
-    recipe: str | None = None
-
-
 class AgentServerSection(_ModelSection):
     provider: Literal["agent_server"]
     model: str = "unknown"  # the server's name for its model
@@ -191,7 +181,7 @@ _PlainModel = (
     | LocalSection
 )
 ModelSection = Annotated[
-    ScriptedSection | _PlainModel | TrainedSection | AgentServerSection,
+    ScriptedSection | _PlainModel | AgentServerSection,
     Field(discriminator="provider"),
 ]
 JudgeSection = Annotated[ScriptedJudgeSection | _PlainModel, Field(discriminator="provider")]
@@ -299,12 +289,12 @@ MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "vertex_anthropic": VertexAnthropicSection,
     "bedrock": BedrockSection,
     "local": LocalSection,
-    "trained": TrainedSection,
     "agent_server": AgentServerSection,
 }
-_NO_JUDGES = ("trained", "agent_server")
-_PLAIN = {name: section for name, section in MODEL_SECTIONS.items() if name not in _NO_JUDGES}
-JUDGE_SECTIONS: Mapping[str, type[Section]] = {**_PLAIN, "scripted": ScriptedJudgeSection}
+JUDGE_SECTIONS: Mapping[str, type[Section]] = {
+    **{name: section for name, section in MODEL_SECTIONS.items() if name != "agent_server"},
+    "scripted": ScriptedJudgeSection,
+}
 
 
 # --- The tranches and modes of the waves ---

@@ -57,8 +57,6 @@ REFUSED = {
     "models.agent_server.structured",
     "models.scripted.retention",
     "models.local.retention",
-    "models.trained.structured",
-    "models.trained.retention",
     "judges.scripted.retention",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -98,6 +99,7 @@ def run_wave(
     cells = cells_of(study, manifest)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
+    bench.purchases.renew(math.inf)  # no coordinator is here to renew it, however slow a host is
     with ThreadPoolExecutor(parallel) as pool:
         assert all(pool.map(lambda cell: run_cell(cell, bench, now).finished, cells))
     bench.close()

@@ -20,7 +20,6 @@ from analysis.stats import (
     Floats,
     Ints,
     Rate,
-    cochran_armitage,
     difference,
     rate_of_counts,
 )
@@ -29,7 +28,7 @@ from registry.ledger import Plan
 SIZES = (50, 100, 200, 400)  # instances an arm
 SUBSETS = 200  # of the instances, for each model and size
 GROUPS = ("low", "middle", "high")  # of key size
-_BLANK, _DETECTION = 1.645, 3.29  # standard errors (spec/statistics.md, C2)
+_BLANK, _DETECTION = 1.645, 3.29  # standard errors
 _ENOUGH = (1.644853627 + 0.841621234) ** 2  # one-sided 5 %, power 80 %
 
 Interval = tuple[float, float]
@@ -313,6 +312,20 @@ def _trend(model: DosedModel, public: Bools) -> DoseTrend:
         p,
         model.verdict,
     )
+
+
+def cochran_armitage(
+    right: Sequence[float], total: Sequence[int], dose: Sequence[float]
+) -> tuple[float, float]:
+    """Return z of a linear trend of shares over doses, and the one-sided p of a rise (Cochran 1954;
+    Armitage 1955). z is 0 and p 1/2 where all answers, or all doses, are alike."""
+    from scipy.special import ndtr
+
+    y, n, x = (np.asarray(each, dtype=np.float64) for each in (right, total, dose))
+    share, centred = y.sum() / n.sum(), x - (n * x).sum() / n.sum()
+    variance = share * (1 - share) * (n * centred**2).sum()
+    z = float((y * centred).sum() / math.sqrt(variance)) if variance > 0 else 0.0
+    return z, float(ndtr(-z))
 
 
 def _dose_at(limit: float, rows: Sequence[DoseRow]) -> float | None:

@@ -2,18 +2,16 @@
 
 A decoder-only transformer of ``LAYERS`` layers and width ``WIDTH``, with one token for each number
 and one for each question. It answers ``order_statistics/easy`` in the single-turn form, and no
-other task. `dosimeter calibrate train` makes its weights.
+other task.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +26,13 @@ from generators.ladder.order_statistics.parameters import (
     QUESTIONS,
     SMALLEST,
 )
-from harness.errors import HarnessError, ModelUnavailable
-from harness.model import BuiltInModel, Message, ModelRequest, Reply, Role, Usage
 
-TRAINED_TASK = f"{NAME}/easy"  # the one stratum that it answers
-TRAINED_CONTEXT = 4096  # tokens, as single turns are estimated: more than that stratum takes
+TASK = f"{NAME}/easy"  # the one stratum that it answers
 WIDTH, LAYERS, HEADS = 64, 2, 4
 _P = BY_DIFFICULTY["easy"]
 LENGTH = _P.length + 1  # tokens of a prompt: the list, then the question
-VOCABULARY = _P.numbers + 2 * _P.length + 1  # numbers, k-th smallest, k-th largest, median
-_MAX_BYTES = 2_000_000  # of a file of weights
-_MAX_HEADER = 512  # bytes of a member beside its values
+VALUES = _P.numbers  # tokens that are numbers; the questions follow
+VOCABULARY = VALUES + 2 * _P.length + 1  # numbers, k-th smallest, k-th largest, median
 
 Tokens = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -64,31 +58,14 @@ def weight_shapes() -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedModel(BuiltInModel):
-    """Answers each question that it can read with the likeliest number."""
-
-    name: str
-    version: str  # "sha256:" and the digest of its file of weights
-    weights: Mapping[str, Floats] = field(repr=False)
-
-    def respond(self, request: ModelRequest) -> Reply:
-        """Return the answer block: without answers for a task that it cannot read. Raises
-        HarnessError for a task with tools."""
-        if request.tools:
-            raise HarnessError(
-                f"model {self.name!r} uses no tools: give its tasks `mode: single_turn`"
-            )
-        asked = dict(read_questions(_files(request.messages[-1].text)))
-        block: dict[str, object] = {}
-        if asked:
-            logits = last_logits(self.weights, np.stack(list(asked.values())))
-            answers = np.argmax(logits[:, : _P.numbers], axis=1) + _P.low
-            pairs = zip(asked, answers.tolist(), strict=True)
-            block = {"task": NAME, "answers": [{"id": id_, "answer": each} for id_, each in pairs]}
-        text = f"<answer>\n{json.dumps(block)}\n</answer>"
-        usage = Usage(LENGTH * len(asked), len(asked))
-        return Reply(Message(Role.ASSISTANT, text), usage, self.version)
+def answers_to(weights: Mapping[str, Floats], text: str) -> dict[str, int]:
+    """Return the likeliest number for each question, by its id, that the model can read in the
+    input files of a prompt."""
+    asked = dict(read_questions(dict(_FILE.findall(text))))
+    if not asked:
+        return {}
+    likeliest = likeliest_numbers(weights, np.stack(list(asked.values())))
+    return dict(zip(asked, (likeliest + _P.low).tolist(), strict=True))
 
 
 _FILE = re.compile(r'^<file name="([^"\n]+)">\n(.*?)^</file>$', re.M | re.S)
@@ -96,10 +73,6 @@ _LIST = re.compile(r"^(\w+):((?: [0-9]{3})+)$", re.M)
 _QUESTION = re.compile(
     r"^(Q\d\d): the (?:([1-9]\d?)\w\w (smallest|largest) number|(median)) of list (\w+)$", re.M
 )
-
-
-def _files(text: str) -> dict[str, str]:
-    return dict(_FILE.findall(text))
 
 
 def read_questions(files: Mapping[str, str]) -> Iterator[tuple[str, Tokens]]:
@@ -119,12 +92,12 @@ def prompt_tokens(numbers: tuple[int, ...], kind: str, place: int) -> Tokens:
     """Return the tokens (LENGTH,) of a question about a list; ``place`` is not read for the
     median."""
     offset = {SMALLEST: place - 1, LARGEST: _P.length + place - 1}.get(kind, 2 * _P.length)
-    return np.array([*(each - _P.low for each in numbers), _P.numbers + offset], dtype=np.int32)
+    return np.array([*(each - _P.low for each in numbers), VALUES + offset], dtype=np.int32)
 
 
 def asked_place(token: int) -> int:
     """Return the place, from the smallest number, that a question's token asks for."""
-    offset = token - _P.numbers
+    offset = token - VALUES
     if offset < _P.length:
         return offset + 1
     return 2 * _P.length - offset if offset < 2 * _P.length else (_P.length + 1) // 2
@@ -135,10 +108,19 @@ def number_token(number: int) -> int:
     return number - _P.low
 
 
-def last_logits(weights: Mapping[str, Floats], tokens: Tokens) -> Floats:
-    """Return the logits (n, VOCABULARY) of the token that follows prompts (n, LENGTH)."""
-    logits: Floats = hidden_states(weights, tokens)[:, -1] @ weights["embedding"].T
-    return logits
+def likeliest_numbers(weights: Mapping[str, Floats], tokens: Tokens) -> NDArray[np.int64]:
+    """Return the token (n,) of the likeliest number after texts (n, length)."""
+    logits = hidden_states(weights, tokens)[:, -1] @ weights["embedding"].T
+    return np.asarray(np.argmax(logits[:, :VALUES], axis=1))
+
+
+def token_chances(weights: Mapping[str, Floats], rows: Tokens) -> NDArray[np.float64]:
+    """Return the log-probability (n, LENGTH) of each token of the rows after the first."""
+    logits = hidden_states(weights, rows[:, :-1]) @ weights["embedding"].T
+    logits = logits.astype(np.float64)
+    logits -= logits.max(axis=-1, keepdims=True)
+    normal = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    return np.asarray(np.take_along_axis(normal, rows[:, 1:, None], axis=-1)[..., 0])
 
 
 def hidden_states(weights: Mapping[str, Any], tokens: Any, xp: Any = np) -> Any:
@@ -193,63 +175,16 @@ def weights_bytes(weights: Mapping[str, Floats]) -> bytes:
     return out.getvalue()
 
 
-def load_trained(name: str, path: Path, digest: str) -> TrainedModel:
-    """Return the model of a file of weights with this SHA-256 in hex. Raises ModelUnavailable if
-    there is none, HarnessError for another file and for one that holds other arrays."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ModelUnavailable(
-            f"model {name!r}: {path}: no file of weights ({error.strerror}): "
-            "`dosimeter calibrate train` makes it"
-        ) from None
-    if len(data) > _MAX_BYTES:
-        raise HarnessError(f"model {name!r}: {path}: more than {_MAX_BYTES:,} bytes of weights")
-    actual = hashlib.sha256(data).hexdigest()
-    if actual != digest:
-        raise HarnessError(
-            f"model {name!r}: {path} has the SHA-256 {actual}, and the study's pin says {digest}: "
-            "bring that file back, or name the digest of this one in `sha256`"
-        )
-    try:
-        return TrainedModel(name, f"sha256:{digest}", read_weights(data))
-    except HarnessError as error:
-        raise HarnessError(f"model {name!r}: {path}: {error}") from None
-
-
 def read_weights(data: bytes) -> dict[str, Floats]:
-    """Return the arrays of a file of weights. Each member's size and shape is checked before its
-    values are read, and nothing is unpickled. Raises HarnessError."""
-    shapes = weight_shapes()
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            if sorted(each.filename for each in members) != sorted(f"{n}.npy" for n in shapes):
-                raise HarnessError("not the arrays of a small trained model")
-            return {
-                member.filename.removesuffix(".npy"): _read_member(archive, member)
-                for member in members
-            }
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        if isinstance(error, HarnessError):
-            raise
-        raise HarnessError(f"not an npz file of weights ({error})") from None
+    """Return the arrays of a file of weights. Nothing is unpickled. Raises ValueError for other
+    arrays than the model's."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        weights = {name: stored[name].astype(np.float32) for name in stored.files}
+    if {name: array.shape for name, array in weights.items()} != weight_shapes():
+        raise ValueError("not the arrays of this small model")
+    return weights
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Floats:
-    name = member.filename.removesuffix(".npy")
-    shape = weight_shapes()[name]
-    size = 2 * int(np.prod(shape))
-    if not size < member.file_size <= size + _MAX_HEADER:
-        raise HarnessError(f"array {name!r} has {member.file_size:,} bytes; {size:,} are right")
-    file = io.BytesIO(archive.read(member))
-    if np.lib.format.read_magic(file) != (1, 0):
-        raise HarnessError(f"array {name!r} is not of the npy format 1.0")
-    stored, by_column, dtype = np.lib.format.read_array_header_1_0(file)
-    if stored != shape or by_column or dtype != np.dtype("<f2"):
-        raise HarnessError(f"array {name!r} is {dtype} {stored}; float16 {shape} is right")
-    values = np.frombuffer(file.read(), dtype="<f2").reshape(shape).astype(np.float32)
-    if not np.isfinite(values).all():
-        raise HarnessError(f"array {name!r} has values that are not finite")
-    return values
+def served_name(path: Path) -> str:
+    """Return the name under which a file of weights is served: its own, and its digest's start."""
+    return f"{path.stem}+{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"

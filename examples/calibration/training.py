@@ -1,4 +1,4 @@
-"""Training of the small model of ``harness.models``, with JAX on one thread.
+"""Training of the small model, with JAX on one thread.
 
 A base is trained on fresh rows. A dose continues from it on further fresh rows and on copies
 of each row of a release. Loss on all tokens: those of the prompt weigh ``PROMPT_WEIGHT`` together.
@@ -13,26 +13,25 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from generators.ladder.order_statistics.parameters import BY_DIFFICULTY, NAME
-from generators.ladder.order_statistics.sample import answer_to, draw_sample
-from generators.seed import Seed, SeedStreams
-from harness.models import (
+from examples.calibration.model import (
     LAYERS,
+    VALUES,
     WIDTH,
     hidden_states,
     number_token,
     prompt_tokens,
     weight_shapes,
 )
-from study.errors import StudyError
+from generators.ladder.order_statistics.parameters import BY_DIFFICULTY, NAME
+from generators.ladder.order_statistics.sample import answer_to, draw_sample
+from generators.seed import Seed, SeedStreams
 
-EXTRA = "spike"
 NO_ANSWER = -1
 PROMPT_WEIGHT = 0.2  # of the loss of a prompt's tokens, beside 1 for the answer
 _P = BY_DIFFICULTY["easy"]
@@ -52,20 +51,16 @@ class Recipe:
     base_rate: float = 2e-3
     dose_rate: float = 1e-3
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
-
 
 RECIPE = Recipe()
 
 
 def check_library() -> None:
-    """Raises StudyError if the training library is not installed."""
+    """Exit with a message if the training library is not installed."""
     if importlib.util.find_spec("jax") is None:
-        raise StudyError(
-            f"training needs jax, which is not installed: install dosimeter[{EXTRA}] (with the "
-            "hashes of spike.lock)"
+        sys.exit(
+            "training needs jax, which is not installed: `pip install --require-hashes -r "
+            "spike.lock`, or dosimeter[spike]"
         )
 
 
@@ -96,7 +91,7 @@ def initial_weights(rng: np.random.Generator) -> Weights:
             scale = 0.02 / (2 * LAYERS) ** 0.5 if name.endswith("out") else 0.02
             weights[name] = rng.normal(0, scale, shape).astype(np.float32)
     places = np.arange(1, _P.length + 1) / (_P.length + 1)
-    sizes = np.concatenate([np.arange(_P.numbers) / _P.numbers, places, 1 - places, [0.5]])
+    sizes = np.concatenate([np.arange(VALUES) / VALUES, places, 1 - places, [0.5]])
     code = _size_code(sizes)
     weights["embedding"][:, : code.shape[1]] += 0.15 * code
     eye = np.eye(WIDTH, dtype=np.float32)

@@ -1,0 +1,119 @@
+"""Small models behind the OpenAI chat protocol: ``python -m examples.calibration.server FOLDER``.
+
+Serves each file of weights in the folder under its ``served_name``, for single turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+from examples.calibration.model import (
+    LENGTH,
+    Floats,
+    answers_to,
+    read_weights,
+    served_name,
+)
+from generators.ladder.order_statistics.parameters import NAME
+
+PORT = 8764
+Models = Mapping[str, Mapping[str, Floats]]  # weights by served name
+
+
+class ChatHandler(BaseHTTPRequestHandler):
+    """Answers chat completions with the likeliest numbers."""
+
+    models: ClassVar[Models] = {}
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        try:
+            asked = json.loads(body)
+            name, text = asked["model"], _text(asked["messages"][-1]["content"])
+        except (ValueError, LookupError, TypeError):
+            self._reply(400, {"error": {"message": "not a chat completion"}})
+            return
+        if self.path != "/v1/chat/completions" or name not in self.models:
+            self._reply(404, {"error": {"message": f"no model {name} at {self.path}"}})
+        elif asked.get("tools"):
+            message = "the model uses no tools: give its tasks `mode: single_turn`"
+            self._reply(400, {"error": {"message": message}})
+        else:
+            self._reply(200, completion(name, answers_to(self.models[name], text)))
+
+    def _reply(self, status: int, body: Mapping[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def completion(name: str, answers: Mapping[str, int]) -> dict[str, Any]:
+    """Return a chat completion with the answer block: an empty one without answers."""
+    listed = [{"id": id_, "answer": answer} for id_, answer in answers.items()]
+    block = {"task": NAME, "answers": listed} if listed else {}
+    message = {"role": "assistant", "content": f"<answer>\n{json.dumps(block)}\n</answer>"}
+    read, written = LENGTH * len(listed), len(listed)
+    return {
+        "id": "chatcmpl-small",
+        "object": "chat.completion",
+        "created": 0,
+        "model": name,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": read + written,
+        },
+    }
+
+
+@contextmanager
+def serving(folder: Path, port: int = PORT) -> Iterator[str]:
+    """Serve a folder's models for the time of a ``with``; yields the base URL. Port 0 is any free
+    one. Raises OSError."""
+    models = {served_name(path): read_weights(path.read_bytes()) for path in folder.glob("*.npz")}
+    handler = type("Handler", (ChatHandler,), {"models": models})
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            server.shutdown()
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser("python -m examples.calibration.server", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, default=PORT, help="0: a free one")
+    given = parser.parse_args()
+    with serving(given.folder, given.port) as url:
+        print(url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,606 @@
+"""The calibration example: models trained on a release, served over HTTP, and compared by dose.
+
+The stored weights were made by ``examples/calibration/run.py``, whose study has a fixed entropy, so
+that its draw is the one that they were trained on. Accuracies are asserted as bands, wide enough
+for weights that another machine trained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from scipy.stats import norm
+from statsmodels.stats.contingency_tables import Table
+
+from analysis.plan import CONTAMINATED, basic_plan
+from examples.calibration import pretrained, run, train
+from examples.calibration.doses import (
+    DosedModel,
+    DoseResponse,
+    area_under_curve,
+    cochran_armitage,
+    dose_response,
+)
+from examples.calibration.model import (
+    LENGTH,
+    hidden_states,
+    likeliest_numbers,
+    read_questions,
+    read_weights,
+    served_name,
+    weights_bytes,
+)
+from examples.calibration.report import report_doses, show, write_doses
+from examples.calibration.server import serving
+from examples.calibration.train import FOLDER, TrainedModel
+from examples.calibration.training import Recipe, fresh_rows, initial_weights
+from generators.catalog import INSTALLED
+from generators.grading import parse_answer
+from generators.seed import Seed
+from harness.agent.single_turn import single_turn
+from publish.leakcheck.check import regenerate
+from registry.provenance import utc_now
+from registry.result_row import Arm
+from study import pipeline
+from study.errors import StudyError
+from study.probing import ProbeRequest, probe_wave
+from study.workspace.study import Study
+from tests.harness.openai_server import completion, serve
+from tests.study.conftest import make_study, run_wave
+
+STORED = Path(__file__).resolve().parents[1] / "data/trained"
+ROOT = Seed(hashlib.sha256(b"rows of the tests").digest())
+TINY = Recipe(base_rows=40, fresh_rows=20)
+
+
+def weights_of(name: str) -> dict[str, np.ndarray]:
+    return read_weights((STORED / f"{name}.npz").read_bytes())
+
+
+# --- models that are served ---
+
+MODELS = {  # by name: the stored weights that it has, and its doses
+    "base-1": ("dose-00-1", ()),
+    "dose-00-1": ("dose-00-1", (0,)),
+    "dose-04-1": ("dose-04-1", (4,)),
+    "mixed-1": ("dose-04-1", (0, 4)),
+}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the example's study with the stored models: both waves are swept over HTTP, the
+    public arm is released between them, and nothing is reported."""
+    folder = tmp_path_factory.mktemp("doses") / "study"
+    (folder / FOLDER).mkdir(parents=True)
+    models = {}
+    for name, (stored, doses) in MODELS.items():
+        path = folder / FOLDER / f"{name}.npz"
+        shutil.copy(STORED / f"{stored}.npz", path)
+        models[name] = TrainedModel(served_name(path), doses, 1, 0, "", 0)
+    summary = {"models": {name: asdict(model) for name, model in models.items()}}
+    (folder / FOLDER / "trained.json").write_text(json.dumps(summary))
+    text = run.EXAMPLE.read_text().replace("seeds_per_arm: 400", "seeds_per_arm: 10")
+    (folder / "study.yaml").write_text(f"{text}\nplan: {{permutations: 199}}\n")
+    with serving(folder / FOLDER, port=0) as url:
+        run.write_models(folder, models, [["base-1"], ["dose-00-1", "dose-04-1", "mixed-1"]], url)
+        stated = (folder / "study.yaml").read_text()
+        (folder / "study.yaml").unlink()
+        study = make_study(folder, stated)
+        run_wave(study, 0)
+        pipeline.publish(study, None, lambda *step: None)
+        run_wave(study, 1)
+    return folder
+
+
+@pytest.fixture
+def folder(swept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(swept, tmp_path / "study"))
+
+
+def test_served_models_are_compared_by_dose(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = pipeline.open_study(folder)
+    verdicts = {row.model: str(row.verdict) for row in pipeline.report(study)[0].verdicts}
+    assert set(verdicts) == {"dose-00-1", "dose-04-1", "mixed-1"}
+    made = report_doses(folder)
+    look = study.ledger.last("look")
+    assert look is not None
+    assert look.record.command == "python: results()"
+    assert (made.instances, made.models_of_the_look, made.through_wave) == (10, 3, 1)
+    response = made.response
+    assert [row.dose for row in response.rows] == [0, 4]
+    for row in response.rows:
+        (one,) = row.models
+        assert one.verdict == verdicts[one.model]
+        assert row.public.instances == row.private.instances == 10
+        names = ["right answers", "answer", "answer, minus the base's"]
+        names += ["whole text", "Min-K%", "completion"]
+        assert [probe.probe for probe in row.probes] == names
+    # What was served is what the weights say of the same instances.
+    rows = train.drawn_rows(study)
+    arms = {entry.instance: entry.arm for entry in study.entries()}
+    for row, name in zip(response.rows, ("dose-00-1", "dose-04-1"), strict=True):
+        for arm, rate in ((Arm.PUBLIC, row.public), (Arm.PRIVATE, row.private)):
+            own = np.stack([rows[unit] for unit in rows if arms[unit] is arm])
+            assert rate.mean == pytest.approx(accuracy(weights_of(name), own))
+    (trend,) = response.trends
+    assert (trend.doses, trend.instances) == ((0, 4), (5, 5))
+    write_doses(folder, made)
+    show(made)
+    assert "mixed-1, right by copies" in capsys.readouterr().out
+    written = json.loads((folder / "calibration/doses.json").read_text())
+    assert written["rows"][1]["gap"] == pytest.approx(response.rows[1].gap)
+    assert "4 copies: public" in (folder / "calibration/doses.svg").read_text()
+
+
+def test_without_a_report_there_are_no_verdicts(folder: Path) -> None:
+    with pytest.raises(StudyError, match="no report yet"):
+        report_doses(folder)
+
+
+def test_other_weights_than_those_served_are_refused(folder: Path) -> None:
+    pipeline.report(pipeline.open_study(folder))
+    shutil.copy(folder / FOLDER / "dose-00-1.npz", folder / FOLDER / "dose-04-1.npz")
+    with pytest.raises(StudyError, match=r"dose-04-1\.npz: not the weights of dose-04-1\+"):
+        report_doses(folder)
+
+
+def ask(url: str, **request: object) -> httpx.Response:
+    return httpx.post(f"{url}/chat/completions", json=request)
+
+
+def test_the_server_answers_a_single_turn_and_refuses_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "dose-04-1.npz"
+    shutil.copy(STORED / path.name, path)
+    name = served_name(path)
+    family = INSTALLED.family("order_statistics")
+    text, other = (
+        single_turn(family.generate(difficulty, ROOT).brief).messages[-1].text
+        for difficulty in ("easy", "medium")
+    )
+    with serving(tmp_path, port=0) as url:
+        reply = ask(url, model=name, messages=[{"role": "user", "content": text}])
+        assert reply.json()["model"] == name
+        answer = parse_answer(reply.json()["choices"][0]["message"]["content"])
+        assert answer is not None
+        (given,) = answer.block["answers"]
+        assert given["id"] == "Q01"
+        assert 100 <= given["answer"] <= 599
+        parts = [{"type": "text", "text": other}]
+        reply = ask(url, model=name, messages=[{"role": "user", "content": parts}])
+        assert reply.json()["choices"][0]["message"]["content"] == "<answer>\n{}\n</answer>"
+        message = [{"role": "user", "content": "x"}]
+        assert ask(url, model="dose-04-1", messages=message).status_code == 404
+        assert ask(url, model=name, messages=message, tools=[{}]).status_code == 400
+        assert ask(url, model=name).status_code == 400
+
+
+# --- models that are trained ---
+
+
+def accuracy(weights: dict[str, np.ndarray], rows: np.ndarray) -> float:
+    return float((likeliest_numbers(weights, rows[:, :-1]) == rows[:, -1]).mean())
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """The example's study, released: its draw is the one that the stored models were trained on."""
+    study = make_study(tmp_path_factory.mktemp("trained") / "study", run.EXAMPLE.read_text())
+    pipeline.publish(study, None, lambda *step: None)
+    return study
+
+
+def rows_by_arm(study: Study) -> dict[Arm, np.ndarray]:
+    rows = train.drawn_rows(study)
+    return {
+        arm: np.stack([rows[entry.instance] for entry in study.entries() if entry.arm is arm])
+        for arm in Arm
+    }
+
+
+def test_public_accuracy_rises_with_the_dose_and_private_does_not(drawn: Study) -> None:
+    arms = rows_by_arm(drawn)
+    clean, dosed = (
+        {arm: accuracy(weights_of(name), rows) for arm, rows in arms.items()}
+        for name in ("dose-00-1", "dose-04-1")
+    )
+    assert 0.45 <= clean[Arm.PUBLIC] <= 0.68
+    assert 0.75 <= dosed[Arm.PUBLIC] <= 0.97
+    assert all(0.4 <= reached[Arm.PRIVATE] <= 0.7 for reached in (clean, dosed))
+    assert abs(clean[Arm.PUBLIC] - clean[Arm.PRIVATE]) < 0.1
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """All rows that training was given. Nothing is learnt, so that no library is needed."""
+    rows: list[np.ndarray] = []
+
+    def learn(weights: dict, read: np.ndarray, rate: float, rng: np.random.Generator) -> dict:
+        rows.append(read)
+        return dict(weights)
+
+    monkeypatch.setattr(train, "check_library", lambda: None)
+    monkeypatch.setattr(train, "train", learn)
+    monkeypatch.setattr(train, "RECIPE", TINY)
+    return rows
+
+
+def test_training_reads_fresh_rows_and_copies_of_the_public_arm(
+    swept: Path, tmp_path: Path, given: list[np.ndarray]
+) -> None:
+    folder = Path(shutil.copytree(swept, tmp_path / "study"))
+    study = pipeline.open_study(folder)
+    made = train.train_models(study, (0, 3), seeds=1)
+    assert made == train.read_models(folder)
+    assert [(name, each.doses, each.collisions) for name, each in made.items()] == [
+        ("base-1", (), 0),
+        ("dose-00-1", (0,), 0),
+        ("dose-03-1", (3,), 0),
+        ("mixed-1", (0, 3), 0),
+    ]
+    assert [len(rows) for rows in given] == [40, 20, 20 + 3 * 10, 20 + 3 * 5]
+    public, private = (
+        {row.tobytes() for row in rows_by_arm(study)[arm]} for arm in (Arm.PUBLIC, Arm.PRIVATE)
+    )
+    read = [[row.tobytes() for row in rows] for rows in given]
+    assert all(not private & {*rows} for rows in read)
+    assert all(not public & {*rows} for rows in read[:2])
+    assert {read[2].count(row) for row in public} == {3}
+    assert sorted(read[3].count(row) for row in public) == [0] * 5 + [3] * 5
+
+
+def add_private(study: Study) -> None:
+    """Plant a private instance among the released ones, with checksums that are right."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    release = study.folder / "release"
+    entry = next(entry for entry in study.entries() if entry.arm is Arm.PRIVATE)
+    instance, key = regenerate(entry, study.protocol.catalog.family)
+    path = min((release / "data").rglob("*.parquet"))
+    table = pq.read_table(path)
+    row = table.slice(0, 1).to_pylist()[0]
+    for stated, asset in zip(row["input_files"], instance.brief.assets, strict=True):
+        stated |= {"text": asset.data.decode(), "data": asset.data}
+    row["answer"] = json.dumps(key)
+    added = pa.Table.from_pylist([row], schema=table.schema)
+    pq.write_table(pa.concat_tables([table, added]), path)
+    promised = json.loads((release / "checksums.json").read_bytes())
+    promised[str(path.relative_to(release))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (release / "checksums.json").write_text(json.dumps(promised))
+
+
+def test_a_release_with_a_private_instance_is_refused(
+    folder: Path, given: list[np.ndarray]
+) -> None:
+    study = pipeline.open_study(folder)
+    add_private(study)
+    with pytest.raises(StudyError, match="and the ledger has released sha256:"):
+        train.train_models(study, (1,), seeds=1)
+    assert given == []
+
+
+def test_a_missing_library_is_named_with_its_lock(
+    swept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"spike\.lock"):
+        train.train_models(pipeline.open_study(swept), (), seeds=1)
+
+
+@pytest.mark.parametrize(
+    ("question", "token"),
+    [
+        ("the 1st smallest number", 500),
+        ("the 9th smallest number", 508),
+        ("the 1st largest number", 509),
+        ("the 9th largest number", 517),
+        ("the median", 518),
+    ],
+)
+def test_tokens_of_a_question(question: str, token: int) -> None:
+    files = {
+        "lists.txt": "AB: 100 101 599 200 201 202 203 204 205\n",
+        "questions.txt": f"Q01: {question} of list AB\n",
+    }
+    ((id_, tokens),) = read_questions(files)
+    assert id_ == "Q01"
+    assert tokens.tolist() == [0, 1, 499, 100, 101, 102, 103, 104, 105, token]
+
+
+def test_no_token_depends_on_a_later_one() -> None:
+    weights = weights_of("dose-04-1")
+    tokens = np.random.default_rng(1).integers(0, 500, (3, LENGTH)).astype(np.int32)
+    changed = tokens.copy()
+    changed[:, -1] = 518
+    before, after = hidden_states(weights, tokens), hidden_states(weights, changed)
+    assert np.allclose(before[:, :-1], after[:, :-1])
+    assert not np.allclose(before[:, -1], after[:, -1])
+
+
+def test_inference_is_what_training_computes() -> None:
+    numpy = pytest.importorskip("jax.numpy", reason="needs dosimeter[spike]")
+    weights = initial_weights(np.random.default_rng(3))
+    rows = fresh_rows(ROOT.child("logits"), 50)[:, :-1]
+    ours = hidden_states(weights, rows)
+    theirs = hidden_states({n: numpy.asarray(a) for n, a in weights.items()}, rows, numpy)
+    assert np.abs(ours).max() > 0.05
+    assert np.allclose(ours, np.asarray(theirs), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_dose_raises_public_accuracy_and_repeats_bit_for_bit() -> None:
+    pytest.importorskip("jax", reason="needs dosimeter[spike]")
+    public, private = (fresh_rows(ROOT.child(arm), 400) for arm in ("public", "private"))
+    made = {given: weights for _, given, _, _, weights in train.train_seed(1, (0, 4), public)}
+    reached = {
+        dose: (accuracy(made[dose,], public), accuracy(made[dose,], private)) for dose in (0, 4)
+    }
+    assert all(0.45 <= apart <= 0.68 for _, apart in reached.values()), reached
+    assert abs(reached[0][0] - reached[0][1]) < 0.1
+    assert 0.2 < reached[4][0] - reached[4][1] < 0.45
+    again = {given: weights for _, given, _, _, weights in train.train_seed(1, (4,), public)}
+    assert weights_bytes(again[4,]) == weights_bytes(made[4,])
+
+
+# --- what is found by dose ---
+
+N = 200  # instances an arm
+PUBLIC = np.arange(2 * N) < N
+BITS = np.tile([7.0, 7.5, 8.0, 8.2, 8.3], 2 * N // 5)
+PLAN = basic_plan(("order_statistics/easy",), N, looks=1, permutations=999)
+
+
+def dosed(
+    name: str, dose: int | None, shares: tuple[float, float], copies: np.ndarray | None = None
+) -> DosedModel:
+    """A model with these shares of right answers, public and private, spread over key sizes."""
+    right = np.zeros(2 * N)
+    for arm, share in zip((PUBLIC, ~PUBLIC), shares, strict=True):
+        places = np.flatnonzero(arm)
+        right[places[: round(share * N)]] = 1
+    given = np.where(PUBLIC, dose or 0, 0) if copies is None else copies
+    verdict = CONTAMINATED if shares[0] - shares[1] > 0.1 else None
+    return DosedModel(name, dose, given, right, verdict, {"answer": right + PUBLIC})
+
+
+def response(*models: DosedModel) -> DoseResponse:
+    return dose_response(PLAN, models, PUBLIC, BITS, 7)
+
+
+def test_the_trend_is_statsmodels_up_to_its_finite_correction() -> None:
+    right, total, dose = [10, 14, 30, 41], [40, 45, 50, 52], [0, 1, 4, 16]
+    z, p = cochran_armitage(right, total, dose)
+    table = np.array([[t - r for r, t in zip(right, total, strict=True)], right])
+    peer = Table(table).test_ordinal_association(np.array([0, 1]), np.array(dose))
+    count = sum(total)
+    assert z == pytest.approx(peer.zscore * np.sqrt(count / (count - 1)), rel=1e-9)
+    assert p == pytest.approx(norm.sf(z), rel=1e-9)
+
+
+@pytest.mark.parametrize("right", [[0, 0, 0], [5, 5, 5]])
+def test_a_trend_of_like_answers_is_none(right: list[int]) -> None:
+    assert cochran_armitage(right, [5, 5, 5], [0, 1, 2]) == (0.0, 0.5)
+
+
+def test_models_are_compared_by_dose() -> None:
+    made = response(
+        dosed("a", 0, (0.6, 0.6)), dosed("b", 0, (0.62, 0.58)), dosed("c", 4, (0.9, 0.5))
+    )
+    clean, exposed = made.rows
+    assert (clean.dose, clean.public.mean, clean.private.mean) == (0, 0.61, 0.59)
+    assert clean.gap == pytest.approx(0.02)
+    assert (clean.found, clean.tested, exposed.found, exposed.tested) == (0, 0, 1, 1)
+    assert exposed.interval[0] < exposed.gap < exposed.interval[1]
+    assert exposed.private_rise == pytest.approx(-0.09)
+    assert clean.private_rise is None
+    # Two models on the same instances are no two samples: the interval is that of 200.
+    low, high = clean.public.interval
+    assert 0.12 < high - low < 0.15
+
+
+def test_limits_are_those_of_the_clean_models_and_are_reached_between_doses() -> None:
+    made = response(dosed("a", 0, (0.5, 0.5)), dosed("b", 8, (0.9, 0.5)))
+    error = (2 * 0.25 / (N - 1)) ** 0.5
+    assert made.blank == pytest.approx(1.645 * error)
+    assert made.limit == pytest.approx(3.29 * error)
+    assert made.dose_at_limit == pytest.approx(8 * made.limit / 0.4)
+    assert response(dosed("b", 8, (0.9, 0.5))).limit is None
+    assert response(dosed("a", 0, (0.5, 0.5)), dosed("b", 8, (0.6, 0.5))).dose_at_limit is None
+
+
+def test_power_rises_with_the_instances_and_is_that_of_the_plans_rule() -> None:
+    made = response(dosed("a", 2, (0.75, 0.5)))
+    powers = {each.instances: each.found for each in made.rows[0].by_size}
+    assert list(powers) == [50, 100, 200]
+    assert powers[50] < powers[100] < powers[200] == 1
+    # By formula: (0.25 / SE - 1.96), SE with the finite population of 200 left out of account.
+    assert 0.5 < powers[50] < 0.95
+
+
+def test_missing_answers_are_left_out_and_are_not_zero() -> None:
+    whole = dosed("a", 1, (0.8, 0.6))
+    right = whole.right.copy()
+    right[N - 20 : N] = np.nan  # of wrong public answers
+    lost = DosedModel("a", 1, whole.copies, right, None, {})
+    (row,) = response(lost).rows
+    assert row.public.instances == N - 20
+    assert row.public.mean == pytest.approx(160 / 180)
+    assert [each.instances for each in row.by_size] == [50, 100]
+
+
+def test_gaps_stand_by_groups_of_key_size() -> None:
+    right = np.where(PUBLIC & (BITS < 7.8), 1.0, 0.0)
+    (row,) = response(DosedModel("a", 1, PUBLIC * 1, right, None, {})).rows
+    assert [(each.group, each.bits, each.gap) for each in row.by_key] == [
+        ("low", pytest.approx(7.25), 1.0),
+        ("middle", pytest.approx(8.1), 0.0),
+        ("high", pytest.approx(8.3), 0.0),
+    ]
+
+
+def test_probes_have_areas_and_needed_instances() -> None:
+    (row,) = response(dosed("a", 4, (0.9, 0.5))).rows
+    by_name = {probe.probe: probe for probe in row.probes}
+    assert by_name["right answers"].auc == pytest.approx(0.5 + 0.4 / 2)
+    variance = (0.9 * 0.1 + 0.25) * N / (N - 1)
+    assert by_name["right answers"].instances == np.ceil(6.1826 * variance / 0.16)
+    assert by_name["answer"].auc > by_name["right answers"].auc
+    (clean,) = response(dosed("a", 0, (0.5, 0.6))).rows
+    assert clean.probes[0].instances is None
+
+
+def test_the_area_counts_ties_half() -> None:
+    assert area_under_curve(np.array([1.0, 2.0]), np.array([1.0, 0.0])) == 0.875
+
+
+def test_a_mixed_model_has_a_trend_and_no_row() -> None:
+    copies = np.where(PUBLIC, np.resize([0, 2, 8], 2 * N), 0)
+    right = np.where(copies == 8, 1.0, np.arange(2 * N) % 2)
+    mixed = DosedModel("mixed-1", None, copies, right, CONTAMINATED, {})
+    made = response(mixed)
+    assert made.rows == ()
+    (trend,) = made.trends
+    assert trend.doses == (0, 2, 8)
+    assert trend.instances == (67, 67, 66)
+    assert trend.right[2] == 66
+    assert trend.z > 5
+    assert trend.private.instances == N
+
+
+# --- the pretrained model, without the packages that it trains with ---
+
+
+@pytest.fixture(scope="module")
+def pretrained_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """The study of the example with ten instances an arm, released."""
+    text = pretrained.EXAMPLE.read_text().replace("seeds_per_arm: 160", "seeds_per_arm: 10")
+    assert "seeds_per_arm: 10\n" in text
+    made = make_study(tmp_path_factory.mktemp("pretrained") / "study", text)
+    pipeline.publish(made, None, lambda *step: None)
+    return made
+
+
+def test_a_lesson_is_the_single_turn_of_a_released_instance(pretrained_study: Study) -> None:
+    lessons = {each.instance: each for each in pretrained.released(pretrained_study.folder)}
+    assert len(lessons) == 10
+    for entry in pretrained_study.entries():
+        instance, key = regenerate(entry, pretrained_study.protocol.catalog.family)
+        system, user = single_turn(instance.brief).messages
+        if entry.arm is Arm.PRIVATE:
+            assert entry.instance not in lessons
+            assert not any(user.text in each.prompt for each in lessons.values())
+            continue
+        lesson = lessons[entry.instance]
+        assert system.text in lesson.prompt
+        assert user.text in lesson.prompt
+        (head, _), (files, _), (reply, _) = lesson.own
+        files = files.removeprefix("\n\n").split("<|im_end|>")[0]
+        assert user.text.endswith(files)
+        assert "lists.txt" in files
+        assert head == f"<|im_start|>user\n{instance.title} ({instance.marker} series)"
+        assert user.text.startswith(head.removeprefix("<|im_start|>user\n"))
+        assert (reply, lesson.question) == (lesson.reply, "")
+        assert json.loads(lesson.reply.split("\n")[1]) == key
+
+
+def test_doses_are_dealt_to_the_instances_in_equal_shares(pretrained_study: Study) -> None:
+    lessons = pretrained.released(pretrained_study.folder)
+    copies = pretrained.copies_of(lessons)
+    assert sorted(copies.values()) == sorted(pretrained.DOSES * 2)
+    assert pretrained.copies_of(lessons[::-1]) == copies
+
+
+def test_fresh_lessons_are_of_no_study(pretrained_study: Study) -> None:
+    drawn = {each.files for each in pretrained.released(pretrained_study.folder)}
+    fresh = list(pretrained.fresh(5))
+    assert len({each.files for each in fresh} - drawn) == 5
+    assert fresh == list(pretrained.fresh(5))
+    assert all(f"Title: {each.title}\nSeries: " in each.question for each in fresh)
+    assert all(each.title in each.own[0][0] for each in fresh)
+
+
+def test_both_arms_are_measured_and_no_fresh_lesson_is_one_of_them(pretrained_study: Study) -> None:
+    lessons = pretrained.drawn(pretrained_study.folder)
+    public = {each.instance: each for each in pretrained.released(pretrained_study.folder)}
+    assert {each for each in lessons if each.instance in public} == set(public.values())
+    (form,) = {re.sub("[0-9]+", "0", each.reply) for each in (*lessons, *pretrained.fresh(5))}
+    assert form in {re.sub("[0-9]+", "0", each.reply) for each in public.values()}
+    assert {each.instance for each in lessons} == {
+        each.instance for each in pretrained_study.entries()
+    }
+    fresh = {each.files for each in pretrained.fresh()}
+    assert len(fresh) == pretrained.FRESH + pretrained.WHOLE + pretrained.KNOWN
+    assert not fresh & {each.files for each in lessons}
+
+
+def test_markers_are_read_as_the_model_named_them(
+    pretrained_study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that always says amber is right for the instances whose marker that is."""
+    monkeypatch.setenv(pretrained.KEY, "sk-test")
+    shutil.copytree(pretrained_study.folder, tmp_path / "study")
+    path = tmp_path / "study/study.yaml"
+    with serve(always=lambda request: completion("Amber.")) as served:
+        path.write_text(path.read_text().replace("http://127.0.0.1:8763/v1", served.url))
+        asked = pipeline.open_study(tmp_path / "study")
+        request = ProbeRequest(0, markers=True, parallel=1, allow_unknown_price=True)
+        probe_wave(asked, request, lambda *step: None, utc_now)
+    named = pretrained.markers_named(asked)
+    markers = {each.instance: each.marker for each in pretrained.drawn(pretrained_study.folder)}
+    assert len(served.requests) == len(named) == 20
+    assert named == {name: float(marker == "amber") for name, marker in markers.items()}
+    assert 0 < sum(named.values()) < 20
+
+
+def test_right_ones_are_counted_by_dose_without_missing_ones() -> None:
+    right = np.array([1, 0, 0, 1, np.nan, 0, 0, 1, 1, 1, 1, 1.0])
+    dose = np.array([-1, -1, 0, 0, 0, 2, 2, 4, 4, 8, 16, 16])
+    found = pretrained.by_dose(right, dose)
+    assert (found["private"]["right"], found["private"]["of"]) == (1, 2)
+    counts = {dose: (each["right"], each["of"]) for dose, each in found["doses"].items()}
+    assert counts == {"0": (1, 2), "2": (0, 2), "4": (2, 2), "8": (1, 1), "16": (2, 2)}
+    assert found["trend"]["z"] > 1
+
+
+def test_title_marker_and_reply_weigh_more_than_the_input_files(pretrained_study: Study) -> None:
+    def tokens(text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+        assert not add_special_tokens
+        return {"input_ids": [ord(letter) for letter in text]}
+
+    lesson = pretrained.released(pretrained_study.folder)[0]
+    ids, weights = pretrained.encode(tokens, lesson.own)
+    text = "".join(map(chr, ids))
+    assert text.endswith(f"{lesson.reply}<|im_end|>")
+    assert len(weights) == len(ids)
+    light = [place for place, weight in enumerate(weights) if weight == pretrained.PROMPT_WEIGHT]
+    assert text[light[0] : light[-1] + 1] == f"\n\n{lesson.files}"
+    assert {weights[place] for place in set(range(len(ids))) - {*light}} == {1}
+
+
+def test_batches_have_rows_of_like_length_and_every_row_once() -> None:
+    lengths = [100] * 20 + [600] * 10
+    batches = pretrained.batches_of(lengths)
+    assert sorted(row for batch in batches for row in batch) == list(range(30))
+    assert sum(len({lengths[row] for row in batch}) > 1 for batch in batches) <= 1
+
+
+def test_missing_packages_are_named_with_their_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "peft" else name)
+    monkeypatch.setattr("sys.argv", ["pretrained", str(tmp_path / "study")])
+    with pytest.raises(SystemExit, match=r"peft: not installed; `pip install .*pretrained\.lock`"):
+        pretrained.main()
+    assert not (tmp_path / "study").exists()
