@@ -1,5 +1,6 @@
 from .breakdown import APART, GOOD, POOR, AnswerRow, Answers, QuestionFacts
-from .breakdown_tables import TableSet, make_tables, table_csv, write_tables
+from .breakdown_tables import TableSet, make_tables, write_tables
+from .part import templates_part
 from .sample_size import WIDTHS, Curve
 
 __all__ = [
@@ -13,6 +14,6 @@ __all__ = [
     "QuestionFacts",
     "TableSet",
     "make_tables",
-    "table_csv",
+    "templates_part",
     "write_tables",
 ]

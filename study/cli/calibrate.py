@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from analysis import report as reports
 from analysis import stats
 from registry.provenance import utc_now
 from study import calibration, reporting
@@ -175,7 +174,9 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     ]
     where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
     print_records(rows, title=f"Known leaks: {where}")
-    for line in reports.calibration_words(calibration.as_kept(made)):
+    from analysis.calibration_part import calibration_words
+
+    for line in calibration_words(calibration.as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")
 
@@ -304,7 +305,9 @@ def report_(study: Study, out: Path | None, as_json: bool) -> None:
             probes[probe.probe][_copies_of(row)] = f"{probe.auc:.2f} ({needed})"
     title = "Area under the curve (instances an arm for a power of 80 %)"
     print_records(list(probes.values()), title=title)
-    for line in reports.dose_words(made.response):
+    from analysis.calibration_part import dose_words
+
+    for line in dose_words(made.response):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")
 

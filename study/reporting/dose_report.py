@@ -214,7 +214,8 @@ def _completed(model: TrainedModel, rows: Rows) -> Floats:
 def write_doses(folder: Path, made: DoseStudy) -> tuple[Path, Path]:
     """Write ``doses.json`` and ``doses.svg``: rates and gaps only, so that they may be published.
     Raises StudyError if they cannot be written."""
-    from analysis.report.figures import plot_doses, standalone
+    from analysis.calibration_figures import plot_doses
+    from analysis.report.figures import standalone
 
     picture, data = folder / "doses.svg", folder / "doses.json"
     drawn = standalone(plot_doses(made.response))

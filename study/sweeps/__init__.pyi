@@ -25,7 +25,15 @@ from .operation import ask_sweep, follow_sweep
 from .pilot import PilotModel, PilotOutcome, open_sandboxes, run_pilot
 from .pilot_plan import PilotForecast, PilotRequest, forecast_pilot
 from .pilot_runs import pilot_table
-from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
+from .preview import (
+    ExtraPreview,
+    Rendered,
+    RenderedCall,
+    messages_json,
+    preview_extras,
+    render_wave,
+    rendered_json,
+)
 from .progress import (
     SweepHistory,
     duration_words,
@@ -57,13 +65,14 @@ __all__ = [
     "OVER_BUDGET",
     "CallResult",
     "Caller",
+    "ExtraPreview",
     "PilotForecast",
     "PilotModel",
     "PilotOutcome",
     "PilotRequest",
     "Pricing",
     "Rendered",
-    "RenderedJudge",
+    "RenderedCall",
     "SweepHistory",
     "SweepOutcome",
     "SweepRequest",
@@ -90,16 +99,17 @@ __all__ = [
     "forecast_pilot",
     "history_of",
     "join_draw",
-    "judge_json",
     "keeps_nothing",
     "list_waves",
     "lock_budget",
     "look_words",
+    "messages_json",
     "open_budget",
     "open_sandboxes",
     "open_wave",
     "pause_words",
     "pilot_table",
+    "preview_extras",
     "price_pins",
     "record_look",
     "render_wave",
