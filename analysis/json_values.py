@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer
+from pydantic import PlainSerializer, TypeAdapter
 
 DECIMALS = 9  # of every number: beyond it lies the order of summation
 
@@ -21,3 +22,12 @@ def plain_values(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, DECIMALS) + 0.0  # no negative zero
     return str(value) if isinstance(value, str) else value
+
+
+def json_rows(rows: Iterable[Any]) -> list[Any]:
+    """The fields of dataclasses of one type as JSON values, by their names for readers."""
+    listed = list(rows)
+    if not listed:
+        return []
+    form: TypeAdapter[Any] = TypeAdapter(type(listed[0]))
+    return [form.dump_python(row, mode="json", by_alias=True) for row in listed]

@@ -117,7 +117,7 @@ def _draft(new: NewStudy, now: str) -> Iterator[Study]:
 def _forecast_models(study: Study) -> Iterator[ModelForecast]:
     protocol = study.protocol
     for wave in range(len(protocol.waves)):
-        requests, _ = render_wave(study, wave)
+        requests = render_wave(study, wave)
         pins = protocol.wave_models(wave)
         for priced in price_pins(study, pins, allow_unknown=True).models:
             sizes = [request.tokens for request in requests if request.model == priced.name]

@@ -11,6 +11,7 @@ from pydantic import Field, PlainSerializer
 
 from analysis.data import ResultTable, make_seed_means, one_of
 from analysis.json_values import TextOrNull
+from analysis.judges.drift import Drift, drift_json, drift_words
 from analysis.judges.error_rates import (
     ErrorsBody,
     ErrorsByArm,
@@ -25,7 +26,7 @@ from analysis.judges.error_rates import (
     shortfall,
     wave_shortfall,
 )
-from analysis.plan import DISAGREES, Drift, drift_json, drift_words
+from analysis.plan import DISAGREES
 from analysis.stats import GapEstimate, estimate_gap
 from registry.ledger import Graded, JudgePin, Plan, record_digest
 from registry.result_row import GRADER

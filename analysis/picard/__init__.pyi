@@ -6,7 +6,7 @@ from .breakdown import Answers as Answers
 from .breakdown import QuestionFacts as QuestionFacts
 from .breakdown_tables import TableSet as TableSet
 from .breakdown_tables import make_tables as make_tables
-from .breakdown_tables import table_csv as table_csv
 from .breakdown_tables import write_tables as write_tables
+from .part import templates_part as templates_part
 from .sample_size import WIDTHS as WIDTHS
 from .sample_size import Curve as Curve

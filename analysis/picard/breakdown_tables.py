@@ -6,14 +6,13 @@ Shares, intervals and widths are fractions of 1, rounded to 6 decimals; unknown 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from analysis.csv_text import table_csv
 from analysis.picard.breakdown import (
     FORMAT_NAMES,
     Answers,
@@ -84,9 +83,6 @@ def make_tables(
     )
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
 def write_tables(folder: Path, tables: TableSet) -> list[Path]:
     """Write each table that has rows as ``<name>.csv`` into the folder, each whole or not at
     all; a file of a table without rows is removed, so that no old one is taken for new."""
@@ -100,23 +96,6 @@ def write_tables(folder: Path, tables: TableSet) -> list[Path]:
         write_whole(path, table_csv(rows))
         written.append(path)
     return written
-
-
-def table_csv(rows: Sequence[Row]) -> str:
-    """Rows of the same columns as CSV, with a header (RFC 4180, but lines end in LF). A text that
-    a spreadsheet would run as a formula gets an apostrophe before it (OWASP, CSV injection)."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-    writer.writerow({name: _unarmed(name) for name in rows[0]})
-    writer.writerows({name: _unarmed(cell) for name, cell in row.items()} for row in rows)
-    return buffer.getvalue()  # None is written empty
-
-
-def _unarmed(cell: Any) -> Any:
-    if not isinstance(cell, str):
-        return cell
-    text = cell.replace("\r", "\n")  # csv leaves a return unquoted where lines end in LF
-    return f"'{text}" if cell.startswith(_FORMULA) else text
 
 
 def _tally_row(tally: Tally, **named: str) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 from .burned import BurnedSeeds, burned_words, keep_rows
-from .controls import ControlResult
+from .controls import GRADED_AGAIN, ControlResult, tested_control
 from .describe import describe_plan
 from .history import NO_HISTORY, EarlyGap, WaveHistory
-from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored
 from .negative_controls import (
@@ -10,6 +9,9 @@ from .negative_controls import (
     DISAGREES,
     NOT_RUN,
     UNINFORMATIVE,
+    ControlTest,
+    control_settings,
+    regrade_drift,
 )
 from .presets import (
     EXCLUSIONS,
@@ -44,6 +46,7 @@ __all__ = [
     "DIMENSIONS",
     "DISAGREES",
     "EXCLUSIONS",
+    "GRADED_AGAIN",
     "HYPOTHESES",
     "INCONCLUSIVE",
     "KEEP",
@@ -62,13 +65,12 @@ __all__ = [
     "ArmMean",
     "BurnedSeeds",
     "ControlResult",
-    "Drift",
+    "ControlTest",
     "EarlyGap",
     "LookResult",
     "ModelScores",
     "Monitored",
     "PrimaryResult",
-    "Regrading",
     "SensitivityResult",
     "Studies",
     "Verdict",
@@ -81,17 +83,17 @@ __all__ = [
     "bridging_models",
     "burned_words",
     "control_models",
+    "control_settings",
     "describe_plan",
-    "drift_json",
-    "drift_words",
     "explore",
     "keep_rows",
     "look_alpha",
     "look_data",
     "marker_alpha",
-    "measure_drift",
     "plan_draws",
+    "regrade_drift",
     "replicates_of",
     "standard_plan",
+    "tested_control",
     "validate_plan",
 ]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.data import SeedMeans
-from analysis.plan.judge_drift import Drift, drift_words
 from analysis.plan.negative_controls import (
     AGREES,
     DISAGREES,
@@ -31,6 +30,7 @@ RELEASED_BEFORE = "released before publication"
 FROZEN_CHANGE = "frozen, change since the baseline"
 STATIC = "score_static"  # the column of scores over criteria that need no answer key
 STATIC_CRITERIA = "criteria that need no answer key"
+GRADED_AGAIN = "answers graded again"
 _DETECTABLE = 1.96 + 0.8416  # standard errors: power of 80 % at the two-sided level of 5 %
 _GIVEN_KEYS = "given public keys"
 _TOO_BLUNT = "was not found: the instrument is too blunt at this look"
@@ -65,6 +65,24 @@ class ControlPool:
     lacking: tuple[str, ...]
 
 
+def tested_control(
+    kind: str, what: str, wave: int, models: tuple[str, ...], control: ControlTest, says: str
+) -> ControlResult:
+    """The result of a control that was tested as one pool; ``says`` is it in words."""
+    return ControlResult(
+        kind,
+        what,
+        wave,
+        models,
+        control.state,
+        control.gap,
+        control.interval90,
+        control.p,
+        says,
+        p_floor=control.p_floor,
+    )
+
+
 def lacking_models(
     means: SeedMeans, columns: Sequence[int], named: Sequence[str]
 ) -> tuple[str, ...]:
@@ -85,18 +103,8 @@ def negative_control(
     chosen = means.pick(pool.columns)
     control = _pooled(registered, chosen, pool.what, wave)
     models = tuple(dict.fromkeys(chosen.models))
-    return ControlResult(
-        "C1",
-        pool.what,
-        wave,
-        (*models, *pool.lacking),
-        control.state,
-        control.gap,
-        control.interval90,
-        control.p,
-        f"{missing} {_negative_words(control, models)}".strip(),
-        p_floor=control.p_floor,
-    )
+    says = f"{missing} {_negative_words(control, models)}".strip()
+    return tested_control("C1", pool.what, wave, (*models, *pool.lacking), control, says)
 
 
 def static_control(
@@ -124,18 +132,7 @@ def static_control(
     says = _negative_words(control, named)
     if control.state == DISAGREES:
         says += " Something else than the answers differs between the arms."
-    return ControlResult(
-        "C1",
-        STATIC_CRITERIA,
-        wave,
-        named,
-        control.state,
-        control.gap,
-        control.interval90,
-        control.p,
-        says,
-        p_floor=control.p_floor,
-    )
+    return tested_control("C1", STATIC_CRITERIA, wave, named, control, says)
 
 
 def bridging_columns(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
@@ -171,19 +168,8 @@ def frozen_change(
     models = tuple(dict.fromkeys(changed.models))
     detectable = None if control.se is None else _DETECTABLE * control.se
     says = f"{missing} {_change_words(control, models, detectable)}".strip()
-    return ControlResult(
-        "C1",
-        what,
-        wave,
-        (*models, *lacking),
-        control.state,
-        control.gap,
-        control.interval90,
-        control.p,
-        says,
-        detectable,
-        control.p_floor,
-    )
+    result = tested_control("C1", what, wave, (*models, *lacking), control, says)
+    return replace(result, detectable=detectable)
 
 
 def _pooled(registered: RegisteredPlan, chosen: SeedMeans, what: str, wave: int) -> ControlTest:
@@ -282,31 +268,15 @@ def graded_exactly(wave: int, scored_by: str) -> ControlResult:
     return ControlResult("C3", "graded by a judge", wave, (), NOT_RUN, says=says)
 
 
-def drift_control(
-    rules: StandardRules, wave: int, first: int, drifts: Sequence[Drift]
-) -> ControlResult:
-    """C3 at a look: grading the answers of wave ``first`` again has moved the second grader's
-    scores in neither arm more than the other. Without a regrading that can be tested it
-    disagrees."""
+def not_graded_again(rules: StandardRules, wave: int, first: int) -> ControlResult:
+    """C3 at a look for which the second grader has not graded the answers of wave ``first`` again:
+    it disagrees."""
     judge = rules.second_grader
-    drift = next((d for d in drifts if (d.judge, d.wave) == (judge, wave)), None)
-    control = ControlResult("C3", "answers graded again", wave, (), DISAGREES)
-    if drift is None or drift.share < rules.regrade:
-        says = (
-            f"{judge} has not graded the answers of wave {first} again: "
-            f"`dosimeter grade --judge {judge} --again-at {wave}` does."
-        )
-        return replace(control, says=says)
-    pooled = drift.pooled
-    return replace(
-        control,
-        state=DISAGREES if pooled.state == NOT_RUN else pooled.state,
-        gap=pooled.gap,
-        interval90=pooled.interval90,
-        p=pooled.p,
-        says=drift_words(drift),
-        p_floor=pooled.p_floor,
+    says = (
+        f"{judge} has not graded the answers of wave {first} again: "
+        f"`dosimeter grade --judge {judge} --again-at {wave}` does."
     )
+    return ControlResult("C3", GRADED_AGAIN, wave, (), DISAGREES, says=says)
 
 
 def _retired_words(rules: StandardRules, lacking: Sequence[str], ran: Sequence[str]) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from analysis.data import ArmCount, ResultTable, SeedMeans, count_arms, make_seed_means, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
+from analysis.plan.controls import ControlResult
 from analysis.plan.history import NO_HISTORY, EarlyGap, WaveHistory, early_gaps
-from analysis.plan.judge_drift import Drift
 from analysis.plan.presets import KEEP, STANDARD, control_models, validate_plan
 from analysis.plan.primary import look_data
 from analysis.plan.results import look_results
@@ -54,15 +54,15 @@ def analyse(
     *,
     grader: str = GRADER,
     history: WaveHistory = NO_HISTORY,
-    drifts: Sequence[Drift] = (),
+    controls: Sequence[ControlResult] = (),
     scored_by: str = GRADER,
 ) -> Analysis:
     """Run the registered plan over every wave of the table.
 
     With basic-v1 each wave is one look; with standard-v1 each that has a model which is no
     control. By ``history``, waves before the publication are no looks, and looks of waves that
-    were begun and not closed are spent. ``drifts`` and ``scored_by`` are as ``run_standard`` takes
-    them.
+    were begun and not closed are spent. ``controls`` and ``scored_by`` are as ``run_standard``
+    takes them.
 
     ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves
     beyond the registered looks are marked exploratory, as is any grader but the registered one.
@@ -71,7 +71,7 @@ def analyse(
     if plan.name == STANDARD and grader == GRADER:
         validate_plan(plan)
         result = run_standard(
-            plan, table, registration, history=history, drifts=drifts, scored_by=scored_by
+            plan, table, registration, history=history, controls=controls, scored_by=scored_by
         )
         return _with_means(plan, table, registration, result, history)
     hypothesis = "primary" if grader == GRADER else f"grader {grader}"

@@ -16,21 +16,21 @@ from analysis.data import ResultTable, SeedMeans, make_seed_means, names_in, one
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
 from analysis.plan.controls import (
+    GRADED_AGAIN,
     RELEASED_BEFORE,
     ControlPool,
     ControlResult,
     bridging_columns,
-    drift_control,
     frozen_change,
     graded_exactly,
     lacking_models,
     negative_control,
+    not_graded_again,
     positive_controls,
     second_opinion,
     static_control,
 )
 from analysis.plan.history import NO_HISTORY, WaveHistory
-from analysis.plan.judge_drift import Drift
 from analysis.plan.missing import fill_look
 from analysis.plan.monitoring import Monitored, monitor_looks
 from analysis.plan.negative_controls import DISAGREES
@@ -96,11 +96,11 @@ class StandardResult:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The parts of judges: the second grader's verdicts by wave, the drift of its second grades,
-    and the grader of the tested scores."""
+    """Results beside the test: the second grader's verdicts by wave, controls that are given to the
+    plan, and the grader of the tested scores."""
 
     second: dict[int, tuple[PrimaryResult, ...]]
-    drifts: tuple[Drift, ...]
+    controls: tuple[ControlResult, ...]
     scored_by: str
 
 
@@ -110,14 +110,15 @@ def run_standard(
     registration: str,
     *,
     history: WaveHistory = NO_HISTORY,
-    drifts: Sequence[Drift] = (),
+    controls: Sequence[ControlResult] = (),
     scored_by: str = GRADER,
 ) -> StandardResult:
     """Run standard-v1 on all waves of the table.
 
     ``history`` has the release of the public arm, and the waves that are no looks or spent ones;
-    ``drifts`` are the judges' second grades of archived answers; ``scored_by`` names the grader of
-    the tested rows, which may be a judge if the table is from elsewhere.
+    ``controls`` are those that are not worked out here, such as a judge's second grades;
+    ``scored_by`` names the grader of the tested rows, which may be a judge if the table is from
+    elsewhere.
     Raises AnalysisError where no row can be tested, a negative control was released after the
     publication, or the strata have one arm only.
     """
@@ -131,14 +132,14 @@ def run_standard(
     whole, kept, means = _retain(registered, graded)
     clean = whole.where(kept.primary)
     looks = list(_looks(registered, graded, means, kept.seeds, history))
-    judged = _Judged(_second(registered, table, history), tuple(drifts), scored_by)
+    judged = _Judged(_second(registered, table, history), tuple(controls), scored_by)
     parts = make_seed_means(clean, (*DIMENSIONS, *PARTS), plan.strata)
-    controls = (*_controls(registered, means, looks, judged), *_static(registered, parts, looks))
+    checked = (*_controls(registered, means, looks, judged), *_static(registered, parts, looks))
     results = [look for look, _ in looks]
     watched = [look for look in results if not look.beyond]  # whether all have verdicts or not
     return StandardResult(
-        tuple(_judge_look(look, controls) for look in results),
-        controls,
+        tuple(_judge_look(look, checked) for look in results),
+        checked,
         _monitor(registered, _monitored_means(plan, whole, kept, means), watched),
         (
             *_sensitivity_results(registered, clean, parts, looks),
@@ -416,15 +417,18 @@ def _static(
 def _judge_controls(
     rules: StandardRules, means: SeedMeans, look: LookResult, judged: _Judged
 ) -> Iterator[ControlResult]:
-    """C3 at a look: on each model, then on all of them."""
-    if not rules.second_grader:
+    """C3 at a look: on each model, then the given controls on all of them."""
+    given = [control for control in judged.controls if control.wave == look.wave]
+    if rules.second_grader:
+        second_results = judged.second.get(look.wave, ())
+        yield from second_opinion(look.wave, rules.second_grader, look.results, second_results)
+    else:
         yield graded_exactly(look.wave, judged.scored_by)
-        return
-    second_results = judged.second.get(look.wave, ())
-    yield from second_opinion(look.wave, rules.second_grader, look.results, second_results)
+    yield from given
     first = min(column.wave for column in means.columns)
-    if rules.regrade and look.wave > first:
-        yield drift_control(rules, look.wave, first, judged.drifts)
+    again = any(control.what == GRADED_AGAIN for control in given)
+    if rules.second_grader and rules.regrade and look.wave > first and not again:
+        yield not_graded_again(rules, look.wave, first)
 
 
 def _baseline(means: SeedMeans, named: Sequence[str], first: int | None) -> list[int]:

@@ -1,3 +1,4 @@
+from .figure import plot_power
 from .pilot import StratumVariance, TurnScore, score_by_turns, variance_by_stratum
 from .power import (
     PowerCurve,
@@ -45,6 +46,7 @@ __all__ = [
     "formula_power",
     "formula_seeds",
     "gaps_curve",
+    "plot_power",
     "power_at",
     "rate_error",
     "score_by_turns",

@@ -8,10 +8,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from analysis.calibration import RESAMPLED, RecordedCalibration
-from analysis.picard import APART, GOOD, POOR, Curve, TableSet
 from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.report.calibration import calibration_table, calibration_words, title_of
 from analysis.report.figures import (
     NARROW,
     WIDE,
@@ -19,7 +16,6 @@ from analysis.report.figures import (
     make_flow,
     make_timeline,
     plot_arms,
-    plot_calibration,
     plot_flow,
     plot_gaps,
     plot_monitoring,
@@ -27,15 +23,15 @@ from analysis.report.figures import (
     plot_time,
     plot_tipping,
 )
+from analysis.report.part import OPEN_ROWS
 from analysis.report.report import Report
-from analysis.report.tables import OPEN_ROWS, sensitivity_tables, tables_of
+from analysis.report.tables import sensitivity_tables, tables_of
 from analysis.report.wording import (
     all_control_words,
     cite_words,
     command_words,
     finding,
     headline,
-    marker_words,
     monitored_words,
     short,
     time_words_of,
@@ -66,7 +62,6 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
             sensitivity=sensitivity,
             words=_WORDS,
             summary=[finding(v, report.controls) for v in report.verdicts],
-            markers=[marker_words(row) for row in report.markers],
             headline=headline(report),
             shown=shown,
             every=replace(tables["verdicts"], name="all_verdicts") if cut else None,
@@ -79,8 +74,6 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
             cite=cite_words(report),
             commands=command_words(report),
             variables=css_variables(),
-            templated=report.templates and _templated(report.templates),
-            calibrations=[_calibration(record) for record in report.calibrations],
             figures=figures,
         )
     )
@@ -124,10 +117,8 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["tipping"] = plot_tipping(tipping, width)
     if report.monitoring is not None and report.monitoring.looks:
         figures["monitoring"] = plot_monitoring(report.monitoring, width)
-    for record in report.calibrations:
-        name = _calibration_name(record)
-        figures[name] = plot_calibration(record.found, width, name)
-    return figures
+    drawn = (figure for part in report.parts for figure in part.figures)
+    return figures | {figure.name: figure.draw(width) for figure in drawn}
 
 
 def _hold_units(page: str) -> str:
@@ -146,56 +137,8 @@ def _pins(report: Report) -> list[tuple[str, RunManifest]]:
     ]
 
 
-def _calibration(record: RecordedCalibration) -> dict[str, Any]:
-    """The parts of a calibration that the page shows."""
-    return {
-        "title": title_of(record),
-        "sentences": calibration_words(record),
-        "table": calibration_table(record),
-        "figure": _calibration_name(record),
-        "curve": record.found.enough is not None,
-        "made": record.made,
-        "result": record.result,
-    }
-
-
-def _calibration_name(record: RecordedCalibration) -> str:
-    return "calibration" if record.how == RESAMPLED else f"calibration-{record.how}"
-
-
 def _shown(verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
     """The verdicts that the top of the page has: of many those of the last wave."""
     if len(verdicts) <= OPEN_ROWS:
         return verdicts
     return [verdict for verdict in verdicts if verdict.wave == verdicts[-1].wave]
-
-
-def _templated(templates: TableSet) -> dict[str, Any]:
-    """The parts of the section on templated strata."""
-    tables, curves = templates.breakdown, templates.curves
-    return {
-        "tables": tables,
-        "formats": {row.group: [name for name, _ in row.formats] for row in tables.failure_modes},
-        **{"good": GOOD, "poor": POOR, "apart": APART},
-        "widths": [need.width for need in curves[0].needs] if curves else [],
-        "needs": _need_rows(curves),
-    }
-
-
-def _need_rows(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """The most samples that each question asks for, over all models that were asked it."""
-    by_question: dict[str, list[Curve]] = {}
-    for curve in curves:
-        by_question.setdefault(curve.question, []).append(curve)
-    return [
-        {
-            "question": question,
-            "seen": max(curve.points[-1].samples for curve in asked),
-            "elbow": max((c.elbow for c in asked if c.elbow is not None), default=None),
-            "needs": [
-                (max(n.samples for n in needs), max(n.samples_cautious for n in needs))
-                for needs in zip(*(curve.needs for curve in asked), strict=True)
-            ],
-        }
-        for question, asked in by_question.items()
-    ]

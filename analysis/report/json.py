@@ -14,8 +14,6 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer
 
-from analysis.calibration import RecordedCalibration
-from analysis.picard import TableSet
 from analysis.plan import ArmMean, BurnedSeeds, LookResult, PrimaryResult, Verdict
 from registry.canonical import digest_value
 from registry.ledger import RunManifest, record_body
@@ -115,8 +113,6 @@ MeanBody = Annotated[ArmMean, PlainSerializer(_mean_body)]
 RunBody = Annotated[RunManifest, PlainSerializer(_run_body)]
 LookBody = Annotated[LookResult, PlainSerializer(_look_body)]
 BurnedBody = Annotated[BurnedSeeds, PlainSerializer(_burned_body)]
-CalibrationBody = Annotated[RecordedCalibration, PlainSerializer(RecordedCalibration.as_json)]
-TablesBody = Annotated[TableSet, PlainSerializer(TableSet.as_json)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.calibration import RUN
 from analysis.plan import LookResult
 from registry.ledger import Plan, StandardRules
 
@@ -28,6 +27,7 @@ ALWAYS = (
     "do not speak about models, tasks or versions that were not run.",
 )
 USUAL_MARGIN = 0.05
+_CALCULATED = "would have been found is shown by calculation, not in this study"
 
 
 def limits_of(
@@ -35,15 +35,15 @@ def limits_of(
     looks: Sequence[LookResult] = (),
     *,
     of_study: bool = True,
-    calibrated: Sequence[str] = (),
+    leak_found: str = "",
 ) -> tuple[str, ...]:
     """The limits of a plan's results, a sentence or two each. ``of_study`` is false for a table
-    from elsewhere; ``calibrated`` names the ways in which known leaks were tried."""
+    from elsewhere; ``leak_found`` is how a leak of known size was found, if one was tried."""
     rules = plan.standard
     limits = (
         [f"No positive or negative control and no second judge is part of the plan {plan.name}."]
         if rules is None
-        else [*_control_limits(rules, calibrated), *_look_limits(looks)]
+        else [*_control_limits(rules, leak_found), *_look_limits(looks)]
     )
     if not of_study:
         limits.append(
@@ -53,7 +53,7 @@ def limits_of(
     return (*ALWAYS, *limits)
 
 
-def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator[str]:
+def _control_limits(rules: StandardRules, leak_found: str) -> Iterator[str]:
     if not rules.pre_exposure:
         yield (
             "No model from before the publication is named: the verdicts rest on the random "
@@ -70,7 +70,10 @@ def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator
             "differs between the arms would not be seen by a control."
         )
     if not rules.spiked:
-        yield _without_spiked(calibrated)
+        yield (
+            "No agent that was given public keys is part of the plan: that a leak of known size "
+            f"{leak_found or _CALCULATED}."
+        )
     if not rules.second_grader:
         yield "No second grader is asked for the same gap."
     elif not rules.regrade:
@@ -78,19 +81,6 @@ def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator
             f"The second grader, {rules.second_grader}, is not asked to grade archived answers "
             "again: that it judges as it did would show in its verdicts alone."
         )
-
-
-def _without_spiked(calibrated: Sequence[str]) -> str:
-    """Return the limit of a plan without an agent that was given public keys."""
-    lacking = "No agent that was given public keys is part of the plan: that a leak of known size "
-    if RUN in calibrated:
-        return f"{lacking}is found is shown by agents of a scratch study (Calibration), not here."
-    if calibrated:
-        return (
-            f"{lacking}is found is shown by known leaks in stored scores (Calibration), which try "
-            "the test and not the harness."
-        )
-    return f"{lacking}would have been found is shown by calculation, not in this study."
 
 
 def _look_limits(looks: Sequence[LookResult]) -> Iterator[str]:

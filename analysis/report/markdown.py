@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from analysis.report.calibration import calibration_table, calibration_words, title_of
+from analysis.report.part import (
+    Block,
+    Bullets,
+    Cell,
+    Heading,
+    PartFigure,
+    ReportTable,
+    StatusCell,
+)
 from analysis.report.report import Report
-from analysis.report.tables import Cell, ReportTable, StatusCell, burn_test_table, tables_of
+from analysis.report.tables import burn_test_table, tables_of
 from analysis.report.wording import (
     cite_words,
     command_words,
     finding,
     headline,
-    marker_words,
     monitored_words,
     time_words_of,
 )
@@ -22,7 +29,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
 def render_markdown(report: Report) -> str:
-    """The summary: verdicts, controls, monitoring, exposure, changes, deviations, limits."""
+    """The summary: verdicts, controls, monitoring, parts, changes, deviations, limits."""
     return "\n".join(_lines(report)).rstrip() + "\n"
 
 
@@ -53,11 +60,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (*_table(tables["controls"]), "")
     else:
         yield from ("None is part of the plan.", "")
-    for made in report.calibrations:
-        yield from (f"## Calibration: {title_of(made).lower()}", "")
-        yield from (" ".join(_plain(line) for line in calibration_words(made)), "")
-        yield from (*_table(calibration_table(made)), "")
-    yield from _exposure_lines(report, [tables[name] for name in ("exposure", "markers", "texts")])
+    for block in (block for part in report.parts for block in part.summary):
+        yield from (*_block(block), "")
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
     if report.burned:
@@ -110,6 +114,17 @@ def _table(grid: ReportTable) -> Iterator[str]:
         yield f"| {' | '.join(_cell(cell) for cell in row)} |"
 
 
+def _block(block: Block) -> Iterator[str]:
+    """A block of a part's summary."""
+    if isinstance(block, Bullets):
+        yield from _bullets(block.lines)
+    elif isinstance(block, ReportTable):
+        yield from (block.caption, "") if block.caption else ()
+        yield from _table(block)
+    elif not isinstance(block, PartFigure):
+        yield f"{'## ' if isinstance(block, Heading) else ''}{_plain(block.text)}"
+
+
 def _bullets(lines: Sequence[str]) -> Iterator[str]:
     return (f"- {_plain(line)}" for line in lines)
 
@@ -121,16 +136,3 @@ def _cell(cell: Cell) -> str:
 def _plain(text: str) -> str:
     """Text that Markdown shows as it stands, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def _exposure_lines(report: Report, tables: Sequence[ReportTable]) -> Iterator[str]:
-    """Tables of models' knowledge without an instance's data; nothing if no model was asked."""
-    if report.exposure or report.markers or report.texts or report.text_notes:
-        yield from ("## Exposure", "")
-    if report.markers:
-        yield from (*_bullets([marker_words(row) for row in report.markers]), "")
-    for table in tables:
-        if table.rows:
-            yield from (table.caption, "", *_table(table), "")
-    if report.text_notes:
-        yield from (*_bullets([f"{note}." for note in report.text_notes]), "")

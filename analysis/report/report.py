@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
 from analysis.data import ArmCount, ResultTable, names_in, one_of
 from analysis.json_values import Pairs, TextOrNull, plain_values
-from analysis.judges import JudgeColumn, judge_departures
-from analysis.markers import MarkerExposure
 from analysis.plan import (
     NO_HISTORY,
     Analysis,
@@ -27,7 +25,6 @@ from analysis.plan import (
     describe_plan,
     replicates_of,
 )
-from analysis.probes import Exposure, TextExposure
 from analysis.report.deviations import burned_departures, deviations, mode_departures
 from analysis.report.episodes import (
     Cost,
@@ -42,17 +39,15 @@ from analysis.report.episodes import (
 from analysis.report.facts import LedgerCheckpoint, ModelFact, remarks_on
 from analysis.report.json import (
     BurnedBody,
-    CalibrationBody,
     Changes,
     ExploratoryBody,
     LookBody,
     MeanBody,
     RunBody,
-    TablesBody,
     VerdictBody,
 )
 from analysis.report.limits import limits_of
-from analysis.report.tool_use import ToolUseTables
+from analysis.report.part import Part
 from registry.ledger import Plan, Preregistration, RunManifest, SealedSet
 from registry.result_row import GRADER, Arm, Status
 
@@ -116,7 +111,6 @@ class Report:
     runs: tuple[RunBody, ...] = ()
     served: tuple[ServedModel, ...] = ()
     limits: tuple[str, ...] = ()
-    judges: tuple[JudgeColumn, ...] = ()
     looks: tuple[LookBody, ...] = ()
     controls: tuple[ControlResult, ...] = ()
     monitoring: Monitored | None = None
@@ -125,7 +119,6 @@ class Report:
     losses: Annotated[tuple[Loss, ...], Field(serialization_alias="causes")] = ()
     effort: tuple[Effort, ...] = ()
     costs: tuple[Cost, ...] = ()
-    tools: ToolUseTables | None = None
     published: TextOrNull = ""  # day of the first release of the public arm
     ledger_head: TextOrNull = ""  # digest of the newest record when this look was first reported
     checkpoint: LedgerCheckpoint | None = None  # of the ledger up to that record
@@ -133,19 +126,14 @@ class Report:
     remarks: tuple[str, ...] = ()  # on doubtful verdicts; they follow from the rest
     changes: Changes | None = None  # since the report before
     burned: tuple[BurnedBody, ...] = ()  # of the models that have any
-    exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
-    markers: tuple[MarkerExposure, ...] = ()  # of models asked for the marker of every instance
-    calibrations: Annotated[
-        tuple[CalibrationBody, ...], Field(serialization_alias="calibration")
-    ] = ()  # how large a leak the study sees
-    texts: tuple[TextExposure, ...] = ()  # how likely models find the texts; exploratory
-    text_notes: tuple[str, ...] = ()  # on models without token log-probabilities
-    templates: TablesBody | None = None  # of strata that come from template files
+    parts: Annotated[tuple[Part, ...], Field(exclude=True)] = ()  # of extras: they add their data
 
     def __post_init__(self) -> None:
-        calibrated = tuple(made.how for made in self.calibrations)
         limits = limits_of(
-            self.plan, self.looks, of_study=self.registered is not None, calibrated=calibrated
+            self.plan,
+            self.looks,
+            of_study=self.registered is not None,
+            leak_found=next((part.leak_found for part in self.parts if part.leak_found), ""),
         )
         object.__setattr__(self, "through_wave", max(row.wave for row in self.funnel))
         object.__setattr__(self, "plan_in_words", tuple(describe_plan(self.plan).split("\n")))
@@ -164,16 +152,13 @@ def report_json(report: Report) -> dict[str, Any]:
     ``models`` lists the registered verdicts: ``model``, ``wave``, ``verdict``, ``estimate`` (null
     where not testable), ``interval`` [lo, hi], ``upper``, ``p``, ``p_adjusted``, ``n_public``,
     ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
-    ``hypothesis``. ``templates`` holds the tables of the templated strata, where there are any.
-    ``before_publication`` has ``model``, ``wave``, ``gap``, ``interval`` and the numbers of
-    instances of waves that give no verdict. ``burned`` counts private instances that are (B1), by
-    model and wave. ``exposure`` are the probes from memory (S1), ``markers`` the exact tests of
-    markers; ``calibration`` is in the form of ``calibrate --json`` (C2).
+    ``hypothesis``. ``before_publication`` has ``model``, ``wave``, ``gap``, ``interval`` and the
+    numbers of instances of waves that give no verdict. ``burned`` counts private instances that are
+    (B1), by model and wave. The keys of parts follow.
     """
-    without = {"tools": {"tools", "by_seed"}}
-    body = _adapter().dump_python(report, mode="json", by_alias=True, exclude=without)
-    if report.templates is None:
-        del body["templates"]
+    body = _adapter().dump_python(report, mode="json", by_alias=True)
+    for part in report.parts:
+        body |= part.data
     plain: dict[str, Any] = plain_values(body)
     return plain
 
@@ -186,8 +171,7 @@ def _adapter() -> TypeAdapter[Report]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
     """Records and results that the report of a study is made from. ``issued`` is the time, UTC ISO
-    8601; ``explored`` are analyses that were not registered; ``free`` names the models that cost
-    nothing; the others are as in ``Report``."""
+    8601; ``free`` names the models that cost nothing; the others are as in ``Report``."""
 
     registered: Preregistration
     sealed: SealedSet
@@ -195,9 +179,7 @@ class ReportRequest:
     table: ResultTable
     analysis: Analysis
     issued: str
-    explored: Sequence[Analysis] = ()
-    judges: Sequence[JudgeColumn] = ()
-    tools: ToolUseTables | None = None
+    parts: Sequence[Part] = ()
     free: Collection[str] = ()
     published: str = ""
     history: WaveHistory = NO_HISTORY
@@ -207,13 +189,11 @@ def build_report(request: ReportRequest) -> Report:
     """The report of an analysis of the registered plan; the registration is named by the digest
     that the analysis was given.
 
-    Exploratory verdicts, from ``explored`` or from a look beyond the registered ones, are listed
-    apart. Deviations are worked out here, from the records. Rows by seed of the tools are left out.
-    Facts, probes and calibrations that are beside the test are added with ``dataclasses.replace``.
+    Exploratory verdicts, of parts or of a look beyond the registered ones, are listed apart.
+    Deviations are worked out here, from the records. Facts are added with ``dataclasses.replace``.
     """
     registered, sealed, runs = request.registered, request.sealed, request.runs
-    plan, table, tools = registered.plan, request.table, request.tools
-    waves = sorted({run.wave for run in runs})
+    plan, table, parts = registered.plan, request.table, tuple(request.parts)
     return Report(
         study=registered.study,
         issued=request.issued,
@@ -225,14 +205,13 @@ def build_report(request: ReportRequest) -> Report:
         deviations=(
             *burned_departures(plan, request.analysis.burned),
             *_deviations(request),
-            *judge_departures(plan, request.judges, waves, request.published),
+            *(line for part in parts for line in part.deviations),
         ),
         runs=tuple(sorted(runs, key=lambda run: run.wave)),
         served=_served(runs, table),
-        judges=tuple(request.judges),
-        tools=tools and replace(tools, by_seed=()),
         published=request.published,
-        **_results(request.analysis, request.explored, _owed(plan, sealed, runs)),
+        parts=parts,
+        **_results(request.analysis, parts, _owed(plan, sealed, runs)),
         **_episode_parts(plan, table, request.free),
     )
 
@@ -261,11 +240,11 @@ def build_table_report(
 
 
 def _results(
-    analysis: Analysis, explored: Sequence[Analysis], owed: Callable[[ArmCount], int]
+    analysis: Analysis, parts: Sequence[Part], owed: Callable[[ArmCount], int]
 ) -> dict[str, Any]:
-    """The parts that an analysis gives; some only that of a plan standard-v1."""
-    verdicts = [v for shown in (analysis, *explored) for v in shown.verdicts]
-    parts: dict[str, Any] = {
+    """The fields that an analysis gives; some only that of a plan standard-v1."""
+    verdicts = [*analysis.verdicts, *(v for part in parts for v in part.exploratory)]
+    fields: dict[str, Any] = {
         "registration": analysis.registration,
         "verdicts": tuple(v for v in verdicts if not v.exploratory),
         "exploratory": tuple(v for v in verdicts if v.exploratory),
@@ -275,13 +254,13 @@ def _results(
         "before_publication": analysis.before,
     }
     if (result := analysis.standard) is not None:
-        parts |= {
+        fields |= {
             "looks": result.looks,
             "controls": result.controls,
             "monitoring": result.monitored,
             "sensitivity": result.sensitivity,
         }
-    return parts
+    return fields
 
 
 def _episode_parts(plan: Plan, table: ResultTable, free: Collection[str]) -> dict[str, Any]:

@@ -1,16 +1,12 @@
-"""The report's tables as text, for the page and the Markdown: columns as data.
-
-The first cell of a row names it.
-"""
+"""The report's tables as text, for the page and the Markdown: columns as data."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import attrgetter, itemgetter
 from typing import Any
 
 from analysis.plan import (
@@ -26,14 +22,13 @@ from analysis.plan import (
     Verdict,
     look_alpha,
 )
-from analysis.probes import MEASURES, TextExposure
 from analysis.report.figures import make_timeline
+from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
 from analysis.report.report import FunnelRow, Report
 from analysis.report.wording import range_words, score_words
 from analysis.stats import p_words, points, signed
 from registry.result_row import Arm, Status
 
-NONE = "–"
 _WHOLE = "whole"
 _BURNED = "burned-versus-virgin"
 _SENSITIVITY = {
@@ -41,65 +36,6 @@ _SENSITIVITY = {
     _BURNED: "scores on burned private instances less those on unexposed ones: a "
     "gap here says that the private arm has leaked to the model",
 }
-OPEN_ROWS = 24  # a longer table is folded
-
-
-@dataclass(frozen=True, slots=True)
-class StatusCell:
-    """A verdict's word as a cell."""
-
-    word: str
-
-
-Cell = str | StatusCell
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnHead:
-    """A column's label; ``number`` columns are aligned to the right."""
-
-    label: str
-    number: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table of the page. A ``folded`` one is opened by its reader; ``tables/`` has its numbers
-    too."""
-
-    name: str
-    caption: str
-    columns: tuple[ColumnHead, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    folded: str = ""  # the label of the table while it is closed
-
-
-# The value of a column in a row: an attribute (a path with dots), a place, or a function's result.
-Columns = Mapping[str, str | int | Callable[[Any], object]]
-
-
-def tabulate(
-    name: str, caption: str, rows: Iterable[Any], columns: Columns, fold: str = ""
-) -> ReportTable:
-    """A table with a row for each item: ``columns`` maps a label to its values.
-
-    ``#`` before a label marks numbers; ``fold`` names a table that is folded when it is long.
-    """
-    getters = [_getter(column) for column in columns.values()]
-    cells = tuple(tuple(_cell(value(row)) for value in getters) for row in rows)
-    heads = tuple(ColumnHead(label.removeprefix("#"), label.startswith("#")) for label in columns)
-    folded = f"{fold}: {len(cells)} rows" if fold and len(cells) > OPEN_ROWS else ""
-    return ReportTable(name, caption, heads, cells, folded)
-
-
-def _getter(column: str | int | Callable[[Any], object]) -> Callable[[Any], object]:
-    if isinstance(column, str):
-        return attrgetter(column)
-    return itemgetter(column) if isinstance(column, int) else column
-
-
-def _cell(value: object) -> Cell:
-    return value if isinstance(value, StatusCell) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +125,6 @@ def _signed(value: float | None) -> str:
 
 def _p(value: float | None, floor: float = 0.0) -> str:
     return NONE if value is None else p_words(value, floor)
-
-
-def _nats(value: float, sign: str = "") -> str:
-    return f"{value:{sign}.3f}".replace("-", "−")
-
-
-def _nats_interval(row: TextExposure) -> str:
-    return NONE if row.interval is None else " to ".join(_nats(end, "+") for end in row.interval)
 
 
 def _percent(share: float) -> str:
@@ -329,10 +257,6 @@ _GAP: Columns = {
     "#Gap": lambda row: _signed(row.estimate),
     "#95 % interval": lambda row: range_words(row.interval),
 }
-_P: Columns = {
-    "#p": lambda row: p_words(row.p, row.p_floor),
-    "#Adjusted p": lambda row: p_words(row.p_adjusted, row.p_floor),
-}
 _SENSITIVITY_COLUMNS: Columns = {
     **_MODEL,
     "Part": lambda a: a.detail or _WHOLE,
@@ -433,55 +357,6 @@ _SPECS = (
         },
     ),
     PageTable(
-        "exposure",
-        "Answers from memory, without the instance's data: mean score in points of 100.",
-        lambda report: report.exposure,
-        {
-            **_MODEL,
-            "#Public": lambda e: points(e.public),
-            "#Private": lambda e: points(e.private),
-            "#Gap": lambda e: signed(e.gap),
-            "#95 % interval": lambda e: range_words(e.interval),
-            **_P,
-            "Result": lambda e: "exposed" if e.exposed else "not shown",
-        },
-    ),
-    PageTable(
-        "markers",
-        "Markers named right, of the instances asked about; by chance one in 8 at most. Recalled: "
-        "the share of the public markers that was known, if the others were guessed. Control: p of "
-        "the private instances.",
-        lambda report: report.markers,
-        {
-            **_MODEL,
-            "#Public": lambda m: f"{m.public.right} of {m.public.asked}",
-            "#Private": lambda m: f"{m.private.right} of {m.private.asked}",
-            "#Rate, 95 % interval": lambda m: f"{score_words(m.rate, m.interval)} %",
-            "#Recalled": lambda m: _percent(m.recalled),
-            "#p": lambda m: p_words(m.p),
-            "#Adjusted p": lambda m: _p(m.p_adjusted),
-            "#Control": lambda m: p_words(m.p_private),
-            "Result": "finding",
-        },
-    ),
-    PageTable(
-        "texts",
-        "Exploratory: how likely each model finds the text of public and of private instances. "
-        "Loss: mean negative log-probability of a token, in nats; lower on public speaks for "
-        "exposure. Min-K% and Min-K%++ (k = 20): higher on public does. Adjusted p: over all rows "
-        "of a wave.",
-        lambda report: report.texts,
-        {
-            **_MODEL,
-            "Measure": lambda t: MEASURES[t.measure][0],
-            "#Public": lambda t: _nats(t.public),
-            "#Private": lambda t: _nats(t.private),
-            "#Gap": lambda t: _nats(t.gap, "+"),
-            "#95 % interval": _nats_interval,
-            **_P,
-        },
-    ),
-    PageTable(
         "time",
         "Gaps in time. Dates are those that are documented of the models; a dash: not known.",
         lambda report: [p.verdict for _, points in make_timeline(report).families for p in points],
@@ -555,25 +430,6 @@ _SPECS = (
             "#Hit a limit": "limited",
             "#Seconds": lambda e: f"{e.seconds:.1f}",
         },
-    ),
-    PageTable(
-        "tools",
-        "Calls by tool, both arms together. Failed: refused, or a program that ended with an "
-        "error. Tools that no study has, or that are rarely called, are counted as (other).",
-        lambda report: () if report.tools is None else report.tools.by_tool,
-        {
-            **_MODEL,
-            "Tool": "tool",
-            "#Calls": "calls",
-            "#Of all calls": lambda t: f"{100 * t.share:.0f} %",
-            "#Episodes": "episodes",
-            "#Median seconds": lambda t: (
-                NONE if t.median_seconds is None else f"{t.median_seconds:.2f}"
-            ),
-            "#Failed": "failed",
-            "Limits": lambda t: t.limits or NONE,
-        },
-        fold="Calls by tool",
     ),
     PageTable(
         "costs",

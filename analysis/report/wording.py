@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.markers import MarkerExposure, MarkerFinding
 from analysis.plan import (
     AGREES,
     CONTAMINATED,
@@ -56,29 +55,6 @@ def summarise(verdict: Verdict) -> str:
 def finding(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
     """A verdict in words, with the results of the controls that it rests on."""
     return f"{summarise(verdict)} {control_words(_controls_of(verdict, controls))}".rstrip()
-
-
-def marker_words(row: MarkerExposure) -> str:
-    """The markers that a model named, in words."""
-    public, private = row.public, row.private
-    low, high = row.interval
-    p = f"p {p_words(row.p)}, released before the publication"
-    if row.p_adjusted is not None:
-        p = f"adjusted p {p_words(row.p_adjusted)}, level {row.alpha:.4g}"
-    counts = (
-        f"{row.model}, wave {row.wave}: named the markers of {public.right} of {public.asked} "
-        f"public instances ({points(row.rate)} %, 95 % interval {points(low)} to {points(high)} %; "
-        f"by chance 12.5 %; {p}) and of "
-        f"{private.right} of {private.asked} private ones (p {p_words(row.p_private)})."
-    )
-    if row.finding is MarkerFinding.INVALID:
-        return f"{counts} Invalid: it knows markers that it cannot have read."
-    if row.finding is MarkerFinding.EXPOSED:
-        return (
-            f"{counts} Exposed: it has met the public instances. This shows no inflation of its "
-            "score; the verdict has that."
-        )
-    return f"{counts} Exposure is not shown."
 
 
 def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[ControlResult]:

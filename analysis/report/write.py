@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from analysis.csv_text import Body, Row, flat_csv, inner_rows, without
 from analysis.errors import AnalysisError
-from analysis.picard import table_csv
 from analysis.report.figures import standalone
 from analysis.report.html import figures_of, render_html
 from analysis.report.markdown import render_markdown
 from analysis.report.report import Report, report_json
 from registry.files import write_whole
-
-Body = Mapping[str, Any]
-Row = dict[str, Any]
 
 PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
 CHECKPOINT = "checkpoint.txt"  # of the ledger; `verify` reads it
@@ -29,12 +25,8 @@ def report_files(report: Report) -> dict[str, str]:
     written, so that the files can be inspected first."""
     body = report_json(report)
     files = {f"{TABLES}/{name}": text for name, text in tables_csv(body).items()}
-    if report.templates is not None:
-        files |= {
-            f"{TEMPLATES}/{name}.csv": table_csv(rows)
-            for name, rows in report.templates.tables.items()
-            if rows
-        }
+    for part in report.parts:
+        files |= part.files
     figures = figures_of(report)
     files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in figures.items()}
     if report.checkpoint is not None:
@@ -88,64 +80,38 @@ def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
 
 # Tables that are lists of rows in the body, under the name of their file.
 _LISTS = (
-    *(
-        "exploratory",
-        "before_publication",
-        "scores",
-        "dimensions",
-        "episodes",
-        "causes",
-        "effort",
-        "costs",
-        "controls",
-    ),
-    *("sensitivity", "served", "exposure", "markers", "burned", "texts", "runs"),
+    *("exploratory", "before_publication", "scores", "dimensions", "episodes", "causes"),
+    *("effort", "costs", "controls", "sensitivity", "served", "burned", "runs"),
 )
-_TOOLS = ("models", "by_tool", "by_task")
 
 
 def tables_csv(body: Body) -> dict[str, str]:
-    """The tables of a body as ``report_json`` makes it, as CSV by file name; none without rows.
+    """The tables of a body as ``report_json`` makes it, as CSV by file name; none without rows, and
+    none of parts.
 
     Pairs are two columns, ``…_low`` and ``…_high``; unknown values are empty.
     """
-    looks, judges, monitoring = body["looks"], body["judges"], body["monitoring"]
+    looks, monitoring = body["looks"], body["monitoring"]
     tested = [model for look in looks for model in look["models"]]
     tables = {name: body[name] for name in _LISTS} | {
         "verdicts": body["models"],
         "models": body["facts"],
         "looks": [_look_row(look) for look in looks],
         "tests": [
-            {"look": look["number"], **_without(model, "outcomes", "strata", "missing")}
+            {"look": look["number"], **without(model, "outcomes", "strata", "missing")}
             for look in looks
             for model in look["models"]
         ],
-        "outcomes": _inner_rows(tested, "outcomes", "wave", "model"),
-        "strata": _inner_rows(tested, "strata", "wave", "model"),
+        "outcomes": inner_rows(tested, "outcomes", "wave", "model"),
+        "strata": inner_rows(tested, "strata", "wave", "model"),
         "missing": [_missing_row(model) for model in tested if _lost(model)],
         "tipping": list(_tipping_rows(tested)),
         "monitoring": monitoring["looks"] if monitoring else [],
-        "judges": [_without(judge, "gaps", "drift") for judge in judges],
-        "judge_gaps": _inner_rows(judges, "gaps", "judge"),
-        "judge_drift": _inner_rows(judges, "drift", "judge"),
         "deviations": [{"deviation": line} for line in body["deviations"]],
         "remarks": [{"remark": line} for line in body["remarks"]],
         "changes": list(_changes(body)),
-        "calibration": [_without(calibration, "doses") for calibration in body["calibration"]],
-        "calibration_doses": _inner_rows(body["calibration"], "doses", "how"),
     }
-    if body["tools"]:
-        tables |= {f"tools_{name}": body["tools"][name] for name in _TOOLS}
-    return {
-        f"{name}.csv": table_csv(_square(map(_flat, rows))) for name, rows in tables.items() if rows
-    }
-
-
-def _inner_rows(rows: Iterable[Body], inner: str, *names: str) -> list[Row]:
-    """The rows that each row has under ``inner``, after the values of some names."""
-    return [
-        {name: row[name] for name in names} | inner_row for row in rows for inner_row in row[inner]
-    ]
+    return {f"{name}.csv": flat_csv(rows) for name, rows in tables.items() if rows}
 
 
 def _lost(model: Body) -> bool:
@@ -157,7 +123,7 @@ def _missing_row(model: Body) -> Row:
     missing = dict(model["missing"])
     tipping = missing.pop("tipping")
     nothing = {"decision": None, "share": None, "runs": None}
-    rest = _without(tipping, "curve") if tipping else nothing
+    rest = without(tipping, "curve") if tipping else nothing
     return {"wave": model["wave"], "model": model["model"], **missing, "tipping": rest}
 
 
@@ -171,7 +137,7 @@ def _tipping_rows(tested: Iterable[Body]) -> Iterator[Row]:
 
 def _look_row(look: Body) -> Row:
     excluded = [f"{row['model']}: {row['why']}" for row in look["excluded"]]
-    return {**_without(look, "models"), "excluded": excluded}
+    return {**without(look, "models"), "excluded": excluded}
 
 
 def _changes(body: Body) -> Iterator[Row]:
@@ -185,46 +151,3 @@ def _changes(body: Body) -> Iterator[Row]:
     for kind, lines in (("deviation", changes["deviations"]), ("settled", changes["settled"])):
         for line in lines:
             yield {"change": kind, "note": line}
-
-
-def _without(row: Body, *names: str) -> Row:
-    return {name: value for name, value in row.items() if name not in names}
-
-
-def _flat(row: Body, before: str = "") -> Row:
-    """One level of columns: mappings by their names, pairs of numbers by their ends, lists in
-    one cell."""
-    flat: Row = {}
-    for key, value in row.items():
-        name = f"{before}{key}"
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{name}_")
-        elif _is_pair(value):
-            flat |= {f"{name}_low": value[0], f"{name}_high": value[1]}
-        elif isinstance(value, list | tuple):
-            flat[name] = "; ".join(map(str, value))
-        else:
-            flat[name] = value
-    return flat
-
-
-def _is_pair(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) == 2
-        and all(isinstance(item, float) for item in value)
-    )
-
-
-def _square(rows: Iterable[Row]) -> Sequence[Row]:
-    """The rows with the columns of all of them: a null where another row has a pair or a mapping
-    leaves those columns empty."""
-    listed = list(rows)
-    names = list(dict.fromkeys(name for row in listed for name in row))
-    whole = [
-        name
-        for name in names
-        if not any(other.startswith(f"{name}_") for other in names)
-        or any(row.get(name) is not None for row in listed)
-    ]
-    return [{name: row.get(name) for name in whole} for row in listed]

@@ -214,7 +214,8 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
 def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
     """Write ``calibration.json`` and ``calibration.svg``, or those of a run: rates and gaps only,
     so that they may be published. Raises StudyError if they cannot be written."""
-    from analysis.report.figures import plot_calibration, standalone
+    from analysis.calibration_figures import plot_calibration
+    from analysis.report.figures import standalone
     from registry.files import write_whole
 
     name = "calibration" if made.how == "resampled" else "calibration-run"

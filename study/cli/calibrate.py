@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis import report as reports
 from analysis import stats
 from registry.provenance import utc_now
 from study import calibration
@@ -147,6 +146,8 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     ]
     where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
     print_records(rows, title=f"Known leaks: {where}")
-    for line in reports.calibration_words(calibration.as_kept(made)):
+    from analysis.calibration_part import calibration_words
+
+    for line in calibration_words(calibration.as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")

@@ -99,7 +99,7 @@ def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None
 def _write_plot(path: Path, answer: PowerAnswer) -> None:
     """Write the curves as an SVG file. Raises AnalysisError if it cannot be written."""
     from analysis.errors import AnalysisError
-    from analysis.report.figures import plot_power
+    from analysis.planning import plot_power
     from registry.files import write_whole
 
     text = plot_power(answer.seeds, answer.gaps, len(answer.plan.strata), answer.cost)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from harness.spending import Price
     from registry.ledger import ModelPin
     from study.estimate import Estimate, Forecast, Interval
-    from study.sweeps import Rendered, RenderedJudge, SweepOutcome
+    from study.sweeps import ExtraPreview, Rendered, SweepOutcome
     from study.workspace import Study
 
 
@@ -109,7 +109,8 @@ def sweep(
     request = sweeps.SweepRequest(**options)
     wave = request.wave
     if dry_run:
-        _print_dry_run(*sweeps.render_wave(study, wave), as_json)
+        extras = sweeps.preview_extras(study, wave)
+        _print_dry_run(sweeps.render_wave(study, wave), extras, as_json)
         return
     if estimate:
         from study.estimate import estimate_wave
@@ -249,12 +250,13 @@ def _episodes(count: int) -> str:
 
 
 def _print_dry_run(
-    rendered: Sequence[Rendered], judges: Sequence[RenderedJudge], as_json: bool
+    rendered: Sequence[Rendered], extras: Sequence[ExtraPreview], as_json: bool
 ) -> None:
-    """Print the first requests to models and judges."""
+    """Print the first requests to models, and those of extras."""
     if as_json:
         requests = [sweeps.rendered_json(request) for request in rendered]
-        print_json({"requests": requests, "judges": [sweeps.judge_json(call) for call in judges]})
+        more = {extra.name: [dict(call.body) for call in extra.calls] for extra in extras}
+        print_json({"requests": requests, **more})
         return
     shared = _print_shared(rendered)
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
@@ -263,12 +265,12 @@ def _print_dry_run(
         groups.setdefault((request.stratum, own), []).append(request.model)
     for (stratum, own), models in groups.items():
         _print_parts(f"{stratum} for {', '.join(models)}", own)
-    for call in judges:
-        parts = [(message.role, message.text) for message in call.messages]
-        _print_parts(f"{call.stratum} by judge {call.judge}", parts)
+    for call in (call for extra in extras for call in extra.calls):
+        _print_parts(call.title, [(message.role, message.text) for message in call.messages])
     print_records([_request_row(request) for request in rendered], title="First requests")
-    if judges:
-        print_records([_judge_row(call) for call in judges], title="Judges")
+    for extra in extras:
+        if extra.calls:
+            print_records([dict(call.row) for call in extra.calls], title=extra.name.capitalize())
     print_line("tokens are estimates on the safe side; nothing was sent and nothing written")
 
 
@@ -338,18 +340,6 @@ def _request_row(request: Rendered) -> dict[str, Any]:
         "files": len(request.files),
         "turns": request.turns,
         "working minutes": request.limits.working_seconds / 60,
-    }
-
-
-def _judge_row(call: RenderedJudge) -> dict[str, Any]:
-    return {
-        "judge": call.judge,
-        "stratum": call.stratum,
-        "parts": call.parts,
-        "calls": call.calls,
-        "tokens of the first": call.tokens,
-        "of all": call.every,
-        "USD an episode": "unknown" if call.usd is None else _range(*call.usd, digits=4),
     }
 
 

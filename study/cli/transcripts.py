@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis import report as reports
-from study import reporting, transcripts
+from study import transcripts
 from study.cli.output import (
     PATH,
     complete_models,
@@ -115,14 +114,16 @@ def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> No
       dosimeter tools --wave 1
       dosimeter tools --out tool-use
     """
-    tables = reporting.tool_tables(study, wave)
+    tables = transcripts.tool_tables(study, wave)
     if as_json:
         print_json(tables.as_json())
     else:
-        print_records(reporting.model_records(tables), title="Models")
-        print_records(reporting.tool_records(tables), title="Tools")
+        print_records(transcripts.model_records(tables), title="Models")
+        print_records(transcripts.tool_records(tables), title="Tools")
     if out is not None:
-        page = reports.write_tool_files(out, tables, study.protocol.name)
+        from analysis.tool_use import write_tool_files
+
+        page = write_tool_files(out, tables, study.protocol.name)
         click.echo(f"page: {page}", err=as_json)
 
 

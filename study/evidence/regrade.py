@@ -1,8 +1,8 @@
 """Every grade rebuilt: from its stored attempt, the instance made again from the sealed draw, and
-this code; the grades of judges from their stored replies, none of which is paid for again.
+this code; and the grades of extras.
 
-Work is shared out by instance, each of which is made once. Episodes, judges and folders are named,
-fields that differ too; what they hold is not shown.
+Work is shared out by instance, each of which is made once. Episodes and folders are named, fields
+that differ too; what they hold is not shown.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass
 from multiprocessing import get_context
-from typing import Any, NoReturn
+from typing import Any, Protocol
 
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.task import TaskInstance
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes import RESULT_CODEC, grade_episode, summarise_episode
-from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.judging import Judge, judge_episode, prompt_digest
-from harness.model import ModelRequest
-from harness.spending import CallKind, Charge, Payer, Price, ReplyStore
-from harness.storage import EPISODE_CODEC, GRADE_CODEC, attempt_key, grade_key, result_key
+from harness.errors import HarnessError
+from harness.spending import Price
+from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep import instance_of
-from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.ledger import JudgePin, record_digest
+from registry.errors import BrokenPromise, MissingKey
+from registry.ledger import record_digest
 from registry.provenance import read_provenance
 from registry.sealing import Keys
-from registry.stores import open_store
+from registry.stores import Store, open_store
+from study.catalogue import contributions
 from study.sweeps import check_grading, price_pins
 from study.workspace import (
     CHECKOUT,
@@ -46,11 +45,31 @@ _EACH = 4  # instances that a process takes at a time
 
 
 @dataclass(frozen=True, slots=True)
-class _Grading:
-    """A judge's grades of a wave: the first ones, or those of a later look."""
+class RemadeEpisode:
+    """An episode whose grade is made again, for an extra that has graded it too."""
 
-    pin: JudgePin
-    look: int | None
+    store: Store
+    keys: Keys
+    wave: int
+    cell: Cell
+    instance: TaskInstance
+    attempt: Episode  # that counts
+
+
+class GradeCheck(Protocol):
+    """Grades of a wave by an extra; may be sent to another process."""
+
+    def check(self, made: RemadeEpisode, counts: Counter[str]) -> Iterator[Finding]:
+        """Yield how the grade of an episode differs when it is made again, and count it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Regrades:
+    """The grades of an extra by the wave of their answers, and the checks that are not possible."""
+
+    checks: tuple[tuple[int, GradeCheck], ...]
+    unchecked: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +80,7 @@ class _Wave:
     runs: frozenset[str]
     closed: bool
     prices: Mapping[str, Price | None] | None  # None if they are not those of its manifest
-    judges: tuple[_Grading, ...]
+    extras: tuple[GradeCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +106,10 @@ def regrade_study(
     """
     check_grading(study, registration_of(study))
     snapshot = take_snapshot(study)
-    waves = {number: _wave_of(snapshot, wave) for number, wave in snapshot.waves.items()}
+    extras: list[Regrades] = [regrades(snapshot) for regrades in contributions("regrades")]
+    waves = {number: _wave_of(snapshot, wave, extras) for number, wave in snapshot.waves.items()}
     yield from _unchecked(snapshot, waves)
+    yield from (finding for extra in extras for finding in extra.unchecked)
     own = snapshot.keys()
     keys = Keys(identities=own.identities, trusted=own.trusted)
     task = _Task(study.store.uri, keys, study.protocol.templates, waves)
@@ -116,23 +137,17 @@ def _run(
         yield from pool.map(_regrade_instance, work, chunksize=_EACH)
 
 
-def _wave_of(study: StudySnapshot, wave: WaveSnapshot) -> _Wave:
+def _wave_of(study: StudySnapshot, wave: WaveSnapshot, extras: Sequence[Regrades]) -> _Wave:
     manifest = wave.manifest
     pricing = price_pins(study, manifest.models, allow_unknown=True)
     same = pricing.prices.digest == manifest.prices
     prices = {pin.name: pricing.price_of(pin.name) for pin in manifest.models}
-    graded = (entry.record for entry in study.ledger.find("graded"))
-    again = (entry.record for entry in study.ledger.find("regraded"))
-    judges = (
-        *(_Grading(record.judge, None) for record in graded if record.wave == wave.number),
-        *(_Grading(record.judge, record.wave) for record in again if record.first == wave.number),
-    )
     return _Wave(
         wave.number,
         frozenset(map(record_digest, wave.manifests)),
         wave.closed is not None,
         prices if same else None,
-        tuple(grading for grading in judges if grading.pin.prompt == prompt_digest()),
+        tuple(check for extra in extras for number, check in extra.checks if number == wave.number),
     )
 
 
@@ -151,14 +166,6 @@ def _unchecked(study: StudySnapshot, waves: Mapping[int, _Wave]) -> Iterator[Fin
             )
         if waves[number].prices is None:
             yield "", f"the cost of wave {number}: the price file is not the one that it names"
-    for kind in ("graded", "regraded"):
-        for entry in study.ledger.find(kind):
-            if entry.record.judge.prompt != prompt_digest():
-                name = entry.record.judge.name
-                yield (
-                    "",
-                    f"grades by judge {name}: it was asked with another prompt than this code's",
-                )
 
 
 # -- in each process
@@ -220,8 +227,9 @@ def _regrade_cell(
     left_out = () if wave.prices is not None else ("cost_usd",)
     if names := [name for name in differences(stored, made) if name not in left_out]:
         yield key, f"is not what its attempt and this code give: {', '.join(names)} differ"
-    for grading in wave.judges:
-        yield from _regrade_judged(wave, cell, instance, last, grading, counts)
+    remade = RemadeEpisode(store, keys, wave.number, cell, instance, last)
+    for extra in wave.extras:
+        yield from extra.check(remade, counts)
 
 
 def _check_attempts(wave: _Wave, cell: Cell, attempts: Sequence[Episode]) -> Iterator[Finding]:
@@ -240,50 +248,6 @@ def _check_attempts(wave: _Wave, cell: Cell, attempts: Sequence[Episode]) -> Ite
             yield place, "an attempt at another episode than its name says, or of another run"
         if number < len(attempts) and attempt.stop is not StopReason.FAILED:
             yield place, "did not fail, and another attempt was made after it"
-
-
-def _regrade_judged(
-    wave: _Wave,
-    cell: Cell,
-    instance: TaskInstance,
-    attempt: Episode,
-    grading: _Grading,
-    counts: Counter[str],
-) -> Iterator[Finding]:
-    """Yield how a judge's grade differs from the one that its stored replies give."""
-    store, keys, pin = _bench.store, _bench.task.keys, grading.pin
-    key = grade_key(record_digest(pin), cell.episode, grading.look)
-    try:
-        stored = GRADE_CODEC.read(store, key, keys)
-        charge = Charge(CallKind.JUDGE, Payer.of(pin), cell.episode, wave.number)
-        replies = ReplyStore(store, charge, keys).judge_call
-        made = judge_episode(
-            Judge(pin, _Silent(pin.name)), instance, attempt, replies, grading.look
-        )
-    except MissingKey:
-        if grading.look is None:  # at a later look, a share of them is graded
-            yield key, "missing: the ledger has all of this wave's grades by this judge"
-        return
-    except (RegistryError, HarnessError) as error:
-        if isinstance(error, StoreError):
-            raise
-        yield key, f"its grade cannot be made again: {str(error).removeprefix(f'{key}: ')}"
-        return
-    counts["grades by judges made again"] += 1
-    if names := differences(stored, made):
-        yield key, f"is not what the judge's stored replies give: {', '.join(names)} differ"
-
-
-@dataclass(frozen=True, slots=True)
-class _Silent:
-    """A judge's model that is asked nothing: a reply that is not stored is as one that failed."""
-
-    name: str
-    trusted: bool = True
-    paid: bool = False
-
-    def respond(self, request: ModelRequest) -> NoReturn:
-        raise AttemptFailed(Boundary.PROVIDER, "malformed", "its reply is not stored")
 
 
 def differences(stored: Any, made: Any, before: str = "") -> list[str]:

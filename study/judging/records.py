@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from analysis.judges import JudgeRates, read_rates
-from analysis.plan import Regrading
+from analysis.judges import JudgeRates, Regrading, read_rates
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Episode, Grade
 from harness.episodes import LENIENT, RESULT_CODEC, EpisodeResult, judged_row

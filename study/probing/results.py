@@ -10,8 +10,10 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.exposure_part import exposure_part
 from analysis.markers import MarkerCounts, MarkerExposure, test_markers
 from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
+from analysis.report import Part
 from harness.markers import MarkerProbe
 from harness.probing import NOT_REPORTED
 from harness.storage import PROBES
@@ -31,7 +33,22 @@ from study.probing.kinds import (
     why_no_logprobs,
 )
 from study.probing.probe import UNREPORTED, find_probed
+from study.reporting import LookContext, LookShare
 from study.workspace import Study
+
+
+class ProbeShare(LookShare):
+    """The share of probes in a look at the data."""
+
+    def parts(self, look: LookContext) -> Sequence[Part]:
+        """Return the part on exposure."""
+        study, waves = self.scope.study, self.scope.numbers
+        texts, notes = texts_of(study, look.plan, look.registration, waves)
+        exposure = exposure_of(study, look.plan, look.registration, waves)
+        return (exposure_part(exposure, markers_of(study, look.plan, waves), texts, notes),)
+
+
+look = ProbeShare
 
 
 def exposure_of(

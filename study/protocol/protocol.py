@@ -17,6 +17,7 @@ from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Parties, Plan, record_digest
+from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
 from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
@@ -295,9 +296,9 @@ def _protocol_of(
 
 
 def _pin_judges(pins: tuple[ModelPin, ...]) -> tuple[JudgePin, ...]:
-    # Imported here: judging costs every command of a study without judges a tenth of a second.
-    from harness.judging import pin_judge
-
+    pin_judge = next(contributions("pin_judge"), None)
+    if pin_judge is None:
+        raise StudyError("study.yaml names judges, and no installed extra asks any")
     return tuple(map(pin_judge, pins))
 
 

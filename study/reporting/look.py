@@ -6,26 +6,14 @@ from __future__ import annotations
 import io
 import logging
 import zipfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from analysis.data import ResultTable, make_table
-from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
-from analysis.picard import TableSet, make_tables, table_csv
-from analysis.plan import (
-    Analysis,
-    Drift,
-    Regrading,
-    WaveHistory,
-    analyse,
-    bridging_models,
-    explore,
-    measure_drift,
-)
+from analysis.csv_text import table_csv
+from analysis.data import make_table
+from analysis.plan import analyse, bridging_models
 from analysis.report import DATA, Report, ReportRequest, build_report, report_files, write_files
-from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
 from registry.checkpoints import (
     SignedCheckpoint,
@@ -34,16 +22,11 @@ from registry.checkpoints import (
     sign_checkpoint,
 )
 from registry.files import write_whole
-from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
+from registry.ledger import Entry, Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
 from registry.sealing import encrypt
-from study.calibration import calibrations_of
 from study.errors import StudyError
-from study.judging import graded_records, judge_grades, labelled, rates_of, regradings_of
-from study.picard import answers_of_rows, facts_of_study
-from study.probing import exposure_of, markers_of, texts_of
-from study.protocol import relatives_of
 from study.reporting.context import (
     REPORTS,
     add_changes,
@@ -55,15 +38,13 @@ from study.reporting.context import (
     known_before,
     published_on,
 )
-from study.reporting.tool_use import tools_of_waves
+from study.reporting.contributors import LookContext, LookScope, LookShare, shares_of
 from study.sweeps import (
     address_of,
-    burned_tranches,
     check_listed,
     count_stored,
     exact_rows,
     history_of,
-    join_draw,
     look_words,
     record_look,
     unclosed_waves,
@@ -88,12 +69,14 @@ _STEPS = 3  # of a report: read, test, draw; the check is counted by instances
 class StudyLook:
     """A report and its rows, which name instances and arms, so only holders of the key may see
     them. ``table`` is the digest of the rows; ``unclosed`` are the waves that were begun and not
-    closed, each with its number of stored episodes; ``checkpoint`` is the ledger's."""
+    closed, each with its number of stored episodes; ``results`` the digests of recorded results
+    that extras show; ``checkpoint`` is the ledger's."""
 
     report: Report
     rows: tuple[ResultRow, ...]
     table: str
     unclosed: tuple[tuple[int, int], ...]
+    results: tuple[str, ...]
     checkpoint: SignedCheckpoint
 
 
@@ -119,7 +102,7 @@ def report_study(
         table=look.table,
         report=digests[DATA],
         deviations=report.deviations,
-        calibrations=tuple(calibration.result for calibration in report.calibrations),
+        calibrations=look.results,
         unclosed=look.unclosed,
         files=tuple(sorted(digests.items())),
     )
@@ -168,28 +151,33 @@ def build_look(
     study.own_identities()  # before rows are read, which may take long
     check_listed(study)
     waves = _closed_waves(study, through)
-    numbers = [wave.number for wave in waves]
-    last = numbers[-1]
-    labels: dict[str, Labels] = defaultdict(Labels)
+    last = waves[-1].number
+    shares = shares_of(LookScope(study, tuple(waves)))
     watch("reading results", 0, _STEPS)
-    rows = _sorted(graded_rows(study, waves, labels))
+    rows = _sorted(_rows(study, waves, shares))
     logger.info("look through wave %d: %d rows", last, len(rows))
-    regradings = regradings_of(study, numbers)
-    table_digest = _digest(rows, regradings)
+    table_digest = _digest(rows, shares)
     plan_digest = digest_value(record_body(registered))
     entries = study.ledger.entries()
-    calibrations = calibrations_of(study, plan_digest, last)
+    shown = tuple(result for share in shares for result in share.results(plan_digest))
     now_unclosed = unclosed_waves(entries) if through is None else None
-    shown = tuple(c.result for c in calibrations)
     issue = first_issue(entries, last, table_digest, shown, now_unclosed)
     unclosed = count_stored(study) if issue is None else issue.record.unclosed
     entries = known_before(entries, issue)
     history = history_of(entries, registered.plan)
     watch("testing", 1, _STEPS)
     table = make_table(rows)
-    drifts = tuple(measure_drift(registered.plan, r, plan_digest) for r in regradings)
-    judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
-    texts, text_notes = texts_of(study, registered.plan, plan_digest, numbers)
+    controls = [c for share in shares for c in share.controls(registered.plan, plan_digest)]
+    published = published_on(entries)
+    context = LookContext(
+        plan=registered.plan,
+        registration=plan_digest,
+        rows=rows,
+        table=table,
+        digest=table_digest,
+        history=history,
+        published=published,
+    )
     request = ReportRequest(
         registered=registered,
         sealed=study.sealed_set(),
@@ -200,14 +188,12 @@ def build_look(
             table,
             plan_digest,
             history=history,
-            drifts=drifts,
+            controls=controls,
         ),
         issued=issue.time if issue else now,
-        explored=_by_judges(registered.plan, table, plan_digest, judges, history),
-        judges=judges,
-        tools=tools_of_waves(study, waves),
+        parts=[part for share in shares for part in share.parts(context)],
         free=free_models(study.protocol),
-        published=published_on(entries),
+        published=published,
         history=history,
     )
     checkpoint = sign_checkpoint(entries, study.signer())
@@ -225,90 +211,27 @@ def build_look(
                 )
             )
         ),
-        templates=_templated(study, rows, table_digest),
         facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
         checkpoint=describe_checkpoint(checkpoint),
-        exposure=exposure_of(study, registered.plan, plan_digest, numbers),
-        markers=markers_of(study, registered.plan, numbers),
-        calibrations=tuple(calibrations),
         description=study.protocol.description,
-        texts=tuple(texts),
-        text_notes=tuple(text_notes),
     )
     report = add_changes(study, entries, report)
-    return StudyLook(report, tuple(rows), table_digest, unclosed, checkpoint)
-
-
-def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
-    """Return the digest of the rows of a look, and of the rows that judges graded again."""
-    columns = columns_of(rows)
-    if not regradings:
-        return digest_value(columns)
-    regraded = [
-        [regrading.judge, regrading.wave, columns_of(regrading.before), columns_of(regrading.after)]
-        for regrading in regradings
-    ]
-    return digest_value([columns, regraded])
-
-
-def _judge_columns(
-    study: Study,
-    plan: Plan,
-    table: ResultTable,
-    registration: str,
-    labels: Mapping[str, Labels],
-    drifts: Sequence[Drift],
-) -> tuple[JudgeColumn, ...]:
-    """Return the columns of judges that graded a whole wave or have a rule in the plan."""
-    released = {facts.name: facts.released for facts in study.protocol.judge_facts}
-    wanted = {*table["grader"].tolist(), *(rule.name for rule in plan.judges)}
-    return tuple(
-        judge_column(
-            plan,
-            table,
-            JudgeFacts(
-                pin,
-                rates_of(study, pin),
-                graded_records(study, pin),
-                relatives_of(study.protocol, pin.name),
-                labels.get(pin.name),
-                tuple(drift for drift in drifts if drift.judge == pin.name),
-                day.isoformat() if (day := released[pin.name]) else "",
-            ),
-            registration,
-        )
-        for pin in study.protocol.judges
-        if pin.name in wanted
+    return StudyLook(
+        report=report,
+        rows=tuple(rows),
+        table=table_digest,
+        unclosed=unclosed,
+        results=shown,
+        checkpoint=checkpoint,
     )
 
 
-def _by_judges(
-    plan: Plan,
-    table: ResultTable,
-    registration: str,
-    columns: Sequence[JudgeColumn],
-    history: WaveHistory,
-) -> list[Analysis]:
-    """Return the registered test on the scores of each judge with a shown column: exploratory."""
-    return [
-        explore(
-            plan,
-            table,
-            registration,
-            f"graded by {column.judge}",
-            grader=column.judge,
-            history=history,
-        )
-        for column in columns
-        if column.waves and not column.withheld
-    ]
-
-
-def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | None:
-    """Return the tables of the strata that come from template files; None if there are none."""
-    facts = facts_of_study(study.protocol)
-    return make_tables(answers_of_rows(rows, facts), seed, of_study=True) if facts else None
+def _digest(rows: Sequence[ResultRow], shares: Sequence[LookShare]) -> str:
+    """Return the digest of the rows of a look, and of what extras have it cover."""
+    columns = columns_of(rows)
+    more = [value for share in shares for value in share.digested()]
+    return digest_value([columns, more] if more else columns)
 
 
 def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
@@ -368,22 +291,18 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
     return tuple(sentences)
 
 
-def graded_rows(
-    study: StudySnapshot, waves: Sequence[WaveSnapshot], labels: Mapping[str, Labels] | None = None
+def graded_rows(study: StudySnapshot, waves: Sequence[WaveSnapshot]) -> Iterator[ResultRow]:
+    """Yield the rows of some waves as the exact grader and those of extras scored them. Needs the
+    study's key."""
+    return _rows(study, waves, shares_of(LookScope(study, tuple(waves))))
+
+
+def _rows(
+    study: StudySnapshot, waves: Sequence[WaveSnapshot], shares: Sequence[LookShare]
 ) -> Iterator[ResultRow]:
-    """Yield the rows of some waves as the exact grader and the judges scored them. Needs the
-    study's key. ``labels``, by judge, count each judge's verdicts on criteria with a truth that
-    the exact grader knows."""
     yield from exact_rows(study, waves)
-    entries = {entry.instance: entry for entry in study.entries()}
-    burned = burned_tranches(study.ledger.entries())
-    for wave in waves:
-        for result, grade in judge_grades(study, wave.results.values(), study.keys()):
-            entry = entries[result.instance]
-            if labels is not None:
-                verdicts = labelled(result.grade, grade)
-                labels[grade.grader].add(result.instance, result.stratum, entry.arm, verdicts)
-            yield join_draw(judged_row(result, grade, entry.arm), entry, burned)
+    for share in shares:
+        yield from share.rows()
 
 
 def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapshot]:

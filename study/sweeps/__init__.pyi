@@ -22,7 +22,15 @@ from .history import (
 )
 from .manifests import check_grading
 from .operation import ask_sweep, follow_sweep
-from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
+from .preview import (
+    ExtraPreview,
+    Rendered,
+    RenderedCall,
+    messages_json,
+    preview_extras,
+    render_wave,
+    rendered_json,
+)
 from .progress import (
     SweepHistory,
     duration_words,
@@ -55,9 +63,10 @@ __all__ = [
     "OVER_BUDGET",
     "CallResult",
     "Caller",
+    "ExtraPreview",
     "Pricing",
     "Rendered",
-    "RenderedJudge",
+    "RenderedCall",
     "SweepHistory",
     "SweepOutcome",
     "SweepRequest",
@@ -83,14 +92,15 @@ __all__ = [
     "follow_sweep",
     "history_of",
     "join_draw",
-    "judge_json",
     "keeps_nothing",
     "list_waves",
     "lock_budget",
     "look_words",
+    "messages_json",
     "open_budget",
     "open_wave",
     "pause_words",
+    "preview_extras",
     "price_pins",
     "record_look",
     "render_wave",

@@ -7,11 +7,10 @@ and nothing is written."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 
-from generators.task import Brief, Limits, TaskInstance
+from generators.task import Brief, Limits
 from harness.agent import (
     TOOLS,
     estimate_text,
@@ -24,26 +23,15 @@ from harness.build_model import read_window
 from harness.episode import Mode
 from harness.errors import HarnessError
 from harness.external_agents import ask, program_prompt
-from harness.judging import (
-    Judge,
-    Submission,
-    call_digest,
-    call_texts,
-    chunks_of,
-    make_request,
-    questions_of,
-)
-from harness.model import Message, ModelRequest, Reply, Role, ToolSpec, Usage
+from harness.model import Message, Role, ToolSpec
 from harness.models import as_text
 from harness.sandboxes import locked_libraries
-from harness.spending import Price
-from registry.ledger import JudgePin, ModelPin
+from registry.ledger import ModelPin
+from study.catalogue import contributions
 from study.errors import StudyError
 from study.protocol import Protocol, Task
-from study.sweeps.spending import example_of, price_pins
+from study.sweeps.spending import example_of
 from study.workspace import Study
-
-ANSWER = "(here stands the answer that is graded)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,52 +65,46 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedJudge:
-    """A judge's first call on an example, with a stand-in for the answer."""
+class RenderedCall:
+    """A request that an extra sends, on an example: as a row of a table, and as JSON values."""
 
-    judge: str
-    stratum: str
+    title: str
     messages: tuple[Message, ...]
-    parts: int  # over all calls
-    calls: int
-    tokens: int  # of this call, without the answer
-    every: int  # tokens of all calls, each with this answer
-    usd: tuple[float, float | None] | None  # of an episode: input alone, and with longest replies
+    row: Mapping[str, object]
+    body: Mapping[str, object]
 
 
-def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[RenderedJudge, ...]]:
-    """Render every stratum for every model of a wave, and for every judge of the study. Raises
-    StudyError if a task does not fit a model."""
-    protocol, pins = study.protocol, study.protocol.wave_models(wave)
-    tasks = protocol.wave_tasks(wave)
-    examples = [(task, example_of(task, protocol.catalog)) for task in tasks]
-    rendered = tuple(_render_examples(protocol, examples, pins))
-    pricing = price_pins(study, protocol.judges, allow_unknown=True)
-    judges = tuple(
-        _render_judge(task, instance, judge, pricing.price_of(judge.name))
-        for task, instance in examples
-        for judge in protocol.judges
-    )
-    return rendered, judges
+@dataclass(frozen=True, slots=True)
+class ExtraPreview:
+    """The first requests of an extra; ``name`` is their key in JSON and the title of a table."""
+
+    name: str
+    calls: tuple[RenderedCall, ...]
+
+
+def render_wave(study: Study, wave: int) -> tuple[Rendered, ...]:
+    """Render every stratum for every model of a wave. Raises StudyError if a task does not fit a
+    model."""
+    protocol = study.protocol
+    return render_tasks(protocol, protocol.wave_tasks(wave), protocol.wave_models(wave))
+
+
+def preview_extras(study: Study, wave: int) -> tuple[ExtraPreview, ...]:
+    """Return the first requests of each extra that sends any beside a wave's."""
+    return tuple(preview(study, wave) for preview in contributions("preview"))
 
 
 def render_tasks(
     protocol: Protocol, tasks: Iterable[Task], pins: Sequence[ModelPin]
 ) -> tuple[Rendered, ...]:
     """Render tasks for models. Raises StudyError if a task does not fit a model."""
-    examples = [(task, example_of(task, protocol.catalog)) for task in tasks]
-    return tuple(_render_examples(protocol, examples, pins))
-
-
-def _render_examples(
-    protocol: Protocol, examples: Iterable[tuple[Task, TaskInstance]], pins: Sequence[ModelPin]
-) -> Iterator[Rendered]:
     # The libraries of the project's own sandbox image; those of other images are unknown.
     own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
     libraries = locked_libraries() if own_image else ()
-    for task, instance in examples:
-        for pin in pins:
-            yield _render(task, instance.brief, pin, libraries)
+    examples = [(task, example_of(task, protocol.catalog)) for task in tasks]
+    return tuple(
+        _render(task, instance.brief, pin, libraries) for task, instance in examples for pin in pins
+    )
 
 
 def rendered_json(rendered: Rendered) -> dict[str, object]:
@@ -134,7 +116,7 @@ def rendered_json(rendered: Rendered) -> dict[str, object]:
         "limits": asdict(rendered.limits),
         "settings": {name: json.loads(value) for name, value in rendered.settings},
         "files": [{"path": path, "bytes": size} for path, size in rendered.files],
-        "messages": _messages_json(rendered.messages),
+        "messages": messages_json(rendered.messages),
         "tools": [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
             for tool in rendered.tools
@@ -142,23 +124,8 @@ def rendered_json(rendered: Rendered) -> dict[str, object]:
     }
 
 
-def judge_json(rendered: RenderedJudge) -> dict[str, object]:
-    """Return a judge's call as JSON values."""
-    sent, longest = rendered.usd or (None, None)
-    return {
-        "judge": rendered.judge,
-        "stratum": rendered.stratum,
-        "parts": rendered.parts,
-        "calls": rendered.calls,
-        "tokens": rendered.tokens,
-        "tokens_of_all_calls": rendered.every,
-        "usd_sent": sent,
-        "usd_with_longest_replies": longest,
-        "messages": _messages_json(rendered.messages),
-    }
-
-
-def _messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:
+def messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:
+    """Return messages as JSON values; pictures by type and size."""
     return [
         {
             "role": str(message.role),
@@ -223,38 +190,3 @@ def _schemas(tools: Sequence[ToolSpec]) -> str:
     return "".join(
         json.dumps([tool.name, tool.description, tool.parameters], default=dict) for tool in tools
     )
-
-
-class _Unasked:
-    """Stand-in for a judge's model, which a dry run never asks."""
-
-    name, trusted, paid = "unasked", False, False
-
-    def respond(self, request: ModelRequest) -> Reply:
-        raise AssertionError("a dry run sends no request")
-
-
-def _render_judge(
-    task: Task, instance: TaskInstance, pin: JudgePin, price: Price | None
-) -> RenderedJudge:
-    judge = Judge(pin, _Unasked(), lambda: "0" * 32)
-    parts = questions_of(instance.rubric)
-    chunks = list(chunks_of(parts))
-    first = chunks[0] if chunks else ()
-    submission = Submission(instance.brief.prompt, ANSWER)
-    call = call_digest(judge, submission, first)
-    messages = make_request(judge, submission, first, call, 0).messages
-    tokens = sum(estimate_text(message.text) for message in messages)
-    calls = len(chunks)
-    every = sum(map(estimate_text, call_texts(submission, parts)))
-    usd = None if price is None else _usd(price, every, calls, dict(pin.settings).get("max_tokens"))
-    return RenderedJudge(
-        pin.name, task.stratum, messages if calls else (), len(parts), calls, tokens, every, usd
-    )
-
-
-def _usd(price: Price, tokens: int, calls: int, longest: str | None) -> tuple[float, float | None]:
-    """Return the cost in USD of an episode's calls as sent, and with the longest replies."""
-    low = price.cost(Usage(tokens, 0)) or Decimal()
-    high = None if longest is None else price.cost(Usage(tokens, calls * int(longest)))
-    return float(low), None if high is None else float(high)

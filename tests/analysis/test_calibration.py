@@ -24,10 +24,10 @@ from analysis.calibration import (
     inject,
     measure,
 )
+from analysis.calibration_figures import plot_calibration
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan, look_alpha
 from analysis.plan.primary import ModelScores
-from analysis.report.figures.detection import plot_calibration
 from analysis.stats.intervals import estimate_gap
 from registry.ledger.records import Plan
 

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom, binomtest
 from statsmodels.stats.proportion import proportion_confint
 
+from analysis.exposure_part import marker_words
 from analysis.markers import (
     CHANCE,
     MarkerCounts,
@@ -21,7 +22,6 @@ from analysis.markers import (
     test_markers,
 )
 from analysis.plan.presets import basic_plan, standard_plan
-from analysis.report.wording import marker_words
 from generators.title import MARKERS
 
 PLAN = basic_plan(["a"], 64)

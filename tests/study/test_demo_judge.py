@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.report.report import report_json
 from registry.provenance import utc_now
 from registry.verify import verify_study
 from study import pipeline
@@ -74,13 +75,11 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     assert verdict.verdict == "withheld"
     assert "C3 (answers graded again): careless graded 8 answers of wave 0" in verdict.note
     assert "the change is not alike in the arms" in " ".join(report.deviations)
-    (judge,) = report.judges
-    assert judge.withheld == said[0].removeprefix("judge careless: ")
-    (drift,) = judge.drifts
-    whole = drift.models[0]
-    assert whole.public is not None
-    assert whole.private is not None
-    assert whole.private.mean == 0 < whole.public.mean
+    (judge,) = report_json(report)["judges"]
+    assert judge["withheld"] == said[0].removeprefix("judge careless: ")
+    whole = judge["drift"][0]
+    assert (whole["model"], whole["wave"]) == (None, 1)
+    assert whole["private"] == 0 < whole["public"]
 
     found = verify_study(study.store, study.identities())
     assert found.holds, found.problems

@@ -1,5 +1,4 @@
 from .bars import Bar, plot_bar_grid, plot_bars
-from .detection import plot_calibration, plot_power
 from .flow import make_flow, plot_flow
 from .intervals import Dot, plot_arms, plot_dots, plot_gaps, plot_strata
 from .monitoring import plot_monitoring
@@ -18,12 +17,10 @@ __all__ = [
     "plot_arms",
     "plot_bar_grid",
     "plot_bars",
-    "plot_calibration",
     "plot_dots",
     "plot_flow",
     "plot_gaps",
     "plot_monitoring",
-    "plot_power",
     "plot_strata",
     "plot_time",
     "plot_tipping",

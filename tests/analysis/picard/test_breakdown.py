@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.csv_text import table_csv
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.picard.breakdown import (
@@ -20,7 +21,8 @@ from analysis.picard.breakdown import (
     failure_modes,
     weakness_pattern,
 )
-from analysis.picard.breakdown_tables import make_tables, table_csv, write_tables
+from analysis.picard.breakdown_tables import make_tables, write_tables
+from analysis.picard.part import templates_part
 from analysis.plan.look import analyse
 from analysis.report.html import render_html
 from analysis.report.report import ReportRequest, build_report, report_json
@@ -257,7 +259,7 @@ def report(records, study_rows, templated):
             issued="2026-01-02T03:04:05Z",
         )
     )
-    return replace(report, templates=templated)
+    return replace(report, parts=(templates_part(templated),))
 
 
 def test_the_studys_report_has_a_section_on_templated_tasks(report, tmp_path):
@@ -269,7 +271,7 @@ def test_the_studys_report_has_a_section_on_templated_tasks(report, tmp_path):
 
 
 def test_a_study_without_templates_says_nothing_of_them(report):
-    plain = replace(report, templates=None)
+    plain = replace(report, parts=())
     assert "Templated tasks" not in render_html(plain)
     assert "templates" not in report_json(plain)
 

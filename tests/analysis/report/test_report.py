@@ -14,6 +14,7 @@ import pytest
 from analysis.data.table import make_table
 from analysis.plan.look import analyse, explore
 from analysis.report.html import render_html
+from analysis.report.part import Part
 from analysis.report.report import ReportRequest, build_report, report_json
 from analysis.report.write import write_report
 
@@ -66,7 +67,8 @@ def make_report(records, rows, **changes):
 def report(records, study_rows):
     table = make_table(study_rows)
     other = explore(records.plan, table, records.registration, "score alone", outcomes=("score",))
-    return make_report(records, study_rows, explored=[other])
+    part = Part(name="other", title="Other", after="effort", exploratory=other.verdicts)
+    return make_report(records, study_rows, parts=[part])
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from analysis.calibration import read_calibration
+from analysis.calibration import RecordedCalibration, read_calibration
+from analysis.calibration_part import calibration_part, calibration_words
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
+from analysis.exposure_part import exposure_part
 from analysis.plan import (
     AGREES,
     CONTAMINATED,
@@ -38,7 +40,6 @@ from analysis.plan import (
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probes import Exposure
-from analysis.report.calibration import calibration_words
 from analysis.report.facts import ModelFact
 from analysis.report.figures.flow import make_flow
 from analysis.report.figures.intervals import interval_ends, plot_gaps
@@ -54,11 +55,11 @@ from analysis.report.report import (
     report_json,
 )
 from analysis.report.tables import tables_of
-from analysis.report.tool_use import Conduct, Use, tabulate_tools
 from analysis.report.wording import headline, summarise
 from analysis.report.write import report_files, write_files
 from analysis.stats import points, signed
 from analysis.stats.proportions import wilson
+from analysis.tool_use import Conduct, Use, tabulate_tools, tools_part
 from registry.canonical import canonical_bytes
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, make_records, simulate
@@ -110,10 +111,10 @@ def make_report(rows: list[ResultRow], plan: Any, waves: int = 3, **given: Any) 
         "analysis": analyse(plan, table, records.registration),
         "issued": "2026-01-02T03:04:05Z", "published": PUBLISHED,
         "free": frozenset(a.name for a in OLD),
-        "tools": tabulate_tools(
+        "parts": [tools_part(tabulate_tools(
             Conduct(1, "told", STRATA[0], seed, 0, ((Use("run_command", 0.5, False),),))
             for seed in range(3)
-        ),
+        ))],
     } | given  # fmt: skip
     report = build_report(ReportRequest(**parts))
     return replace(report, facts=FACTS, ledger_head="sha256:" + "ab" * 32)
@@ -138,6 +139,11 @@ CALIBRATION: dict[str, Any] = {
 CALIBRATED = read_calibration(CALIBRATION, "it", "sha256:" + "ef" * 32, "2026-01-02T00:00:00Z")
 
 
+def with_calibration(report: Report, made: RecordedCalibration) -> Report:
+    parts = [part for part in report.parts if part.name != "calibration"]
+    return replace(report, parts=(calibration_part([made]), *parts))
+
+
 @pytest.fixture(scope="module")
 def rows() -> list[ResultRow]:
     return made_rows()
@@ -148,7 +154,7 @@ def report(rows) -> Report:
     before = make_report(rows, plan_of(), 2)
     now = make_report(rows, plan_of())
     changed = changes_since(report_json(before), report_json(now), "sha256:" + "cd" * 32)
-    return replace(now, changes=changed, calibrations=(CALIBRATED,))
+    return with_calibration(replace(now, changes=changed), CALIBRATED)
 
 
 @pytest.fixture(scope="module")
@@ -371,8 +377,7 @@ def test_dimensions_are_told_by_arm(report):
 
 
 def test_tool_use_is_told_without_any_seed(report, files):
-    assert report.tools is not None
-    assert report.tools.by_seed == ()
+    assert set(report_json(report)["tools"]) == {"models", "by_tool", "by_task", "left_out"}
     assert "tables/tools_by_tool.csv" in files
     assert "by_seed" not in "".join(files)
 
@@ -423,7 +428,7 @@ def test_a_table_from_elsewhere_has_a_page_of_the_same_kind(rows):
 def test_probes_from_memory_stand_apart(report, html):
     assert 'id="exposure"' not in html
     probe = Exposure(1, "told", 0.3, 0.1, 0.2, (0.1, 0.3), 0.001, 0.002, 0.0125, True, 48, 48, 2)
-    made = report_files(replace(report, exposure=(probe,)))
+    made = report_files(replace(report, parts=(exposure_part([probe]),)))
     assert '<h2 id="exposure">' in made["report.html"]
     assert ">exposed</td>" in made["report.html"]
     assert "tables/exposure.csv" in made
@@ -452,7 +457,7 @@ def test_a_stored_calibration_has_intervals_though_its_json_has_whole_numbers(re
     stored = read_calibration(
         json.loads(canonical_bytes(CALIBRATION)), "it", CALIBRATED.result, CALIBRATED.made
     )
-    files = report_files(replace(report, calibrations=(stored,)))
+    files = report_files(with_calibration(report, stored))
     doses = list(csv.DictReader(io.StringIO(files["tables/calibration_doses.csv"])))
     assert doses[0]["interval_low"] == "0.0"
     assert all(row["interval_high"] for row in doses)
@@ -735,7 +740,7 @@ def browse(page: Path, profile: Path, dark: bool) -> tuple[dict[str, Any], Itera
 
 
 def test_no_share_above_the_whole_is_told(report):
-    (kept, *_) = report.calibrations
-    beyond = replace(kept, found=replace(kept.found, enough=None, enough_interval=(1.738, None)))
-    html = report_files(replace(report, calibrations=(beyond,)))["report.html"]
+    found = replace(CALIBRATED.found, enough=None, enough_interval=(1.738, None))
+    beyond = with_calibration(report, replace(CALIBRATED, found=found))
+    html = report_files(beyond)["report.html"]
     assert "(95\u00a0% interval: beyond 100\u00a0%)" in html

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis.exposure_part import exposure_part
 from analysis.probes import Exposure, TextExposure
 from analysis.report.report import Report, report_json
 from analysis.report.write import report_files
@@ -265,9 +266,10 @@ def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:
 def hold_texts_apart(plain: Report) -> None:
     """A report shows texts as exploratory, and who tells nothing; without any it has no word of
     them."""
-    assert (plain.texts, plain.text_notes) == ((), ())
+    assert (report_json(plain)["texts"], report_json(plain)["text_notes"]) == ([], [])
     row = TextExposure(0, "teller", "min_k_plus", -1.5, -2.5, 1.0, None, 0.01, 0.02, 4, 4, 1)
-    told = replace(plain, texts=(row,), text_notes=("mute, wave 0: no log-probabilities: x<y",))
+    note = "mute, wave 0: no log-probabilities: x<y"
+    told = replace(plain, parts=(exposure_part(texts=[row], notes=[note]),))
     files = {name: str(text) for name, text in dict(report_files(told)).items()}
     page, markdown = files["report.html"], files["report.md"]
     for text in (page, markdown):
@@ -277,7 +279,7 @@ def hold_texts_apart(plain: Report) -> None:
     assert "mute, wave 0: no log-probabilities: x&lt;y" in page
     body = json.loads(files["report.json"])
     assert body["texts"][0]["exploratory"] is True
-    assert body["text_notes"] == list(told.text_notes)
+    assert body["text_notes"] == [note]
     assert files["tables/texts.csv"].splitlines()[0].startswith("wave,model,measure,public")
     bare = {name: str(text) for name, text in dict(report_files(plain)).items()}
     assert "tables/texts.csv" not in bare

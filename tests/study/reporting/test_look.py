@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from analysis.report.report import report_json
 from analysis.report.write import report_files
 from harness.judging.grade import submitted
 from harness.spending.budget import Spend
@@ -28,7 +29,7 @@ from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.sealing import decrypt
 from registry.verify import verify_study
-from study import pipeline
+from study import catalogue, pipeline
 from study.cli.main import main
 from study.errors import StudyError
 from study.judging.grade import GradeRequest, grade_study
@@ -204,6 +205,19 @@ def test_every_file_of_a_report_is_looked_through(study: Study, where: str) -> N
         check_report(study, files | {where: files[where] + secret}, 1)
 
 
+def test_without_extras_a_report_has_the_same_verdicts_and_no_parts(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = build_look(take_snapshot(study), None, utc_now())
+    monkeypatch.setattr(catalogue, "CONTRIBUTORS", {})
+    bare = build_look(take_snapshot(study), None, utc_now())
+    assert {"tools", "exposure", "calibration", "judges"} <= {p.name for p in whole.report.parts}
+    assert (bare.report.parts, bare.report.verdicts) == ((), whole.report.verdicts)
+    assert bare.table == whole.table
+    assert "Tools</h2>" in report_files(whole.report)["report.html"]
+    assert "Tools</h2>" not in report_files(bare.report)["report.html"]
+
+
 def test_an_internal_report_is_sealed_and_has_a_row_for_every_episode(
     study: Study, tmp_path: Path
 ) -> None:
@@ -371,13 +385,10 @@ def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
     assert verdict.verdict == "withheld"
     assert "C3 (answers graded again): kind graded 16 answers of wave 0" in verdict.note
     assert verdict.p_adjusted <= 0.001, "the numbers stay"
-    (drift,) = report.judges[0].drifts
-    assert drift.pooled.gap is not None
-    assert drift.pooled.gap > 0.3
-    whole = drift.models[0]
-    assert whole.public is not None
-    assert whole.private is not None
-    assert whole.private.mean < -0.3 < whole.public.mean == 0
+    whole = report_json(report)["judges"][0]["drift"][0]
+    assert (whole["model"], whole["wave"]) == (None, 1)
+    assert whole["gap"] > 0.3
+    assert whole["private"] < -0.3 < whole["public"] == 0
     assert any("the change is not alike in the arms" in each for each in report.deviations)
 
 

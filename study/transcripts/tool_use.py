@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from analysis.report import Conduct, ToolUseTables, Use, tabulate_tools
+from analysis.report import Part
+from analysis.tool_use import Conduct, ToolUseTables, Use, tabulate_tools, tools_part
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
 from registry.stores import parallel_map
-from study.transcripts import (
+from study.reporting import LookContext, LookShare
+from study.transcripts.find import (
     Listed,
     list_episodes,
     require_key,
     stored_attempt,
     was_refused,
 )
-from study.workspace import Study, StudySnapshot, WaveSnapshot, take_snapshot
+from study.workspace import Study, StudySnapshot, take_snapshot
 
 
 def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
@@ -30,9 +32,17 @@ def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
     return _tables(snapshot, list_episodes(snapshot, wave))
 
 
-def tools_of_waves(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ToolUseTables:
-    """Return the same tables for some waves."""
-    return _tables(study, [e for wave in waves for e in list_episodes(study, wave.number)])
+class ToolUseShare(LookShare):
+    """The share of tool use in a look at the data."""
+
+    def parts(self, look: LookContext) -> Sequence[Part]:
+        """Return the part with the tables of the look's waves."""
+        study = self.scope.study
+        episodes = [e for wave in self.scope.numbers for e in list_episodes(study, wave)]
+        return (tools_part(_tables(study, episodes)),)
+
+
+look = ToolUseShare
 
 
 def _tables(study: StudySnapshot, episodes: Iterable[Listed]) -> ToolUseTables:

@@ -9,8 +9,15 @@ from dataclasses import replace
 import pytest
 
 from analysis.data.table import make_table
+from analysis.judges.drift import (
+    Drift,
+    Regrading,
+    drift_controls,
+    drift_json,
+    drift_words,
+    measure_drift,
+)
 from analysis.plan.describe import describe_plan
-from analysis.plan.judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from analysis.plan.look import analyse
 from registry.ledger.records import StandardRules
 from registry.result_row import Arm, ResultRow, Status
@@ -98,7 +105,7 @@ def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None
     plan = plan_of(second_grader="judge", regrade=1.0, sensitivity=[], permutations=999)
 
     def verdicts(*drifts: Drift) -> dict[tuple[int, str], str]:
-        found = analyse(plan, table, REGISTRATION, drifts=drifts)
+        found = analyse(plan, table, REGISTRATION, controls=drift_controls(plan, drifts))
         return {(v.wave, v.model): f"{v.verdict}: {v.note}" for v in found.verdicts}
 
     sound = [measure_drift(plan, regraded(rows, uneven, wave), REGISTRATION) for wave in (1, 2)]

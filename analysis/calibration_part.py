@@ -1,13 +1,100 @@
-"""A calibration as a reader sees it: in words, and as a table."""
+"""The part of a report on calibrations, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
 
-from analysis.calibration import RUN, RecordedCalibration
+from analysis.calibration import RESAMPLED, RUN, RecordedCalibration
+from analysis.calibration_figures import plot_calibration
+from analysis.csv_text import csv_files, inner_rows, without
 from analysis.plan import OUTCOME_WORDS
-from analysis.report.tables import NONE, ReportTable, tabulate
+from analysis.report import (
+    NONE,
+    Block,
+    Heading,
+    Paragraph,
+    Part,
+    PartFigure,
+    ReportTable,
+    short,
+    tabulate,
+    time_words_of,
+)
 from analysis.stats import counted, points, signed
+
+_INTRODUCTION = (
+    "The positive control over doses. A share of the public instances is made known on purpose, "
+    "and the registered test is run: a study that finds nothing has shown something only where it "
+    "would have found a leak. No verdict rests on it."
+)
+
+
+def calibration_part(calibrations: Sequence[RecordedCalibration]) -> Part:
+    """The part on some calibrations, one of each kind."""
+    data = [made.as_json() for made in calibrations]
+    return Part(
+        name="calibration",
+        title="Calibration: how large a leak is found",
+        after="missing",
+        body=tuple(_body(calibrations)),
+        summary=tuple(block for made in calibrations for block in _summary(made)),
+        data={"calibration": data},
+        files=csv_files(
+            {
+                "calibration": [without(row, "doses") for row in data],
+                "calibration_doses": inner_rows(data, "doses", "how"),
+            }
+        ),
+        leak_found=_leak_found({made.how for made in calibrations}),
+    )
+
+
+def _body(calibrations: Sequence[RecordedCalibration]) -> Iterator[Block]:
+    if calibrations:
+        yield Paragraph(_INTRODUCTION)
+    for made in calibrations:
+        name = "calibration" if made.how == RESAMPLED else f"calibration-{made.how}"
+        yield Heading(title_of(made))
+        yield from map(Paragraph, calibration_words(made))
+        yield PartFigure(name, _caption(made), _draw(made, name))
+        yield calibration_table(made)
+        if made.result:
+            words = f"On record since {time_words_of(made.made)}, as {short(made.result)}"
+            yield Paragraph(words, note=True)
+
+
+def _draw(made: RecordedCalibration, name: str) -> Callable[[float], str]:
+    return lambda width: plot_calibration(made.found, width, name)
+
+
+def _caption(made: RecordedCalibration) -> str:
+    curve = (
+        "; the curve is fitted, the dashed upright line marks the share found with probability "
+        "0.8, the band its 95 % interval"
+    )
+    return (
+        "First panel: share of trials in which the test found the leak, with 95 % intervals"
+        f"{'' if made.found.enough is None else curve}. Second panel: the mean gap that each share "
+        "makes. Known shares stand on a scale of square roots."
+    )
+
+
+def _summary(made: RecordedCalibration) -> Iterator[Block]:
+    yield Heading(f"Calibration: {title_of(made).lower()}")
+    yield Paragraph(" ".join(calibration_words(made)))
+    yield replace(calibration_table(made), caption="")
+
+
+def _leak_found(ways: Set[str]) -> str:
+    if RUN in ways:
+        return "is found is shown by agents of a scratch study (Calibration), not here"
+    if ways:
+        return (
+            "is found is shown by known leaks in stored scores (Calibration), which try the test "
+            "and not the harness"
+        )
+    return ""
 
 
 def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.tool_use import (
+from analysis.tool_use import (
     MOST_TOOLS,
     OTHER,
     Conduct,

@@ -16,7 +16,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeVar
 
-from analysis.picard import table_csv
+from analysis.csv_text import csv_files, table_csv
+from analysis.json_values import json_rows
+from analysis.report import NONE, Part, tabulate
 from analysis.report.figures import Bar, css_variables, plot_bar_grid, plot_bars
 from registry.files import write_whole
 
@@ -236,6 +238,39 @@ def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[Tool
         )
 
 
+def tools_part(tables: ToolUseTables) -> Part:
+    """The part of a report on tool use, without rows by seed."""
+    rows = {name: json_rows(getattr(tables, name)) for name in _FILES[:3]}
+    table = tabulate(
+        "tools",
+        "Calls by tool, both arms together. Failed: refused, or a program that ended with an "
+        "error. Tools that no study has, or that are rarely called, are counted as (other).",
+        tables.by_tool,
+        {
+            "Model": "model",
+            "#Wave": "wave",
+            "Tool": "tool",
+            "#Calls": "calls",
+            "#Of all calls": lambda t: f"{100 * t.share:.0f} %",
+            "#Episodes": "episodes",
+            "#Median seconds": lambda t: (
+                NONE if t.median_seconds is None else f"{t.median_seconds:.2f}"
+            ),
+            "#Failed": "failed",
+            "Limits": lambda t: t.limits or NONE,
+        },
+        fold="Calls by tool",
+    )
+    return Part(
+        name="tools",
+        title="Tools",
+        after="effort",
+        body=(table,) if table.rows else (),
+        data={"tools": {**rows, "left_out": tables.left_out}},
+        files=csv_files({f"tools_{name}": table_rows for name, table_rows in rows.items()}),
+    )
+
+
 # -- the page
 
 
@@ -255,7 +290,7 @@ def render_page(tables: ToolUseTables, study: str) -> str:
     """The page, self-contained."""
     from jinja2 import Environment, StrictUndefined
 
-    template = files("analysis.report").joinpath("templates/tooluse.html.j2")
+    template = files("analysis").joinpath("tool_use.html.j2")
     # Autoescape is on: model and tool names are text, never markup.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

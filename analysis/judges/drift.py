@@ -7,18 +7,22 @@ Drift makes no gap as long as both arms move alike: the gap of the change must b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from analysis.data import SeedMeans, make_seed_means, make_table
-from analysis.plan.negative_controls import (
+from analysis.plan import (
     AGREES,
     DISAGREES,
+    GRADED_AGAIN,
+    NOT_RUN,
+    ControlResult,
     ControlTest,
     control_settings,
     regrade_drift,
+    tested_control,
 )
 from analysis.stats import Bools, Floats, MeanEstimate, estimate_mean, p_words, permutation_seed
 from registry.ledger import Plan
@@ -101,6 +105,23 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
         len(answers),
         tuple(drifts),
     )
+
+
+def drift_controls(plan: Plan, drifts: Sequence[Drift]) -> tuple[ControlResult, ...]:
+    """C3 at the looks whose answers the plan's second grader has graded again, of as many instances
+    as the plan says: its scores moved in neither arm more than in the other. Without a change that
+    can be tested it disagrees."""
+    rules = plan.standard
+    if rules is None or not rules.regrade:
+        return ()
+    controls = []
+    for drift in drifts:
+        if drift.judge == rules.second_grader and drift.share >= rules.regrade:
+            says = drift_words(drift)
+            control = tested_control("C3", GRADED_AGAIN, drift.wave, (), drift.pooled, says)
+            untested = control.state == NOT_RUN
+            controls.append(replace(control, state=DISAGREES) if untested else control)
+    return tuple(controls)
 
 
 def drift_json(drift: Drift) -> list[dict[str, Any]]:
