@@ -21,8 +21,8 @@ from typing import Any
 
 from harness.episodes import RESULT_CODEC, grade_episode, summarise_episode
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
-from harness.sweep.run_cell import instance_of, run_cell
-from harness.sweep.workbench import Workbench
+from harness.sweep.run_cell import run_cell
+from harness.sweep.workbench import Workbench, instance_of
 from registry.ledger import Ledger
 from registry.provenance import utc_now
 from registry.stores.folder import FolderStore

@@ -19,7 +19,6 @@ from .custody import (
 from .grading import grading_digest
 from .new_study import (
     CONTROLS,
-    PRICES_NAME,
     NewModel,
     NewStudy,
     is_address,
@@ -65,7 +64,6 @@ from .tables import WaveTable
 __all__ = [
     "CHECKOUT",
     "CONTROLS",
-    "PRICES_NAME",
     "REGISTRATION",
     "DrawRequest",
     "LedgerSnapshot",

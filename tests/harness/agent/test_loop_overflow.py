@@ -17,7 +17,6 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import OVERFLOW, REFUSED, Model, Omission
-from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
 from harness.storage import EPISODE_CODEC
@@ -30,6 +29,7 @@ from tests.harness.dialects import DIALECTS
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.paid_attempt import CHARGE, Vouched
 from tests.harness.script import ANSWER, brief, noon
+from tests.harness.served_model import served_model
 from tests.ledgers import keys_of
 
 CELL = Cell(
@@ -54,13 +54,12 @@ class Provider:
         for dialect in DIALECTS:
             if dialect.name == self.name:
                 with dialect.serve(*script) as served:
-                    sampling = Sampling(retries=0)
-                    model = dialect.model("m", "asked-model", served.url, dialect.given, sampling)
+                    model = served_model(dialect.model, served.url, dialect.given, retries=0)
                     yield model, served
                     model.close()
                 return
         with serve(*script) as served:
-            plain = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+            plain = served_model(OpenAIModel, served.url, retries=0)
             yield plain, served
             plain.close()
 
@@ -184,7 +183,7 @@ def test_a_result_that_the_provider_refuses_does_not_make_the_attempt_missing() 
 
     journal = MemoryJournal()
     with serve(always=answer) as served:
-        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        model = served_model(OpenAIModel, served.url, retries=0)
         episode = play(model, journal)
         model.close()
     assert (episode.stop, episode.answer) == (StopReason.ANSWERED, ANSWER)
@@ -194,7 +193,7 @@ def test_a_result_that_the_provider_refuses_does_not_make_the_attempt_missing() 
 
 def test_a_request_that_is_refused_without_any_result_is_no_doing_of_the_models() -> None:
     with serve(completion(None, [LONG]), failure(400), failure(400)) as served:
-        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        model = served_model(OpenAIModel, served.url, retries=0)
         episode = play(model, MemoryJournal())
         model.close()
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, f"provider:{REFUSED}")

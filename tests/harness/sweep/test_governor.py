@@ -337,7 +337,7 @@ def pins() -> Iterator[ModelPin]:
 
     yield from (pin("openai", **at), pin("openai", **at))
     yield pin("openai", **at | {"api_key_env": "OTHER"})
-    yield pin("openai")
+    yield pin("openai", base_url="https://other/v1")
     yield pin("anthropic")
     yield from (pin("bedrock", region="a"), pin("bedrock", region="b"))
     yield from (pin("scripted"), pin("scripted"))

@@ -92,7 +92,16 @@ def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[De
 
 def opened(url: str, folder: Path, limits: SpendingLimits) -> Workbench:
     made = paid_cells.bench(url, str(folder), RECIPIENT, RUN)
-    stated = ModelPin("paid", "openai", "asked", (("context", "6000"), ("max_tokens", "200")))
+    stated = ModelPin(
+        "paid",
+        "openai",
+        "asked",
+        (
+            ("base_url", '"http://h/v1"'),
+            ("context", "6000"),
+            ("max_tokens", "200"),
+        ),
+    )
     bound = attempt_bound(stated, PRICE, 11)
     model = PricedModel("paid", "openai", PRICE, bound if limits.reserve == "bound" else None)
     return replace(made, context=replace(made.context, prices=(model,), limits=limits))

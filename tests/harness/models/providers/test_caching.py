@@ -14,7 +14,7 @@ from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.model import Message, ModelRequest, Reply, Role
 from harness.models.providers.anthropic import AnthropicModel
-from harness.models.providers.base import ProviderModel, Sampling
+from harness.models.providers.base import ProviderModel
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.openai import AzureModel, OpenAIModel
 from tests.conformance.clients import BY_NAME
@@ -22,6 +22,7 @@ from tests.conformance.conversation import Asked, Call, Said
 from tests.conformance.server import serving
 from tests.harness.dialects import ANTHROPIC, BEDROCK, KEY, Dialect
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.harness.served_model import served_model
 
 SEED = Seed(bytes(32))
 OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
@@ -79,23 +80,23 @@ def script(dialect: Dialect) -> tuple[Answer, Answer]:
 
 
 def test_anthropic_s_requests_are_marked_at_two_points_that_move_on() -> None:
-    model = AnthropicModel("m", "claude-sonnet-4-5", "", KEY, Sampling(max_tokens=1000))
+    model = served_model(AnthropicModel, key=KEY, model="claude-sonnet-4-5", max_tokens=1000)
     _, requests = two_turns(model, ANTHROPIC.serve(*script(ANTHROPIC)))
     check_marks(requests, "cache_control", later=3)
     assert "cache_control" in requests[1]["messages"][0]["content"][-1]
 
 
 def test_bedrock_s_requests_are_marked_for_models_that_take_marks() -> None:
-    claude = BedrockModel("m", CLAUDE, "", "", Sampling(max_tokens=1000))
+    claude = served_model(BedrockModel, key="", model=CLAUDE, max_tokens=1000)
     server = replace(BEDROCK, path="/model/.*/converse").serve(*script(BEDROCK))
     check_marks(two_turns(claude, server)[1], "cachePoint", later=2)
-    other = BedrockModel("m", "asked-model", "", "", Sampling(max_tokens=1000))
+    other = served_model(BedrockModel, key="", max_tokens=1000)
     _, requests = two_turns(other, BEDROCK.serve(*script(BEDROCK)))
     assert "cachePoint" not in json.dumps(requests)
 
 
 def test_a_request_on_its_own_pays_for_no_cache() -> None:
-    model = AnthropicModel("m", "claude-sonnet-4-5", "", KEY, Sampling(max_tokens=1000))
+    model = served_model(AnthropicModel, key=KEY, model="claude-sonnet-4-5", max_tokens=1000)
     _, requests = two_turns(model, ANTHROPIC.serve(*script(ANTHROPIC)), conversation="")
     assert "cache_control" not in json.dumps(requests)
 
@@ -107,10 +108,10 @@ def test_a_request_on_its_own_pays_for_no_cache() -> None:
 def test_openai_s_cache_is_named_the_conversation_where_the_server_takes_it(
     cls: type[OpenAIModel], sends: bool | None, expected: int
 ) -> None:
-    model = cls("m", "asked-model", "", KEY, Sampling(send_cache_key=sends))
+    model = served_model(cls, key=KEY, **({} if sends is None else {"send_cache_key": sends}))
     _, requests = two_turns(model, serve(completion("", CALLS), completion("x")))
     assert [each.get("prompt_cache_key") for each in requests].count("c0ffee") == expected
-    own = OpenAIModel("m", "asked-model", OpenAIModel.usual_address, KEY)
+    own = served_model(OpenAIModel, "https://api.openai.com/v1", KEY)
     request = ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee")
     assert own._settings(request)["openai_prompt_cache_key"] == "c0ffee"
 
@@ -124,7 +125,7 @@ def test_reads_and_writes_of_a_cache_are_counted() -> None:
     for answer in script(ANTHROPIC):
         assert isinstance(answer.body, dict)
         answers.append(Answer({**answer.body, "usage": usage}))
-    model = AnthropicModel("m", "claude-sonnet-4-5", "", KEY, Sampling(max_tokens=1000))
+    model = served_model(AnthropicModel, key=KEY, model="claude-sonnet-4-5", max_tokens=1000)
     replies, _ = two_turns(model, ANTHROPIC.serve(*answers))
     counted = replies[0].usage
     assert (counted.input_tokens, counted.output_tokens) == (100, 20)

@@ -22,13 +22,13 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Reply, Role, ToolCall, Usage
-from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import pause, try_again
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
+from tests.harness.served_model import served_model
 
 KEY = "sk-do-not-tell"
 SEED = Seed(bytes(32))
@@ -41,7 +41,7 @@ def model_at(
     served: Served, pauses: list[float] | None = None, **sampling: Any
 ) -> Iterator[OpenAIModel]:
     sleep = (lambda seconds: None) if pauses is None else pauses.append
-    model = OpenAIModel("m", "asked-model", served.url, KEY, Sampling(**sampling), sleep)
+    model = served_model(OpenAIModel, served.url, KEY, sleep, **sampling)
     try:
         yield model
     finally:
@@ -235,7 +235,7 @@ def test_a_silent_server_is_a_timeout() -> None:
 
 
 def test_no_server_is_a_connection_failure() -> None:
-    model = OpenAIModel("m", "v", "http://127.0.0.1:9/v1", KEY, Sampling(retries=1), lambda _: None)
+    model = served_model(OpenAIModel, key=KEY, sleep=lambda _: None, retries=1)
     with pytest.raises(AttemptFailed, match="provider: connection"):
         model.respond(ModelRequest(OPENING, (), SEED))
     model.close()
@@ -303,7 +303,9 @@ def test_a_reply_has_its_id_and_the_fingerprint_of_what_served_it() -> None:
 
 def test_a_temperature_is_sent_to_a_model_that_refuses_it() -> None:
     with serve(completion("x")) as served:
-        model = OpenAIModel("m", "gpt-5", served.url, KEY, Sampling(temperature=0.5, top_p=0.9))
+        model = served_model(
+            OpenAIModel, served.url, KEY, model="gpt-5", temperature=0.5, top_p=0.9
+        )
         model.respond(ModelRequest(OPENING, (), SEED))
         model.close()
     assert [served.requests[0][name] for name in ("temperature", "top_p")] == [0.5, 0.9]

@@ -12,16 +12,16 @@ import pytest
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.model import Message, Model, ModelRequest, Role, ToolCall
-from harness.models.providers.base import Sampling
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.openai import OpenAIModel
 from harness.models.text_tool_calls import TextCalls
 from tests.harness.dialects import ANTHROPIC, BEDROCK, GOOGLE, Dialect
 from tests.harness.openai_server import Json, Served, completion, serve
 from tests.harness.script import ANSWER, Playback, say
+from tests.harness.served_model import served_model
 
 SEED = Seed(bytes(32))
-ONCE = Sampling(retries=0, max_tokens=1000)  # few enough for a reply in one piece
+ONCE: dict[str, Any] = {"retries": 0, "max_tokens": 1000}  # few enough for a reply in one piece
 CALL = ToolCall("c1", "run_command", '{"command": "ls"}')
 CONVERSATION = (
     Message(Role.SYSTEM, "Rules."),
@@ -49,7 +49,7 @@ def asked(dialect: Dialect, version: str = "asked-model") -> Iterator[tuple[Mode
     path = dialect.path.replace("asked-model", "[^/]*")
     with serve(*answers, root="", check=dialect.check, path=path,
                key_header=dialect.key_header) as served:  # fmt: skip
-        model = dialect.model("m", version, served.url, dialect.given, ONCE)
+        model = served_model(dialect.model, served.url, dialect.given, model=version, **ONCE)
         yield model, served
         model.close()
 
@@ -67,7 +67,7 @@ NAMES = [tool.name for tool in TOOLS]
 
 def test_openai() -> None:
     with serve(completion(ANSWER), completion(ANSWER)) as served:
-        model = OpenAIModel("m", "asked", served.url, "key", ONCE)
+        model = served_model(OpenAIModel, served.url, **ONCE)
         ask(model)
         ask(model, "auto")
         model.close()

@@ -20,12 +20,13 @@ from generators.seed import Seed
 from harness.errors import AttemptFailed
 from harness.model import Message, ModelRequest, Role, Try
 from harness.models.providers import transport
-from harness.models.providers.base import ProviderModel, Sampling
+from harness.models.providers.base import ProviderModel
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import LONGEST_PAUSE, try_again
 from harness.models.providers.transport import KEPT_BYTES, MOST_BYTES, asked_wait
 from tests.harness.dialects import BEDROCK, DIALECTS, KEY
 from tests.harness.openai_server import Answer, completion, failure, serve
+from tests.harness.served_model import served_model
 
 SEED = Seed(bytes(32))
 REQUEST = ModelRequest((Message(Role.USER, "Find x."),), (), SEED)
@@ -41,7 +42,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def build(cls: type[ProviderModel], url: str, **sampling: float) -> ProviderModel:
     key = "" if cls is BEDROCK.model else KEY
-    return cls("m", "asked-model", url, key, Sampling(**sampling), lambda seconds: None)  # type: ignore[arg-type]  # the sampling's numbers
+    return served_model(cls, url, key, lambda seconds: None, **sampling)
 
 
 def fail(cls: type[ProviderModel], url: str, **sampling: float) -> tuple[str, list[Try]]:
@@ -176,7 +177,7 @@ def test_an_asked_pause_is_kept_up_to_a_quarter_of_an_hour() -> None:
     pauses: list[float] = []
     busy = failure(429, headers=(("Retry-After", "600"),))
     with serve(busy, completion("x")) as served:
-        model = OpenAIModel("m", "asked-model", served.url, KEY, sleep=pauses.append)
+        model = served_model(OpenAIModel, served.url, KEY, pauses.append)
         assert model.respond(REQUEST).message.text == "x"
         model.close()
     assert pauses == [600.0]

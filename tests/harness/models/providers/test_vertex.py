@@ -120,5 +120,5 @@ def test_without_one_google_s_library_finds_credentials(
 
 @pytest.mark.parametrize("name", ["region", "project"])
 def test_a_model_without_its_place_is_refused(name: str) -> None:
-    with pytest.raises(HarnessError, match=f"setting '{name}': a model on Vertex AI needs"):
+    with pytest.raises(HarnessError, match=f"setting '{name}': \"\": String should match"):
         build_model(pin("vertex", "http://127.0.0.1:1", **{name: ""}), {})
