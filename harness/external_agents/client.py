@@ -245,13 +245,13 @@ class AgentServer:
             return
         given = {(asset.path, asset.data) for asset in brief.assets}
         snapshot = ConversationSnapshot(
-            conversation.ending,
-            tuple(conversation.seconds()),
-            conversation.retries,
-            bytes(conversation.received),
-            conversation.calls,
-            tuple(entry for entry in tree if entry not in given),
-            tuple(path for path, data in tree if (path, data) in given),
+            ending=conversation.ending,
+            seconds=tuple(conversation.seconds()),
+            retries=conversation.retries,
+            stream=bytes(conversation.received),
+            calls=conversation.calls,
+            tree=tuple(entry for entry in tree if entry not in given),
+            unchanged=tuple(path for path, data in tree if (path, data) in given),
         )
         message = Message(Role.ASSISTANT, conversation.final)
         usage = reduce(add, (each.usage for each in conversation.stream.rounds), _NOTHING)
@@ -294,12 +294,12 @@ class AgentServer:
             )
             finish = ("tool_call" if uses else "stop") if round.done else "cut"
             reply = Reply(
-                Message(Role.ASSISTANT, round.text, calls=calls),
-                round.usage,
-                round.version or self._version,
-                finish,
-                round.raw,
-                conversation.retries if number == 0 else 0,
+                message=Message(Role.ASSISTANT, round.text, calls=calls),
+                usage=round.usage,
+                served_version=round.version or self._version,
+                finish=finish,
+                raw=round.raw,
+                retries=conversation.retries if number == 0 else 0,
             )
             yield Turn(reply, uses, conversation.seconds()[number])
 
