@@ -37,7 +37,7 @@ from harness.storage import ATTEMPTS, RESULTS, hex_of
 from harness.sweep import RunContext, Schedule, StorePause
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.workbench import Workbench
 from harness.sweep.worker_process import LeaseClient, Renewal, pull
@@ -119,7 +119,7 @@ class Leases(LeaseClient):
     """What a worker process asks its coordinator, without a connection."""
 
     def __init__(self, context: RunContext, cells: Schedule) -> None:
-        self._context, self._book = context, LeaseBook(cells, bytes(len(cells)), 60.0)
+        self._context, self._book = context, LeaseBook(cells, bytes(len(cells)), LeaseRules(60.0))
 
     def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
         cells = self._book.lease("", capacity, time.monotonic(), holding)

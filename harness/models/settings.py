@@ -101,7 +101,7 @@ class ModelSettings(BaseModel):
     @classmethod
     def make(cls, **settings: Any) -> Self:
         """Return the settings of this provider. Raises ValidationError."""
-        return cls(provider=provider_of(cls), **settings)
+        return cls.model_validate({"provider": provider_of(cls), **settings})
 
 
 class ScriptedSettings(ModelSettings):
@@ -423,7 +423,7 @@ def pin_model(name: str, settings: ModelSettings) -> ModelPin:
 def settings_of(pin: ModelPin | JudgePin) -> ModelSettings:
     """Return the settings of a pin. Raises HarnessError, which names the setting."""
     texts = dict(pin.settings)
-    judge = pin.provider == "scripted" and texts.get("agent") in map(json.dumps, JUDGES)
+    judge = pin.provider == "scripted" and texts.get("agent", "") in map(json.dumps, JUDGES)
     classes = JUDGE_SETTINGS if judge else MODEL_SETTINGS
     if pin.provider not in classes:
         message = unknown("provider", pin.provider, classes)

@@ -54,12 +54,14 @@ def test_it_runs_from_the_draw_to_the_second_wave(tmp_path: Path) -> None:
     text = smallest().replace(model[0], "{provider: scripted}")
     text = text.replace("seeds_per_arm: 58", "seeds_per_arm: 2\nsandbox: {kind: local}")
     folder = workspace.init_study(tmp_path / "study", text).parent
-    why = ["--underpowered", "a test"]
+    why, dirty = ["--underpowered", "a test"], "--allow-dirty"
     for command in (
-        ["draw", *why], ["register", *why], ["sweep", "--wave", "0"], ["publish"],
-        ["sweep", "--wave", "1"],
-    ):  # fmt: skip
+        ["draw", *why],
+        ["register", *why],
+        ["sweep", "--wave", "0", dirty],
+        ["publish"],
+        ["sweep", "--wave", "1", dirty],
+        ["status"],
+    ):
         done = CliRunner().invoke(main, [command[0], "--study", str(folder), *command[1:]])
         assert done.exit_code == 0, (command, done.output)
-    done = CliRunner().invoke(main, ["status", "--study", str(folder)])
-    assert done.exit_code == 0, done.output
