@@ -34,8 +34,6 @@ def plot_calibration(
     return style.draw_svg(figure, name, "What a known leak looks like", words)
 
 
-
-
 def _draw_rates(axes: Any, calibration: Calibration) -> None:
     doses = calibration.doses
     if calibration.enough is not None:

@@ -257,7 +257,14 @@ def run_text_probe(
     """Ask, keep the reply before it is read, and store its measures. Raises AttemptFailed; of
     class ``NOT_REPORTED`` if the reply has no log-probabilities of the text."""
     seed, journal = Seed.from_hex(hex_of(replies.charge.subject)), replies.probe()
-    request = TextRequest(text.text, seed, text.start, way, top, partial(journal.keep_failed, 0))
+    request = TextRequest(
+        text=text.text,
+        seed=seed,
+        start=text.start,
+        way=way,
+        top=top,
+        keep=partial(journal.keep_failed, 0),
+    )
     reply = journal.load(0) or journal.save(0, model.text_logprobs(request))
     scores = read_likelihood(reply.raw, text.text, text.start)
     if scores is None:

@@ -15,10 +15,10 @@ from harness.model import Usage
 from harness.spending import Price
 from study.errors import StudyError
 from study.planning import read_variance, registered_design
-from study.protocol import FILE_NAME
+from study.protocol import FILE_NAME, PRICES_NAME
 from study.readiness import LEAST_POWER, find_power
 from study.sweeps import price_pins, render_wave
-from study.workspace import PRICES_NAME, NewStudy, Study, open_study, prices_text, study_text
+from study.workspace import NewStudy, Study, open_study, prices_text, study_text
 
 Watch = Callable[[str, int, int], None]
 _MOST_SEEDS = 20_000  # in each arm of a stratum

@@ -1,5 +1,5 @@
 from .caps import MAX_CALLS, cap_reply
-from .limits import SETTINGS, Ceiling, read_ceiling
+from .limits import Ceiling, read_ceiling
 from .loop import ANSWER_FILE, WALL_LIMIT, AgentRun, buy_reply, run_agent
 from .prompts import UNLIMITED, opening_messages
 from .rules import rules_digest
@@ -19,7 +19,6 @@ __all__ = [
     "MAX_ARGUMENT_CHARS",
     "MAX_CALLS",
     "REPLY_TOKENS",
-    "SETTINGS",
     "TOOLS",
     "UNLIMITED",
     "WALL_LIMIT",

@@ -6,7 +6,6 @@ The cost of the last one is reserved for a last question, without tools, before 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,9 +13,8 @@ from decimal import Decimal
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Usage
+from harness.models import settings_of
 from registry.ledger import ModelPin
-
-SETTINGS = ("episode_tokens", "episode_usd")  # of a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,41 +42,27 @@ class Ceiling:
     def _counts(self, usages: Sequence[Usage]) -> list[tuple[StopReason, Decimal, list[Decimal]]]:
         counts = []
         if self.tokens is not None:
-            tokens = [_known(_tokens(usage), "tokens", SETTINGS[0]) for usage in usages]
+            tokens = [_known(_tokens(usage), "tokens", "episode_tokens") for usage in usages]
             counts.append((StopReason.TOKEN_LIMIT, Decimal(self.tokens), tokens))
         if self.usd is not None:
             price = self.spent or (lambda usage: None)
-            costs = [_known(price(usage), "cost", SETTINGS[1]) for usage in usages]
+            costs = [_known(price(usage), "cost", "episode_usd") for usage in usages]
             counts.append((StopReason.COST_LIMIT, self.usd, costs))
         return counts
 
 
 def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None = None) -> Ceiling:
     """Read the limits from a model's settings. Raises HarnessError."""
-    settings = dict(pin.settings)
-    asked = {name: _positive(pin, name, settings[name]) for name in SETTINGS if name in settings}
-    if not asked:
+    settings = settings_of(pin)
+    tokens = getattr(settings, "episode_tokens", None)
+    usd = getattr(settings, "episode_usd", None)
+    if tokens is None and usd is None:
         return Ceiling()
-    if pin.provider == "agent_server":
-        raise HarnessError(
-            f"model {pin.name!r}: {' and '.join(asked)}: only the built-in agent loop "
-            "can enforce these; leave them out"
-        )
-    if "episode_usd" in asked and spent is None:
+    if usd is not None and spent is None:
         raise HarnessError(
             f"model {pin.name!r}: episode_usd: its price is unknown; give a price file that has it"
         )
-    tokens = asked.get("episode_tokens")
-    return Ceiling(None if tokens is None else int(tokens), asked.get("episode_usd"), spent)
-
-
-def _positive(pin: ModelPin, name: str, text: str) -> Decimal:
-    value = json.loads(text, parse_float=Decimal, parse_int=Decimal)
-    whole = name == "episode_tokens"
-    if not isinstance(value, Decimal) or value <= 0 or (whole and value != int(value)):
-        kind = "a whole number" if whole else "a number"
-        raise HarnessError(f"model {pin.name!r}: setting {name!r}: {text} is not {kind} above 0")
-    return value
+    return Ceiling(tokens, None if usd is None else Decimal(str(usd)), spent)
 
 
 def _tokens(usage: Usage) -> Decimal | None:

@@ -223,7 +223,14 @@ class _Session:
         uses = self._use_tools(reply) if closed is None else _refuse(reply.message.calls)
         if closed is None and uses:
             uses = _add_note(uses, self._spell_notes(reply, turn))
-        return Turn(reply, uses, self._since(begun), asked.prompt, closed, asked.left_out)
+        return Turn(
+            reply=reply,
+            uses=uses,
+            seconds=self._since(begun),
+            prompt=asked.prompt,
+            closed=closed,
+            left_out=asked.left_out,
+        )
 
     def _respond(self, turn: int, asked: Asked) -> tuple[Reply, Asked] | None:
         """Ask the model and return its reply with what it was asked; None if the conversation is

@@ -71,7 +71,14 @@ def use_tool(
     result = Message(Role.TOOL, outcome.text, outcome.images, call_id=call.id)
     took = tick() - begun if outcome.seconds is None else outcome.seconds
     took = round(took, SECONDS_DIGITS)
-    return ToolUse(call.id, call.name, result, took, outcome.exit_code, outcome.limits)
+    return ToolUse(
+        call_id=call.id,
+        name=call.name,
+        result=result,
+        seconds=took,
+        exit_code=outcome.exit_code,
+        limits=outcome.limits,
+    )
 
 
 def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> ToolOutcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from harness.external_agents.wire import (
@@ -21,13 +21,19 @@ from harness.external_agents.wire import (
 from harness.model import Message, Reply, Role, ToolCall, Usage
 
 
-class ChatFunction(FromAgent):
+class OpenAIFunction(FromAgent):
+    """A tool's function and its parameters."""
+
+    name: str = ""
+    description: str | None = None
+    parameters: Json | None = None
+
+
+class ChatFunction(OpenAIFunction):
     """A call's function and its arguments, or a tool's function and its parameters."""
 
     name: str
     arguments: str = ""
-    description: str | None = None
-    parameters: Json | None = None
 
 
 class ChatCall(FromAgent):
@@ -53,14 +59,29 @@ class ChatTool(FromAgent):
     function: ChatFunction | None = None
 
 
-class ChatBody(FromAgent):
-    """The body of a request."""
+class OpenAIBody(FromAgent):
+    """What the bodies of both protocols of OpenAI's have."""
 
     model: str
-    messages: list[ChatMessage]
-    tools: list[ChatTool] | None = None
     tool_choice: str | Json | None = None
     stream: bool | None = None
+
+    def call(self, messages: Iterable[Message], functions: Iterable[OpenAIFunction]) -> AgentCall:
+        """Return the call of a body with these messages and tools."""
+        return AgentCall(
+            self.model,
+            join_turns([*messages]),
+            tuple(tool_spec(each.name, each.description, each.parameters) for each in functions),
+            "none" if self.tool_choice == "none" else "auto",
+            bool(self.stream),
+        )
+
+
+class ChatBody(OpenAIBody):
+    """The body of a request."""
+
+    messages: list[ChatMessage]
+    tools: list[ChatTool] | None = None
     n: int | None = None
 
 
@@ -73,13 +94,7 @@ def _read(body: bytes) -> AgentCall:
     if given.n not in (None, 1):
         raise RefusedCall(400, "n: one reply is served at a time")
     functions = [tool.function for tool in given.tools or [] if tool.function is not None]
-    return AgentCall(
-        given.model,
-        join_turns([_message(each) for each in given.messages]),
-        tuple(tool_spec(each.name, each.description, each.parameters) for each in functions),
-        "none" if given.tool_choice == "none" else "auto",
-        bool(given.stream),
-    )
+    return given.call(map(_message, given.messages), functions)
 
 
 def _message(given: ChatMessage) -> Message:
@@ -99,7 +114,7 @@ def _reply(reply: Reply, model: str, number: int) -> Json:
         message["tool_calls"] = _calls(reply)
     choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
     head = {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": model}
-    return {**head, "choices": [choice], "usage": _usage(reply.usage)}
+    return {**head, "choices": [choice], "usage": openai_usage(reply.usage, "prompt", "completion")}
 
 
 def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
@@ -112,7 +127,7 @@ def _events(reply: Reply, model: str, number: int) -> Iterator[bytes]:
     yield sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     end = {"index": 0, "delta": {}, "finish_reason": _finish(reply)}
     yield sse({**head, "choices": [end]})
-    yield sse({**head, "choices": [], "usage": _usage(reply.usage)})
+    yield sse({**head, "choices": [], "usage": openai_usage(reply.usage, "prompt", "completion")})
     yield sse("[DONE]")
 
 
@@ -131,14 +146,16 @@ def _finish(reply: Reply) -> str:
     return _FINISHES.get(reply.finish, "tool_calls" if reply.message.calls else "stop")
 
 
-def _usage(usage: Usage) -> Json | None:
+def openai_usage(usage: Usage, read: str, written: str) -> Json | None:
+    """Return a reply's tokens by a protocol's names of those that were read and written; None if
+    they are unknown."""
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
+        f"{read}_tokens": usage.input_tokens,
+        f"{written}_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
+        f"{read}_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
     }
 
 

@@ -36,7 +36,8 @@ from harness.external_agents.snapshot import (
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Model, Reply, Role, ToolCall, Usage
-from harness.models.providers import RETRIED, pause
+from harness.models import AgentServerSettings
+from harness.models.providers import RETRIED, kind_of_status, pause
 from harness.sandboxes import LocalSandboxes, Sandbox, folder_of
 from harness.spending import Journal
 
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TREES = ("host", "bridge")
 _NOTHING = Usage(0, 0)
-ROUNDS = 20
 
 # Before the task's own prompt, where the server shares this host.
 FOLDER_LINE = "Your work folder is {folder} and paths are relative to it.\n\n"
@@ -66,24 +65,6 @@ _STOPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AgentServerSettings:
-    """Request settings of a server and its time limits. Seconds are wall time."""
-
-    base_url: str
-    tree: str  # "host" or "bridge"; "" for messages that name their own files
-    rounds: int = ROUNDS
-    temperature: float | None = None
-    max_output_tokens: int | None = None
-    seconds: float | None = None  # for all of it, if less than the task's wall time
-    connect_seconds: float = 10.0
-    silence_seconds: float = 300.0  # without a byte, before it is given up
-    retries: int = 3  # before the first byte
-    backoff_seconds: float = 1.0  # before the first retry; doubled for each further one
-    bridge: str = "127.0.0.1:0"  # address that the bridge listens at
-    bridge_url: str = ""  # address that the server uses, if another
-
-
 class AgentServer:
     """An agent with a loop of its own, behind a server that speaks the streaming protocol.
 
@@ -94,22 +75,24 @@ class AgentServer:
     def __init__(
         self,
         name: str,
-        version: str,
-        terms: AgentServerSettings,
+        settings: AgentServerSettings,
         api_key: str = "",
         sleep: Callable[[float], None] = time.sleep,
+        own_files: bool = False,
     ) -> None:
+        """With ``own_files`` the messages name their files: there is no folder and no bridge."""
         self.name = name
-        self._version = version
-        self._terms = terms
+        self._version = settings.model
+        self._settings = settings
         self._api_key = api_key
         self._sleep = sleep
         # Made at once: this removes what processes that were killed have left.
-        self.folders = LocalSandboxes() if terms.tree == "host" else None
-        self._bridge = _open_bridge(terms) if terms.tree == "bridge" else None
+        tree = "" if own_files else settings.tree
+        self.folders = LocalSandboxes() if tree == "host" else None
+        self._bridge = _open_bridge(settings) if tree == "bridge" else None
 
     def __repr__(self) -> str:
-        return f"AgentServer({self.name!r}, {self._version!r}, {self._terms.base_url!r})"
+        return f"AgentServer({self.name!r}, {self._version!r}, {self._settings.base_url!r})"
 
     def close(self) -> None:
         """Remove its folders."""
@@ -143,7 +126,7 @@ class AgentServer:
     ) -> AgentRun:
         """Send one message as it stands and return the conversation. Files that it names are the
         caller's; a request is not sent again unless they are ``untouched``."""
-        body = _request(self._terms, text)
+        body = _request(self._settings, text)
         conversation = self._listen(body, seed, seconds, time.monotonic, untouched)
         return self._run_of(text, conversation)
 
@@ -160,16 +143,16 @@ class AgentServer:
     ) -> _Conversation:
         """Have the conversation, with the tools on the bridge for as long as it lasts. Its own
         limit of time is the agent's; beyond the task's wall time the attempt is missing."""
-        limits, own = brief.limits, self._terms.seconds
+        limits, own = brief.limits, self._settings.seconds
         seconds = limits.wall_seconds if own is None else min(own, limits.wall_seconds)
-        body = _request(self._terms, text)
+        body = _request(self._settings, text)
         if self._bridge is None:
             folder = folder_of(sandbox)
             conversation = self._listen(
                 body, seed, seconds, tick, lambda: holds(folder, brief.assets)
             )
         else:
-            tools = BridgedTools(sandbox, limits, self._terms.rounds * MAX_CALLS, tick)
+            tools = BridgedTools(sandbox, limits, self._settings.rounds * MAX_CALLS, tick)
             with self._bridge.serve(tools):
                 body["tools"] = {"url": tools.url, "token": tools.token}
                 conversation = self._listen(body, seed, seconds, tick, lambda: not tools.touched)
@@ -192,13 +175,13 @@ class AgentServer:
         before the first byte, and before anything is done to the files, may be repeated; neither
         it nor the pause after it takes of the time of the next."""
         for tried in count():
-            conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), tried)
+            conversation = _Conversation(ChatStream(self._settings.rounds), tick, tick(), tried)
             try:
                 asyncio.run(self._exchange(body, conversation, seconds))
                 break
             except _ServerError as error:
-                wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
-                again = error.kind in RETRIED and tried < self._terms.retries and wait < seconds
+                wait = pause(self._settings.backoff_seconds, tried, error.wait, seed)
+                again = error.kind in RETRIED and tried < self._settings.retries and wait < seconds
                 if not again or conversation.received or not untouched():
                     conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
                     break
@@ -214,7 +197,7 @@ class AgentServer:
 
         try:
             async with asyncio.timeout(seconds), self._client() as client:
-                address = self._terms.base_url.rstrip("/") + "/api/chat"
+                address = self._settings.base_url.rstrip("/") + "/api/chat"
                 async with client.stream("POST", address, json=body) as response:
                     _check_answer(response)
                     # As it came: what is packed may unpack to more than memory holds.
@@ -240,8 +223,9 @@ class AgentServer:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        seconds = httpx2.Timeout(self._terms.silence_seconds, connect=self._terms.connect_seconds)
-        return httpx2.AsyncClient(headers=headers, timeout=seconds, verify=self._tls)
+        settings = self._settings
+        timeout = httpx2.Timeout(settings.silence_seconds, connect=settings.connect_seconds)
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, verify=self._tls)
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -261,13 +245,13 @@ class AgentServer:
             return
         given = {(asset.path, asset.data) for asset in brief.assets}
         snapshot = ConversationSnapshot(
-            conversation.ending,
-            tuple(conversation.seconds()),
-            conversation.retries,
-            bytes(conversation.received),
-            conversation.calls,
-            tuple(entry for entry in tree if entry not in given),
-            tuple(path for path, data in tree if (path, data) in given),
+            ending=conversation.ending,
+            seconds=tuple(conversation.seconds()),
+            retries=conversation.retries,
+            stream=bytes(conversation.received),
+            calls=conversation.calls,
+            tree=tuple(entry for entry in tree if entry not in given),
+            unchanged=tuple(path for path, data in tree if (path, data) in given),
         )
         message = Message(Role.ASSISTANT, conversation.final)
         usage = reduce(add, (each.usage for each in conversation.stream.rounds), _NOTHING)
@@ -282,7 +266,8 @@ class AgentServer:
         tick: Callable[[], float],
     ) -> _Conversation:
         """Return a conversation stored before a crash, and bring the sandbox to its state then."""
-        conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), snapshot.retries)
+        stream = ChatStream(self._settings.rounds)
+        conversation = _Conversation(stream, tick, tick(), snapshot.retries)
         # Bytes after the last round need not follow the protocol.
         with suppress(MalformedStream):
             stopped = conversation.take(snapshot.stream[:MAX_STREAM_BYTES])
@@ -309,12 +294,12 @@ class AgentServer:
             )
             finish = ("tool_call" if uses else "stop") if round.done else "cut"
             reply = Reply(
-                Message(Role.ASSISTANT, round.text, calls=calls),
-                round.usage,
-                round.version or self._version,
-                finish,
-                round.raw,
-                conversation.retries if number == 0 else 0,
+                message=Message(Role.ASSISTANT, round.text, calls=calls),
+                usage=round.usage,
+                served_version=round.version or self._version,
+                finish=finish,
+                raw=round.raw,
+                retries=conversation.retries if number == 0 else 0,
             )
             yield Turn(reply, uses, conversation.seconds()[number])
 
@@ -331,15 +316,14 @@ def ask(brief: Brief, folder: Path | None) -> str:
     return f"{place}{brief.prompt}{rules}"
 
 
-def _open_bridge(terms: AgentServerSettings) -> Bridge:
-    host, _, port = terms.bridge.rpartition(":")
-    return Bridge(host.strip("[]"), int(port), terms.bridge_url)
+def _open_bridge(settings: AgentServerSettings) -> Bridge:
+    host, _, port = settings.bridge.rpartition(":")
+    return Bridge(host.strip("[]"), int(port), settings.bridge_url or "")
 
 
-def _request(terms: AgentServerSettings, text: str) -> dict[str, Any]:
-    stated = {"temperature": terms.temperature, "max_output_tokens": terms.max_output_tokens}
-    settings = {name: value for name, value in stated.items() if value is not None}
-    return {"messages": [{"role": "user", "content": text}], **settings}
+def _request(settings: AgentServerSettings, text: str) -> dict[str, Any]:
+    stated = settings.model_dump(include={"temperature", "max_output_tokens"}, exclude_none=True)
+    return {"messages": [{"role": "user", "content": text}], **stated}
 
 
 @dataclass(slots=True)
@@ -422,15 +406,13 @@ class _ServerError(Exception):
 
 
 def _check_answer(response: httpx2.Response) -> None:
-    status = response.status_code
     if response.is_success:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise _ServerError("malformed")  # the request asked for the stream unencoded
         return
-    kinds = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
-    kind = kinds.get(status, "overload" if status >= 500 else "bad_request")
     asked = response.headers.get("Retry-After", "")
-    raise _ServerError(kind, float(asked) if asked.isascii() and asked.isdigit() else None)
+    wait = float(asked) if asked.isascii() and asked.isdigit() else None
+    raise _ServerError(kind_of_status(response.status_code), wait)
 
 
 def _kind(error: Exception) -> str:

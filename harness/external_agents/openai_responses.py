@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.external_agents.chat_completions import write_openai_error
+from harness.external_agents.chat_completions import (
+    OpenAIBody,
+    OpenAIFunction,
+    openai_usage,
+    write_openai_error,
+)
 from harness.external_agents.wire import (
     AgentCall,
     Content,
@@ -13,11 +18,9 @@ from harness.external_agents.wire import (
     Json,
     RefusedCall,
     WireProtocol,
-    join_turns,
     parse_body,
     read_content,
     sse,
-    tool_spec,
 )
 from harness.model import Message, Reply, Role, ToolCall
 
@@ -34,24 +37,18 @@ class ResponsesItem(FromAgent):
     output: Content = None
 
 
-class ResponsesTool(FromAgent):
+class ResponsesTool(OpenAIFunction):
     """A tool that the model may call; other types than ``function`` run at the provider."""
 
     type: str
-    name: str = ""
-    description: str | None = None
-    parameters: Json | None = None
 
 
-class ResponsesBody(FromAgent):
+class ResponsesBody(OpenAIBody):
     """The body of a request."""
 
-    model: str
     input: str | list[ResponsesItem]
     instructions: str | None = None
     tools: list[ResponsesTool] | None = None
-    tool_choice: str | Json | None = None
-    stream: bool | None = None
     previous_response_id: str | None = None
 
 
@@ -71,13 +68,7 @@ def _read(body: bytes) -> AgentCall:
     else:
         messages += [_message(item) for item in given.input if item.type != "reasoning"]
     tools = [tool for tool in given.tools or [] if tool.type == "function"]
-    return AgentCall(
-        given.model,
-        join_turns(messages),
-        tuple(tool_spec(each.name, each.description, each.parameters) for each in tools),
-        "none" if given.tool_choice == "none" else "auto",
-        bool(given.stream),
-    )
+    return given.call(messages, tools)
 
 
 def _message(item: ResponsesItem) -> Message:
@@ -102,7 +93,7 @@ def _reply(reply: Reply, model: str, number: int) -> Json:
         "status": status,
         "incomplete_details": reason,
         "output": _items(reply, number),
-        "usage": _usage(reply),
+        "usage": openai_usage(reply.usage, "input", "output"),
     }
 
 
@@ -160,18 +151,6 @@ def _items(reply: Reply, number: int) -> list[Json]:
         given = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         items.append({**head, **given})
     return items
-
-
-def _usage(reply: Reply) -> Json | None:
-    usage = reply.usage
-    if usage.input_tokens is None or usage.output_tokens is None:
-        return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
-    }
 
 
 OPENAI_RESPONSES = WireProtocol(_read, _reply, _events, write_openai_error)

@@ -151,12 +151,12 @@ def _conclude(proxy: ModelProxy, done: _Done, program: str, mark: bytes) -> Agen
         return _fail(proxy, f"{Boundary.SANDBOX}:no model call")
     printed, _, final = done.result.output.rpartition(mark)
     use = ToolUse(
-        program,
-        program,
-        Message(Role.TOOL, clean_text((printed or final).decode("utf-8", "replace"))),
-        round(done.result.seconds, SECONDS_DIGITS),
-        done.result.exit_code,
-        done.result.limits,
+        call_id=program,
+        name=program,
+        result=Message(Role.TOOL, clean_text((printed or final).decode("utf-8", "replace"))),
+        seconds=round(done.result.seconds, SECONDS_DIGITS),
+        exit_code=done.result.exit_code,
+        limits=done.result.limits,
     )
     steps = (*steps[:-1], replace(steps[-1], uses=(*steps[-1].uses, use)))
     answer = final.decode("utf-8", "replace") if mark in done.result.output else ""

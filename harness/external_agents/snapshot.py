@@ -63,13 +63,13 @@ def unpack(data: bytes) -> ConversationSnapshot:
         about = json.loads(archive.read(_ABOUT))
         names = [name for name in archive.namelist() if name.startswith(_TREE)]
         return ConversationSnapshot(
-            about["ending"],
-            tuple(about["seconds"]),
-            about["retries"],
-            archive.read(_STREAM),
-            tuple(ToolCall(*call) for call in about["calls"]),
-            tuple((name.removeprefix(_TREE), archive.read(name)) for name in names),
-            tuple(about["unchanged"]),
+            ending=about["ending"],
+            seconds=tuple(about["seconds"]),
+            retries=about["retries"],
+            stream=archive.read(_STREAM),
+            calls=tuple(ToolCall(*call) for call in about["calls"]),
+            tree=tuple((name.removeprefix(_TREE), archive.read(name)) for name in names),
+            unchanged=tuple(about["unchanged"]),
         )
 
 

@@ -117,13 +117,13 @@ def _of_instance(
         if chosen:
             stratum = instance.spec.stratum
             yield Sheet(
-                f"{stratum}/{number}/{style}",
-                stratum,
-                style,
-                instance.brief.prompt,
-                answer,
-                tuple(part for part, _ in chosen),
-                tuple(truth for _, truth in chosen),
+                id=f"{stratum}/{number}/{style}",
+                stratum=stratum,
+                style=style,
+                task=instance.brief.prompt,
+                answer=answer,
+                parts=tuple(part for part, _ in chosen),
+                truths=tuple(truth for _, truth in chosen),
             )
 
 
@@ -153,7 +153,15 @@ def _of_template(
     ]
     for style, answer, truth in (*sheets, ("empty", _REFUSAL, False)):
         name, task = f"{stratum}/{number}/{style}", instance.brief.prompt
-        yield Sheet(name, stratum, style, task, answer, (question,), (truth,))
+        yield Sheet(
+            id=name,
+            stratum=stratum,
+            style=style,
+            task=task,
+            answer=answer,
+            parts=(question,),
+            truths=(truth,),
+        )
 
 
 def _accepts(check: Scored, prose: str, content: str) -> bool:

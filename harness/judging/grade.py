@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from generators.grading import Answer, Part, Rubric, check_facts, needs_runs
 from generators.task import Brief, TaskInstance
-from harness.build_model import JUDGES, build_model
+from harness.build_model import build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes import make_grade, read_answer
 from harness.errors import HarnessError
@@ -22,12 +22,11 @@ from harness.judging.judge import (
     prompt_digest,
     questions_of,
 )
+from harness.models import JUDGES, ScriptedSettings, settings_of
 from harness.storage import GRADE_CODEC, grade_key
 from registry.ledger import JudgePin, ModelPin
 from registry.sealing import Keys
 from registry.stores import Store
-
-_BUILT_IN = frozenset(f'"{agent}"' for agent in JUDGES)  # as a pin spells them
 
 
 def pin_judge(pin: ModelPin) -> JudgePin:
@@ -47,18 +46,17 @@ def build_judge(
     HarnessError for what cannot be asked one question: built-in agents and agent servers."""
     if pin.prompt != prompt_digest():
         raise HarnessError(f"judge {pin.name!r} is pinned with another prompt than this code's")
-    settings = dict(pin.settings)
-    if pin.provider == "scripted" and settings.get("agent") not in _BUILT_IN:
+    settings = settings_of(pin)
+    if isinstance(settings, ScriptedSettings):
         raise HarnessError(
             f"judge {pin.name!r}: a built-in agent cannot judge, but for {', '.join(JUDGES)}; name "
             "a model"
         )
-    structured = settings.pop("structured", "false") == "true"
-    model_pin = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
+    model_pin = ModelPin(pin.name, pin.provider, pin.version, pin.settings)
     model = build_model(model_pin, environment, folder)
     if isinstance(model, AgentServer):
         raise HarnessError(f"judge {pin.name!r}: a judge is a plain model, and no agent server")
-    return Judge(pin, model, structured=structured)
+    return Judge(pin, model, structured=bool(settings.structured))
 
 
 def judge_episode(

@@ -27,9 +27,9 @@ from harness.models.providers import (
     OpenAIModel,
     ProviderError,
     Received,
-    Sampling,
     post_json,
 )
+from harness.models.settings import LocalSettings, OpenAISettings
 from harness.models.token_logprobs import LOCAL, moments_of
 
 
@@ -91,20 +91,18 @@ _CERTAIN = 1e5  # added to a logit, it leaves no other token a chance
 class LocalModel(OpenAIModel):
     """A model of ``WEIGHTS``, on ``threads`` of this machine, with ``context`` tokens."""
 
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        threads: int = 1,
-        context: int = 8192,
-        max_tokens: int = 512,
-        seconds: float = 300.0,
-    ) -> None:
-        sampling = Sampling(temperature=0.0, max_tokens=max_tokens, seconds=seconds)
-        super().__init__(name, version, "", secrets.token_urlsafe(24), sampling)
-        self._threads, self._context = threads, context
+    def __init__(self, name: str, settings: LocalSettings) -> None:
+        served = OpenAISettings.make(
+            model=settings.model,
+            base_url="http://127.0.0.1",  # its server's, from when it is started
+            temperature=0.0,
+            max_tokens=settings.max_tokens,
+            seconds=settings.seconds,
+        )
+        super().__init__(name, served, secrets.token_urlsafe(24))
+        self._threads, self._context = settings.threads, settings.context
         self._server: LocalServer | None = None
-        self._alias = f"{version}@{WEIGHTS[version].sha256[:12]}"
+        self._alias = f"{settings.model}@{WEIGHTS[settings.model].sha256[:12]}"
         self._scoring = threading.Lock()
 
     def close(self) -> None:

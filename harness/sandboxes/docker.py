@@ -264,7 +264,15 @@ class DockerSandboxes:
         # An agent inside is one program for as long as its episode, most of which it waits.
         turn = self._turn if folder is None else nullcontext
         connection = container.connection
-        return Sandbox(container.id, connection, limits, destroy, cause, turn, folder)
+        return Sandbox(
+            id=container.id,
+            connection=connection,
+            limits=limits,
+            destroy=destroy,
+            exit_cause=cause,
+            turn=turn,
+            socket_folder=folder,
+        )
 
     @contextmanager
     def _turn(self) -> Iterator[int | None]:

@@ -15,7 +15,7 @@ from harness.spending import Spend, uses_batches
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit
-from harness.sweep.leases import LeaseBook, Progress, SweepOrder, WorkerEnd
+from harness.sweep.leases import LeaseBook, LeaseRules, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.run_cell import count_spend, keep_killed, open_budget
@@ -234,14 +234,16 @@ class Coordinator:
         return LeaseBook(
             cells,
             finished,
-            self._options.silence_seconds,
-            self._options.max_failures,
-            budget,
-            recount,
-            [pin.name for pin in context.models if uses_batches(pin)],
-            {name: key for name, key in keys.items() if key is not None},
-            self._options.probe_seconds,
-            self._options.give_up,
-            lambda cell: keep_killed(cell, store, context, utc_now),
-            self._options.limits,
+            LeaseRules(
+                self._options.silence_seconds,
+                max_failures=self._options.max_failures,
+                batched=[pin.name for pin in context.models if uses_batches(pin)],
+                providers={name: key for name, key in keys.items() if key is not None},
+                probe_seconds=self._options.probe_seconds,
+                give_up=self._options.give_up,
+                limits=self._options.limits,
+            ),
+            budget=budget,
+            recount=recount,
+            keep_killed=lambda cell: keep_killed(cell, store, context, utc_now),
         )

@@ -84,22 +84,22 @@ class Consumption:
             if usage.input_tokens is not None and usage.output_tokens is not None
         ]
         return cls(
-            len(each),
-            sum(tokens for tokens, _ in counted),
-            sum(tokens for _, tokens in counted),
-            len(each) - len(counted),
-            sum((cost for cost in costs if cost is not None), Decimal()),
-            costs.count(None),
+            replies=len(each),
+            input_tokens=sum(tokens for tokens, _ in counted),
+            output_tokens=sum(tokens for _, tokens in counted),
+            uncounted=len(each) - len(counted),
+            usd=sum((cost for cost in costs if cost is not None), Decimal()),
+            unpriced=costs.count(None),
         )
 
     def __add__(self, other: Consumption) -> Consumption:
         return Consumption(
-            self.replies + other.replies,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.uncounted + other.uncounted,
-            self.usd + other.usd,
-            self.unpriced + other.unpriced,
+            replies=self.replies + other.replies,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            uncounted=self.uncounted + other.uncounted,
+            usd=self.usd + other.usd,
+            unpriced=self.unpriced + other.unpriced,
         )
 
 

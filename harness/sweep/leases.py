@@ -117,6 +117,27 @@ class NumberedCells(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseRules:
+    """When cells are leased and given up.
+
+    A worker loses its leases after ``silence_seconds`` without a heartbeat. Replies of single turns
+    of the ``batched`` models were paid for before the run. ``providers`` has the provider key of
+    each model that others serve: its rate of requests is searched for from the start. A provider
+    that is down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
+    failures and refused keys count as failures of the cell. ``limits`` are those that are known, by
+    model.
+    """
+
+    silence_seconds: float
+    max_failures: int = 3
+    probe_seconds: float = PROBE_SECONDS
+    give_up: bool = False
+    batched: Collection[str] = ()
+    providers: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, StatedLimit] = field(default_factory=dict)
+
+
 class LeaseBook:
     """The owed cells of a run, those at work, and those to be tried again."""
 
@@ -124,40 +145,28 @@ class LeaseBook:
         self,
         cells: NumberedCells,
         finished: bytes | bytearray,
-        silence_seconds: float,
-        max_failures: int = 3,
+        rules: LeaseRules,
         budget: Budget | None = None,
         recount: Callable[[Cell], Spend] | None = None,
-        batched: Collection[str] = (),
-        providers: Mapping[str, str] | None = None,
-        probe_seconds: float = PROBE_SECONDS,
-        give_up: bool = False,
         keep_killed: Callable[[Cell], None] = lambda cell: None,
-        limits: Mapping[str, StatedLimit] | None = None,
     ) -> None:
         """Open the book over the cells without a result, each model's in the order of their
-        numbers; ``finished`` has a byte for each cell, 1 if it has one and else 0. A worker loses
-        its leases after ``silence_seconds`` without a heartbeat. With a budget, a cell is leased
-        only if that pays for it; ``recount`` reads the cost of a cell from the store. Replies of
-        single turns of the ``batched`` models were paid for before the run.
-
-        ``providers`` has the provider key of each model that others serve: its rate of requests is
-        searched for from the start. A provider that is down gets a cell every ``probe_seconds``,
-        however long that takes; to ``give_up``, its failures and refused keys count as failures of
-        the cell. ``keep_killed`` stores that a cell is given up because the processes of its
-        workers were killed. ``limits`` are those that are known, by model.
+        numbers; ``finished`` has a byte for each cell, 1 if it has one and else 0. With a budget, a
+        cell is leased only if that pays for it; ``recount`` reads the cost of a cell from the
+        store. ``keep_killed`` stores that a cell is given up because the processes of its workers
+        were killed.
         """
         self._schedule, self._done = cells, bytearray(finished)
         self._cells: dict[str, Cell] = {}  # that were tried or set aside, and are owed, by episode
         self._numbers: dict[str, int] = {}  # theirs
         self._owed, self.finished = len(cells), len(cells) - self._done.count(0)
-        self._silence_seconds, self._max_failures = silence_seconds, max_failures
+        self._rules = rules
         self.budget, self.recount = budget, recount
-        self._batched, self._give_up = frozenset(batched), give_up
+        self._batched = frozenset(rules.batched)
         self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
-        breaks = None if give_up else probe_seconds
-        gates = open_gates(cells.ranges, providers or {}, limits or {}, breaks)
+        breaks = None if rules.give_up else rules.probe_seconds
+        gates = open_gates(cells.ranges, rules.providers, rules.limits, breaks)
         self._gates = tuple(dict.fromkeys(gates.values()))
         for name, numbers in cells.ranges.items():
             if owed := self._done.count(0, numbers.start, numbers.stop):
@@ -258,7 +267,7 @@ class LeaseBook:
 
     def silent(self, now: float) -> tuple[str, ...]:
         """Return, once, the workers that were heard before but not for ``silence_seconds``."""
-        late = now - self._silence_seconds
+        late = now - self._rules.silence_seconds
         silent = tuple(worker for worker, last in self._heartbeats.items() if last < late)
         for worker in silent:
             del self._heartbeats[worker]
@@ -270,7 +279,7 @@ class LeaseBook:
         theirs. The store may be away: then nothing is taken back yet."""
         held = [episode for episode, holder in self._leases.items() if holder == worker]
         for episode in held if end is WorkerEnd.KILLED else ():
-            if self._failed[episode] + 1 >= self._max_failures:
+            if self._failed[episode] + 1 >= self._rules.max_failures:
                 self._keep_killed(self._cells[episode])
         count = self._requeue(held)
         self._lost += 0 if end is WorkerEnd.LEFT else count
@@ -463,15 +472,15 @@ class LeaseBook:
             return
         self._tallies[cell.model].record_failure(outcome)
         wait = asked_pause(outcome)
-        if error == REFUSED_KEY and not self._give_up:
+        if error == REFUSED_KEY and not self._rules.give_up:
             if not model.stopped:
                 logger.warning("model %s is stopped: its key was refused", cell.model)
             model.stopped = True
-        elif error not in PROVIDER_FAILURES or self._give_up or outcome.lost:
+        elif error not in PROVIDER_FAILURES or self._rules.give_up or outcome.lost:
             self._failed[cell.episode] += 1
             failures = self._failed[cell.episode]
             logger.info("an attempt failed (%s), number %d of its cell", error, failures)
-            if failures >= self._max_failures:
+            if failures >= self._rules.max_failures:
                 self._remove(cell)
                 self._exhausted += 1
                 self._tallies[cell.model].exhausted += 1

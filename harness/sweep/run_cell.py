@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
 from generators.catalog import Catalog
-from generators.grading import hidden_inputs
 from generators.task import TaskInstance
 from harness.build_model import read_window
 from harness.episode import Cell, Episode, Mode, StopReason
@@ -54,7 +53,7 @@ from harness.sweep.governor import (
 )
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
-from harness.sweep.workbench import MadeInstance, RunContext, Workbench, ceiling_of
+from harness.sweep.workbench import MadeInstance, RunContext, Workbench, instance_of
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.sealing import Keys
@@ -99,7 +98,7 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
         return LeaseOutcome(cell.episode, finished=True)
-    made = bench.instances.get((cell.instance, cell.seed), lambda: _make(cell, bench.catalog))
+    made = bench.made(cell)
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:
@@ -213,7 +212,7 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
     if last is not None and (last.stop is not StopReason.FAILED or last.error_class == KILLED):
         return
     number, inherited = len(attempts) + 1, inherited_replies(attempts)
-    pin = next(pin for pin in context.models if pin.name == cell.model)
+    pin = context.pin(cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     keys = context.keys_of(cell)
     replies = ReplyStore(store, charge, keys)
@@ -273,7 +272,7 @@ def _run_attempt(
 ) -> tuple[Episode, tuple[str, ...]]:
     """Return an attempt with its journal, and the names of the journal's objects."""
     context = bench.context
-    pin = next(pin for pin in context.models if pin.name == cell.model)
+    pin = context.pin(cell.model)
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     replies = ReplyStore(bench.store, charge, context.keys_of(cell))
     journal = replies.attempt(attempt, inherited)
@@ -290,7 +289,7 @@ def _run_attempt(
                 journal, traffic, longest_pause, len(inherited), cell.model, bench.purchases
             ),
             inherited=len(inherited),
-            ceiling=ceiling_of(cell.model, context),
+            ceiling=context.ceiling(cell.model),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
             hidden_inputs=made.hidden_inputs,
         ),
@@ -314,24 +313,6 @@ def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
     if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and not isinstance(model, AgentServer):
         return BatchedModel(model)
     return model
-
-
-def _make(cell: Cell, catalog: Catalog) -> MadeInstance:
-    instance = instance_of(cell, catalog)
-    return MadeInstance(instance, hidden_inputs(instance.rubric))
-
-
-def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
-    """Generate a cell's instance again from its seed. Raises HarnessError if it is another than the
-    one drawn."""
-    family = catalog.family(cell.spec.family, cell.spec.version)
-    instance = family.generate(cell.spec.difficulty, cell.seed)
-    if instance.id != cell.instance:
-        raise HarnessError(
-            f"{cell.spec.stratum}: the generator here makes another instance than the one drawn; "
-            "run the commit and library versions that the study is registered with"
-        )
-    return instance
 
 
 def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Episode]:

@@ -299,5 +299,16 @@ def schedule_cells(
         seeds = Seed(secret).child("schedule", wave, pin.name)
         rounds = range(-(-runs // _TOGETHER))
         orders = [Permutation(seeds.child("round", number), len(own)) for number in rounds]
-        schedules.append(ModelSchedule(study, wave, pin, runs, own, single_turn, orders, key))
+        schedules.append(
+            ModelSchedule(
+                study=study,
+                wave=wave,
+                pin=pin,
+                replicates=runs,
+                instances=own,
+                single_turn=single_turn,
+                orders=orders,
+                key=key,
+            )
+        )
     return Schedule(schedules)

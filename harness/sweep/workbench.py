@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from generators.catalog import INSTALLED, Catalog
+from generators.grading import hidden_inputs
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.agent import Ceiling, read_ceiling
@@ -132,6 +133,15 @@ class RunContext:
         """Return what a model costs, if that is known."""
         return self.priced[model].price if model in self.priced else None
 
+    def pin(self, model: str) -> ModelPin:
+        """Return the pin of a model."""
+        return next(pin for pin in self.models if pin.name == model)
+
+    def ceiling(self, model: str) -> Ceiling:
+        """Return the limits on tokens and cost of an episode of a model. Raises HarnessError."""
+        price = self.price(model)
+        return read_ceiling(self.pin(model), None if price is None else price.cost)
+
 
 @lru_cache(maxsize=64)  # no more than a lease: a captured worker has no other keys
 def _keys_of(
@@ -213,14 +223,24 @@ class Workbench:
         purchases = Purchases()
         with _naming_host():
             return cls(
-                context,
-                SpooledStore(open_store(context.store), purchases.stopped),
-                _open_models(context),
-                open_sandboxes(context),
-                purchases,
-                _catalog_of(context),
-                {} if holds else None,
+                context=context,
+                store=SpooledStore(open_store(context.store), purchases.stopped),
+                models=_open_models(context),
+                sandboxes=open_sandboxes(context),
+                purchases=purchases,
+                catalog=_catalog_of(context),
+                held={} if holds else None,
             )
+
+    def made(self, cell: Cell) -> MadeInstance:
+        """Return a cell's instance, made again from its seed. Raises HarnessError if it is another
+        than the one drawn."""
+
+        def make() -> MadeInstance:
+            instance = instance_of(cell, self.catalog)
+            return MadeInstance(instance, hidden_inputs(instance.rubric))
+
+        return self.instances.get((cell.instance, cell.seed), make)
 
     def keep_result(self, episode: str, sealed: bytes) -> None:
         """Store a result, or hold it until it is asked to be stored. Raises StoreError."""
@@ -292,7 +312,7 @@ def _open_models(context: RunContext) -> dict[str, ModelOrAgent]:
             "what requirements.lock names on both"
         )
     for pin in context.models:
-        ceiling_of(pin.name, context)
+        context.ceiling(pin.name)
     return {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
 
 
@@ -327,11 +347,17 @@ def _check_image(context: RunContext, digest: str) -> None:
         )
 
 
-def ceiling_of(model: str, context: RunContext) -> Ceiling:
-    """The limits on tokens and cost of an episode of a model. Raises HarnessError."""
-    pin = next(each for each in context.models if each.name == model)
-    price = context.price(model)
-    return read_ceiling(pin, None if price is None else price.cost)
+def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
+    """Generate a cell's instance again from its seed. Raises HarnessError if it is another than the
+    one drawn."""
+    family = catalog.family(cell.spec.family, cell.spec.version)
+    instance = family.generate(cell.spec.difficulty, cell.seed)
+    if instance.id != cell.instance:
+        raise HarnessError(
+            f"{cell.spec.stratum}: the generator here makes another instance than the one drawn; "
+            "run the commit and library versions that the study is registered with"
+        )
+    return instance
 
 
 def _catalog_of(context: RunContext) -> Catalog:

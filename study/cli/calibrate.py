@@ -13,7 +13,7 @@ from study import calibration
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
-    cluster_address,
+    cluster_options,
     complete_models,
     folder_option,
     json_option,
@@ -53,24 +53,7 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 )
 @click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
 @click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
-@click.option(
-    "--address",
-    callback=cluster_address,
-    show_default="start one here",
-    help="With --run: of a Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
-)
-@click.option(
-    "--workers",
-    show_default="study.yaml's, else 1",
-    type=click.IntRange(1),
-    help="With --run: Ray workers.",
-)
-@click.option(
-    "--parallel",
-    show_default="study.yaml's, else 6",
-    type=click.IntRange(1, 1024),
-    help="With --run: episodes at once.",
-)
+@cluster_options("With --run: ")
 @click.option(
     "--out",
     type=PATH,

@@ -12,7 +12,7 @@ from study import pipeline, sweeps
 from study.cli.live import model_json, sweep_watch
 from study.cli.output import (
     accounts_json,
-    cluster_address,
+    cluster_options,
     complete_models,
     dirty_option,
     exit_by,
@@ -39,23 +39,7 @@ if TYPE_CHECKING:
 @click.command()
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
-@click.option(
-    "--address",
-    callback=cluster_address,
-    help="Of a Ray cluster: auto, HOST:6379 or ray://HOST:10001. Default: start one here.",
-)
-@click.option(
-    "--workers",
-    show_default="study.yaml's, else 1",
-    type=click.IntRange(1),
-    help="Ray workers; one a node is enough.",
-)
-@click.option(
-    "--parallel",
-    show_default="study.yaml's, else 6",
-    type=click.IntRange(1, 1024),
-    help="Episodes at once in a worker.",
-)
+@cluster_options("")
 @click.option(
     "--close-missing",
     is_flag=True,

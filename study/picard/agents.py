@@ -61,14 +61,16 @@ class ServerAgent:
 
     def __init__(self, url: str) -> None:
         """Raises StudyError for what is no address of a server."""
-        from harness.external_agents import AgentServer, AgentServerSettings
+        from harness.external_agents import AgentServer
+        from harness.models import AgentServerSettings
 
         self.name = url.rstrip("/").removesuffix("/api/chat")
         if not _is_address(self.name):
             raise StudyError(
                 f"--server {url}: is no address; give one such as http://127.0.0.1:8765"
             )
-        self._server = AgentServer(self.name, "", AgentServerSettings(self.name, tree=""))
+        settings = AgentServerSettings.make(base_url=self.name, tree="host")
+        self._server = AgentServer(self.name, settings, own_files=True)
 
     def ask(self, tree: SampleTree, instance: TaskInstance, seed: Seed) -> Conversation:
         """Send the sample's prompt, to the letter."""

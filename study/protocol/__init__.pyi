@@ -6,15 +6,20 @@ from .draw_checks import (
     tested_models,
 )
 from .plan_section import ControlsSection, Faults, PlanFile, idle_keys, plan_options
-from .protocol import FILE_NAME, Protocol, Task, examine_protocol, read_protocol, relatives_of
+from .protocol import (
+    FILE_NAME,
+    PRICES_NAME,
+    Protocol,
+    Task,
+    examine_protocol,
+    read_protocol,
+    relatives_of,
+)
 from .schema import SCHEMA_NAME, study_schema
 from .sections import (
     CLUSTER,
-    NAME,
     OPERATOR_KEYS,
     PANEL,
-    URL,
-    VARIABLE,
     BudgetSection,
     Tranches,
     write_tranches,
@@ -34,12 +39,10 @@ __all__ = [
     "FILE_NAME",
     "LEAST_CONTROL_RUNS",
     "MAX_BYTES",
-    "NAME",
     "OPERATOR_KEYS",
     "PANEL",
+    "PRICES_NAME",
     "SCHEMA_NAME",
-    "URL",
-    "VARIABLE",
     "BudgetSection",
     "ControlsSection",
     "Faults",

@@ -8,9 +8,19 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from generators.yaml_lines import Place, YamlDocument
+from harness.models import (
+    ADDRESS,
+    JUDGE_SETTINGS,
+    JUDGES,
+    MODEL_SETTINGS,
+    NAME,
+    URL,
+    AgentServerSettings,
+    ScriptedJudgeSettings,
+)
 from harness.spending import OWN_PROVIDERS
 from registry.errors import StoreError
 from registry.result_row import GRADER
@@ -21,24 +31,14 @@ from study.protocol.plan_section import (
     ControlsSection,
     Faults,
     JudgeRuleSection,
-    Section,
     idle_keys,
 )
 from study.protocol.sections import (
-    ADDRESS,
     ENTROPY,
-    JUDGE_SECTIONS,
-    MODEL_SECTIONS,
-    NAME,
     RECIPIENT,
     SIGNER,
     TOP_SECTIONS,
-    URL,
-    AgentServerSection,
-    OpenAISection,
     ProtocolFile,
-    ScriptedJudgeSection,
-    ScriptedSection,
     TaskSection,
 )
 from study.protocol.yaml import explain_fault, fault_at
@@ -87,8 +87,6 @@ def refuse_agents(document: YamlDocument) -> Faults:
     judges = document.value.get("judges")
     if not isinstance(judges, dict):
         return
-    from harness.build_model import JUDGES
-
     for name, section in judges.items():
         given = section if isinstance(section, dict) else {}
         if given.get("provider") == "agent_server":
@@ -117,7 +115,7 @@ def _explain_one(document: YamlDocument, error: ErrorDetails) -> StudyFileError:
             message = f"unknown key{_nearest(str(location[-1]), known)}"
         case "union_tag_invalid":
             place, tag = (*place, "provider"), error["ctx"]["tag"]
-            providers = MODEL_SECTIONS if location[0] == "models" else JUDGE_SECTIONS
+            providers = MODEL_SETTINGS if location[0] == "models" else JUDGE_SETTINGS
             message = f"unknown provider {tag!r}{_nearest(tag, providers)}"
         case "string_pattern_mismatch" if (pattern := error["ctx"]["pattern"]) in _FORMS:
             hidden = pattern == URL  # it may hold a password
@@ -128,7 +126,7 @@ def _explain_one(document: YamlDocument, error: ErrorDetails) -> StudyFileError:
     return fault_at(document, place, message)
 
 
-def _section_at(location: Place) -> type[Section]:
+def _section_at(location: Place) -> type[BaseModel]:
     """Return the section at a place of pydantic's."""
     match location:
         case ("tasks", _):
@@ -138,7 +136,7 @@ def _section_at(location: Place) -> type[Section]:
         case ("plan", str(name)):
             return SECTIONS[name]
         case ("models" | "judges" as kind, _, str(provider)):
-            return (MODEL_SECTIONS if kind == "models" else JUDGE_SECTIONS)[provider]
+            return (MODEL_SETTINGS if kind == "models" else JUDGE_SETTINGS)[provider]
         case (str(name),):
             return TOP_SECTIONS[name]
     return ProtocolFile
@@ -176,26 +174,13 @@ def _wave_faults(parsed: ProtocolFile) -> Faults:
 
 def _model_faults(parsed: ProtocolFile) -> Faults:
     for name, section in parsed.models.items():
-        place = ("models", name)
-        if isinstance(section, ScriptedSection) and section.agent == "spiked":
-            if section.release is None:
-                yield place, "a spiked agent needs `release:`, the folder that it has read"
-        elif isinstance(section, ScriptedSection):
-            for key in ("release", "share"):
-                if getattr(section, key) is not None:
-                    yield (*place, key), "only a spiked agent reads one"
-        elif isinstance(section, AgentServerSection) and section.tree == "host":
-            message = "with `tree: host` there is no bridge; write `tree: bridge`, or leave it out"
-            for key in ("bridge", "bridge_url"):
-                if getattr(section, key) is not None:
-                    yield (*place, key), message
-        elif isinstance(section, AgentServerSection) and parsed.sandbox.kind == "local":
+        bridged = isinstance(section, AgentServerSettings) and section.tree == "bridge"
+        if bridged and parsed.sandbox.kind == "local":
             yield (
-                (*place, "tree"),
+                ("models", name, "tree"),
                 "what a server asks of the bridge runs in a sandbox that isolates: set "
                 "`sandbox: {kind: docker}`",
             )
-    for name, section in parsed.models.items():
         if section.structured is not None:
             yield ("models", name, "structured"), "models answer freely; `structured` is of judges"
 
@@ -205,9 +190,9 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
         place = ("judges", name)
         if name in parsed.models or name in GRADERS:
             yield place, f"the name {name!r} is taken: give the judge its own"
-        plain = not isinstance(section, ScriptedJudgeSection)  # the `agent` of which is the judge
-        for key in ("context", "batch", "agent") if plain else ():
-            if getattr(section, key, None) is not None:
+        built_in = isinstance(section, ScriptedJudgeSettings)  # the `agent` of which is the judge
+        for key in () if built_in else ("context", "batch", "agent"):
+            if key in section.model_fields_set:
                 yield (*place, key), f"a judge has no {key!r}"
     for name in parsed.plan.judges:
         if name not in parsed.judges:
@@ -333,10 +318,4 @@ def _setting_faults(parsed: ProtocolFile) -> Faults:
                 ("models", name, "retention"),
                 "providers keep the requests and replies of a batch for days or weeks: write "
                 "`kept`, or leave `batch` out",
-            )
-        if isinstance(section, OpenAISection) and section.top_logprobs and not section.logprobs:
-            yield (
-                ("models", name, "top_logprobs"),
-                "it needs `logprobs:`, which says how the server reports them: echo or "
-                "prompt_logprobs",
             )

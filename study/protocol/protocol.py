@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from generators.errors import GeneratorError
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
+from harness.models import ModelSettings, OpenAISettings, pin_model
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Parties, Plan, record_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
@@ -24,9 +26,6 @@ from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
 from study.protocol.sections import (
     PANEL,
     BudgetSection,
-    JudgeSection,
-    ModelSection,
-    OpenAISection,
     OperatorSection,
     ProtocolFile,
     ReleaseSection,
@@ -41,7 +40,7 @@ from study.protocol.sections import (
 )
 from study.protocol.yaml import TemplateSource, fault_at, load_yaml, read_template, yaml_faults
 
-FILE_NAME = "study.yaml"
+FILE_NAME, PRICES_NAME = "study.yaml", "prices.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +211,7 @@ def examine_protocol(
         parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
     except ValidationError as error:
         return None, [*faults, *(f for f in explain(document, error) if f.line not in lines)]
+    parsed = _with_defaults(parsed, folder)
     tasks = _Tasks(document, folder)
     for index, section in enumerate(parsed.tasks):
         try:
@@ -240,6 +240,21 @@ def examine_protocol(
     except AnalysisError as error:
         return None, [_plan_fault(document, protocol.plan.preset, str(error))]
     return protocol, []
+
+
+def _with_defaults(parsed: ProtocolFile, folder: Path) -> ProtocolFile:
+    """Return the file with the defaults that depend on others of its keys: the price file that
+    lies beside it, and the models of wave 0 as pre-exposure controls."""
+    changes: dict[str, Any] = {}
+    if parsed.prices is None and (folder / PRICES_NAME).is_file():
+        changes["prices"] = PRICES_NAME
+    controls = parsed.plan.controls or ControlsSection()
+    if parsed.plan.preset == "standard-v1" and "pre_exposure" not in controls.model_fields_set:
+        others = {*controls.frozen, *controls.spiked}
+        named = tuple(name for name in parsed.waves[0] if name not in others)
+        controls = controls.model_copy(update={"pre_exposure": named})
+        changes["plan"] = parsed.plan.model_copy(update={"controls": controls})
+    return parsed.model_copy(update=changes)
 
 
 def _plan_fault(document: YamlDocument, preset: str, text: str) -> StudyFileError:
@@ -271,7 +286,7 @@ def _protocol_of(
     single_turn: tuple[tuple[str, ...], ...],
 ) -> Protocol:
     buyers = (*parsed.models.items(), *parsed.judges.items())
-    judges = tuple(_pin(name, section) for name, section in parsed.judges.items())
+    judges = tuple(pin_model(name, section) for name, section in parsed.judges.items())
     values = vars(parsed) | {
         "tasks": tuple(tasks.strata),
         "templates": tuple(tasks.templates.values()),
@@ -280,7 +295,7 @@ def _protocol_of(
         "reserve": reserve,
         "tranches": tranches,
         "single_turn": single_turn,
-        "models": tuple(_pin(name, section) for name, section in parsed.models.items()),
+        "models": tuple(pin_model(name, section) for name, section in parsed.models.items()),
         "judges": _pin_judges(judges) if judges else (),
         "facts": _facts(parsed.models),
         "judge_facts": _facts(parsed.judges),
@@ -289,7 +304,7 @@ def _protocol_of(
         "logprobs": tuple(
             (name, section.logprobs, section.top_logprobs or 1)
             for name, section in parsed.models.items()
-            if isinstance(section, OpenAISection) and section.logprobs
+            if isinstance(section, OpenAISettings) and section.logprobs
         ),
     }
     return Protocol(name=values.pop("study"), **values)
@@ -302,26 +317,11 @@ def _pin_judges(pins: tuple[ModelPin, ...]) -> tuple[JudgePin, ...]:
     return tuple(map(pin_judge, pins))
 
 
-# Documented of a model, and no part of its pin, since no request depends on it.
-_FACTS = {"family", "released", "cutoff", "retention", "logprobs", "top_logprobs"}
-
-
-def _facts(sections: Mapping[str, ModelSection | JudgeSection]) -> tuple[ModelFacts, ...]:
+def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFacts, ...]:
     return tuple(
         ModelFacts(name, section.family, section.released, section.cutoff)
         for name, section in sections.items()
     )
-
-
-def _pin(name: str, section: ModelSection | JudgeSection) -> ModelPin:
-    values = section.model_dump(exclude_none=True, exclude=_FACTS)
-    provider = values.pop("provider")
-    # Built-in agents have no version but the commit, which is pinned beside them.
-    version = f"{values['agent']}/1" if provider == "scripted" else values.pop("model")
-    settings = tuple(
-        sorted((key, json.dumps(value, sort_keys=True)) for key, value in values.items())
-    )
-    return ModelPin(name, provider, version, settings)
 
 
 @dataclass(slots=True)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from generators.yaml_lines import Place, YamlDocument
+from harness.models import ADDRESS, NAME, URL, AnyJudge, AnyModel
 from study.errors import StudyFileError
 from study.protocol.plan_section import Count, PlanSection, Section
 from study.protocol.yaml import fault_at
 
-NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
-REGION = r"^[a-z0-9-]+$"
-VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
-ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 SIGNER = r"^[0-9a-f]{64}$"
@@ -39,152 +34,6 @@ class TaskSection(Section):
     template: str | None = None  # a template file, or one of the library's by its name
     questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
     mode: ModeName = "agentic"
-
-
-class _ModelSection(Section):
-    family: Name | None = None  # of models that share a maker; judges are measured by it
-    structured: bool | None = None  # of judges: the server holds replies to a JSON Schema
-    released: date | None = None  # as documented
-    cutoff: date | None = None  # of its training data, as documented
-    # The provider's documented handling of data sent to the model: docs/waves.md.
-    retention: Literal["none", "kept", "training", "unknown"] | None = None
-
-
-class ScriptedSection(_ModelSection):
-    provider: Literal["scripted"]
-    agent: Literal["honest", "spiked"]
-    error_rate: float = Field(ge=0, le=1)
-    release: str | None = None  # folder that a spiked agent has read
-    share: float | None = Field(default=None, ge=0, le=1)  # of it that the agent remembers
-
-
-class ScriptedJudgeSection(_ModelSection):
-    """The judge that is built in; of `judges` alone."""
-
-    provider: Literal["scripted"]
-    agent: Literal["careless"]
-    release: str | None = None  # folder that it has read, from when there is one
-
-
-class _ServedSection(_ModelSection):
-    """Settings of models of all providers; the provider decides keys that are left out."""
-
-    model: str
-    base_url: str | None = Field(default=None, pattern=URL)
-    # "" for a server that takes no key, and for boto3 to find its credentials
-    api_key_env: str | None = Field(default=None, pattern=VARIABLE)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    seconds: float | None = Field(default=None, gt=0)  # for one reply
-    retries: int | None = Field(default=None, ge=0, le=20)
-    extra_body: dict[str, JsonValue] | None = None  # sent with each request as it is
-    tools: Literal["native", "text"] | None = None  # how tool calls are written
-    agent: Name | None = None  # program of the sandbox image that works with the model
-    context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
-
-
-class OpenAISection(_ServedSection):
-    provider: Literal["openai"]
-    batch: bool | None = None  # single turns and probes by the batch interface
-    base_url: str = Field(pattern=URL)
-    reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
-    protocol: Literal["chat", "responses"] | None = None
-    reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
-    send_seed: bool | None = None
-    send_cache_key: bool | None = None
-    # Form in which the server reports log-probabilities of a given text, and the number of
-    # likeliest tokens reported beside the text's own: docs/probes.md.
-    logprobs: Literal["echo", "prompt_logprobs"] | None = None
-    top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)
-
-
-class AzureSection(_ServedSection):
-    provider: Literal["azure"]
-    base_url: str = Field(pattern=URL)
-    reasoning_effort: str | None = None  # type: ignore[assignment]  # each model has its own
-    protocol: Literal["chat", "responses"] | None = None
-    send_seed: bool | None = None
-
-
-class AnthropicSection(_ServedSection):
-    provider: Literal["anthropic"]
-    batch: bool | None = None  # single turns and probes by the batch interface
-    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
-
-
-class GoogleSection(_ServedSection):
-    provider: Literal["google"]
-    batch: bool | None = None  # single turns and probes by the batch interface
-    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
-    send_seed: bool | None = None
-
-
-class _VertexSection(_ServedSection):
-    region: str = Field(pattern=REGION)
-    project: str = Field(pattern=r"^[a-z0-9.:-]+$")
-    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
-
-
-class VertexSection(_VertexSection):
-    provider: Literal["vertex"]
-    send_seed: bool | None = None
-
-
-class VertexAnthropicSection(_VertexSection):
-    provider: Literal["vertex_anthropic"]
-
-
-class BedrockSection(_ServedSection):
-    provider: Literal["bedrock"]
-    region: str | None = Field(default=None, pattern=REGION)
-    reasoning_budget: int | None = Field(default=None, ge=1)  # tokens
-
-
-class LocalSection(_ModelSection):
-    provider: Literal["local"]
-    model: Literal["smollm2"]
-    threads: int | None = Field(default=None, ge=1, le=256)
-    context: int | None = Field(default=None, ge=512, le=8192)  # tokens
-    max_tokens: int | None = Field(default=None, ge=1)
-    seconds: float | None = Field(default=None, gt=0)  # for one reply
-    tools: Literal["native", "text"] | None = None
-
-
-class AgentServerSection(_ModelSection):
-    provider: Literal["agent_server"]
-    model: str = "unknown"  # the server's name for its model
-    base_url: str = Field(pattern=URL)
-    tree: Literal["host", "bridge"]
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    rounds: int | None = Field(default=None, ge=1, le=1000)
-    seconds: float | None = Field(default=None, gt=0)  # for all of an episode
-    connect_seconds: float | None = Field(default=None, gt=0)
-    silence_seconds: float | None = Field(default=None, gt=0)
-    retries: int | None = Field(default=None, ge=0, le=20)
-    backoff_seconds: float | None = Field(default=None, ge=0, le=60)
-    bridge: str | None = Field(default=None, pattern=ADDRESS)
-    bridge_url: str | None = Field(default=None, pattern=URL)
-
-
-_PlainModel = (
-    OpenAISection
-    | AzureSection
-    | AnthropicSection
-    | GoogleSection
-    | VertexSection
-    | VertexAnthropicSection
-    | BedrockSection
-    | LocalSection
-)
-ModelSection = Annotated[
-    ScriptedSection | _PlainModel | AgentServerSection,
-    Field(discriminator="provider"),
-]
-JudgeSection = Annotated[ScriptedJudgeSection | _PlainModel, Field(discriminator="provider")]
 
 
 class SandboxSection(Section):
@@ -254,8 +103,8 @@ class ProtocolFile(Section):
     seeds_per_arm: Count
     reserve: ReserveSection | None = None
     replicates: Count = 1
-    models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
-    judges: dict[Name, JudgeSection] = Field(default_factory=dict)
+    models: Annotated[dict[Name, AnyModel], Field(min_length=1)]
+    judges: dict[Name, AnyJudge] = Field(default_factory=dict)
     waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
     plan: PlanSection = PlanSection()
     sandbox: SandboxSection = SandboxSection()
@@ -278,22 +127,6 @@ TOP_SECTIONS: Mapping[str, type[Section]] = {
     "release": ReleaseSection,
     "budget": BudgetSection,
     "operator": OperatorSection,
-}
-MODEL_SECTIONS: Mapping[str, type[Section]] = {
-    "scripted": ScriptedSection,
-    "openai": OpenAISection,
-    "azure": AzureSection,
-    "anthropic": AnthropicSection,
-    "google": GoogleSection,
-    "vertex": VertexSection,
-    "vertex_anthropic": VertexAnthropicSection,
-    "bedrock": BedrockSection,
-    "local": LocalSection,
-    "agent_server": AgentServerSection,
-}
-JUDGE_SECTIONS: Mapping[str, type[Section]] = {
-    **{name: section for name, section in MODEL_SECTIONS.items() if name != "agent_server"},
-    "scripted": ScriptedJudgeSection,
 }
 
 

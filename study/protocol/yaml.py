@@ -112,6 +112,8 @@ def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]
     if fault["type"] in ("missing", "union_tag_not_found"):
         *above, key = (*place, "provider") if fault["type"] == "union_tag_not_found" else place
         return fault_at(document, tuple(above), f"the key {key!r} is missing")
+    if fault["type"] == "value_error":
+        return fault_at(document, place, str(fault["ctx"]["error"]))
     value = fault.get("input")
     place = place[:-1] if place and place[-1] in _ADDED else place
     right = _RIGHT.get(fault["type"], "a value of the type that docs/reference/study-yaml.md names")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -203,6 +204,10 @@ def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranche
     count = len(document.value["waves"])
     numbers = [document.lines.get(("waves", wave), 0) for wave in range(count)]
     last = numbers[-1]
+    if inline := re.match(r"(waves: *\[.*\])( *\](?: *#.*)?)$", lines[last - 1]):  # all in one line
+        wave = _wave_text(models, tranches)
+        lines[last - 1] = f"{inline[1]}, {wave}{inline[2]}"
+        return "\n".join(lines) + "\n"
     if last in (0, document.lines.get(("waves",))) or len(set(numbers)) < count:
         raise StudyError(
             f"{document.place(('waves',))}: write the waves as a list, one `- [model, …]` a line, "
@@ -215,11 +220,14 @@ def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranche
     end = last  # a wave may go on over lines that are further in
     while end < len(lines) and lines[end].startswith(f"{indent} ") and lines[end].strip():
         end += 1
-    wave = f"[{', '.join(models)}]"
-    if tranches:
-        wave = f"{{models: {wave}, tranches: {write_tranches(tranches)}}}"
-    lines.insert(end, f"{indent}- {wave}")
+    lines.insert(end, f"{indent}- {_wave_text(models, tranches)}")
     return "\n".join(lines) + "\n"
+
+
+def _wave_text(models: Sequence[str], tranches: Mapping[str, Tranches]) -> str:
+    """Return a wave as it is written in the file."""
+    wave = f"[{', '.join(models)}]"
+    return f"{{models: {wave}, tranches: {write_tranches(tranches)}}}" if tranches else wave
 
 
 def _check_opened(

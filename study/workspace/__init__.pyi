@@ -14,7 +14,6 @@ from .custody import (
 from .grading import grading_digest
 from .new_study import (
     CONTROLS,
-    PRICES_NAME,
     NewModel,
     NewStudy,
     is_address,
@@ -53,14 +52,12 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study
-from .study_draw import PILOTS, DrawRequest, draw_seeds, entropy_of, is_drawn, pilots_of
+from .study_draw import DrawRequest, draw_seeds, entropy_of, is_drawn, pilots_of
 from .tables import WaveTable
 
 __all__ = [
     "CHECKOUT",
     "CONTROLS",
-    "PILOTS",
-    "PRICES_NAME",
     "REGISTRATION",
     "DrawRequest",
     "LedgerSnapshot",

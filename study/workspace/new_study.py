@@ -11,11 +11,11 @@ from pathlib import Path
 from string import Template
 from urllib.parse import urlsplit
 
+from harness.models import NAME, URL, VARIABLE
 from harness.spending import OWN_PROVIDERS
-from study.protocol import NAME, URL, VARIABLE
 
-PRICES_NAME = "prices.yaml"
 CONTROLS, CONTROL_RUNS = 4, 2  # spec/verdicts.md, section 1: eight control runs an instance
+_USUAL_GAP = 0.1  # the default of `plan.target_gap`
 _TEMPLATE = Path(__file__).with_name("new_study.yaml")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -120,14 +120,14 @@ def study_text(study: NewStudy) -> str:
     tested, before = (_names(models) for models in (study.tested, study.controls))
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         name=study.name,
-        tasks="\n".join(_task_line(task) for task in study.tasks),
+        tasks=f"[{', '.join(study.tasks)}]",
         basis=study.basis,
         gap=f"{study.gap:g}",
+        target="" if study.gap == _USUAL_GAP else f"target_gap: {study.gap:g}, ",
         seeds=study.seeds_per_arm,
         models="\n".join(_model_lines(study)),
         before=before,
         tested=tested,
-        frozen=before,
         looks=study.looks,
         budget=_budget_line(study),
     )
@@ -180,11 +180,6 @@ def _budget_line(study: NewStudy) -> str:
     return f"# {line}   # USD a wave, to be switched on when prices.yaml has every price"
 
 
-def _task_line(task: str) -> str:
-    family, _, difficulty = task.partition("/")
-    return f"  - {{family: {family}, difficulty: {difficulty}}}"
-
-
 def _names(models: Sequence[NewModel]) -> str:
     return f"[{', '.join(model.name for model in models)}]"
 
@@ -198,46 +193,33 @@ _STAND_INS = (
 
 def _model_lines(study: NewStudy) -> Iterator[str]:
     """Yield the lines of the section ``models:``, with comments."""
-    served = [model for model in study.models if model.paid]
-    yield "  # Under test: models that are released after the publication."
-    for model in study.tested:
-        yield from _served_lines(model, explained=model is served[0])
+    yield "  # Under test: models that are released after the publication. `retention` is what the"
+    yield "  # provider keeps of the inputs, as documented: none, kept, training or unknown."
+    yield from map(_served_line, study.tested)
     yield "  # Controls: models from before the publication, which cannot have seen it."
     if any(not model.paid for model in study.controls):
         yield from _STAND_INS
     for model in study.controls:
         if model.paid:
-            yield from _served_lines(model, explained=model is served[0])
+            yield _served_line(model)
         else:
-            settings = f"agent: honest, error_rate: {model.error_rate:g}"
-            yield f"  {model.name}: {{provider: {model.provider}, {settings}}}"
+            rate = f"error_rate: {model.error_rate:g}"
+            yield f"  {model.name}: {{provider: {model.provider}, {rate}}}"
 
 
-_MEANINGS = {
-    "provider": "openai is any server of that protocol; or anthropic, google, bedrock",
-    "model": "its name at the server",
-    "base_url": "the address of the server",
-    "api_key_env": "the environment variable with the key; empty for a server without keys",
-    "retention": "what is kept of the inputs, as documented: none, kept, training, unknown",
-    "released": "the day of its release, as documented",
-}
-
-
-def _served_lines(model: NewModel, explained: bool) -> Iterator[str]:
-    """Yield the lines of a model behind a server, each with its meaning if ``explained``."""
+def _served_line(model: NewModel) -> str:
+    """Return the line of a model behind a server."""
     values = {
         "provider": model.provider,
         "model": _quoted(model.version),
-        "base_url": model.base_url,
-        "api_key_env": model.key_variable or _quoted(""),
+        "base_url": model.base_url and f'"{model.base_url}"',
+        "api_key_env": model.key_variable or '""',
         "retention": model.retention,
         "released": "" if model.released is None else model.released.isoformat(),
     }
-    yield f"  {model.name}:"
-    for key, value in values.items():
-        if value:
-            edit = "edit this: " if value in (_LOCAL.version, _LOCAL.base_url) else ""
-            yield f"    {key}: {value}" + (f"   # {edit}{_MEANINGS[key]}" if explained else "")
+    stated = ", ".join(f"{key}: {value}" for key, value in values.items() if value)
+    edit = "   # edit this: model and base_url" if model == _LOCAL else ""
+    return f"  {model.name}: {{{stated}}}{edit}"
 
 
 def _quoted(text: str) -> str:

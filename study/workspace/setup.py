@@ -27,6 +27,7 @@ from registry.sealing import write_identity
 from study.errors import StudyError
 from study.protocol import (
     FILE_NAME,
+    PRICES_NAME,
     SCHEMA_NAME,
     ControlsSection,
     Protocol,
@@ -34,7 +35,7 @@ from study.protocol import (
     read_yaml,
 )
 from study.workspace.grading import grading_digest
-from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
+from study.workspace.new_study import NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from harness.models.providers.retry import RETRIED, RETRIED_ONCE
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.run_cell import close_cell, run_cell
 from harness.sweep.schedule import WaveInstance, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
@@ -159,7 +159,7 @@ def _run(cell: Cell, bench: Workbench) -> tuple[EpisodeResult, tuple[str, ...]]:
     """Bring a cell to its end, as a coordinator and a worker do, without the pauses between
     attempts but the one that the server asked for. Return the result and the error classes of the
     attempts that failed."""
-    book = LeaseBook(ListedCells([cell]), bytes(1), silence_seconds=1e9)
+    book = LeaseBook(ListedCells([cell]), bytes(1), LeaseRules(1e9))
     now = 0.0
     failed: list[str] = []
     while not book.progress().done:

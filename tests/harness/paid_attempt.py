@@ -18,6 +18,7 @@ from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from registry.stores import Store, open_store
 from tests.harness.script import brief, noon
+from tests.harness.served_model import served_model
 from tests.ledgers import keys_of
 
 CHARGE = Charge(CallKind.EPISODE, Payer.of(ModelPin("m", "openai", "v")), "sha256:e", 0)
@@ -43,7 +44,7 @@ def main() -> None:
     journal = journal_of(
         open_store(folder), cell.episode, os.environ["RECIPIENT"], os.environ["IDENTITY"]
     )
-    model = OpenAIModel("m", "v", url, "key")
+    model = served_model(OpenAIModel, url)
     episode = run_attempt(
         AttemptRequest(cell, 1, brief(), run="r", journal=journal), model, Vouched(), noon
     )

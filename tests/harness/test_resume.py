@@ -27,7 +27,7 @@ from harness.episodes.result import RESULT_CODEC, EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxProvider
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
-from harness.sweep.leases import LeaseBook, Progress
+from harness.sweep.leases import LeaseBook, LeaseRules, Progress
 from harness.sweep.run_cell import close_cell, run_cell
 from harness.sweep.workbench import Workbench
 from registry.result_row import Arm, Status
@@ -189,7 +189,9 @@ def test_a_result_that_a_crash_left_out_is_made_from_the_stored_attempt(tmp_path
 
 def sweep(cell: Cell, bench: Workbench, give_up: bool = False) -> Progress:
     """What a coordinator and a worker do with one cell, on a clock that jumps over pauses."""
-    book = LeaseBook(ListedCells([cell]), bytes(1), 60.0, max_failures=3, give_up=give_up)
+    book = LeaseBook(
+        ListedCells([cell]), bytes(1), LeaseRules(60.0, max_failures=3, give_up=give_up)
+    )
     now = 0.0
     while not book.progress().done:
         for leased in book.lease("w", 1, now):

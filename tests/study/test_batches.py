@@ -21,7 +21,7 @@ from harness.models.providers import batch
 from harness.spending import CallKind, read_paid_calls
 from harness.storage import ATTEMPTS, EPISODE_CODEC
 from harness.sweep import Progress, epochs
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import RunContext, Workbench
 from registry.provenance import utc_now
@@ -151,7 +151,7 @@ def in_this_process(
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)
     wave = take_snapshot(study).waves[0]
-    book = LeaseBook(wave.cells, wave.finished, 60.0, max_failures=1)
+    book = LeaseBook(wave.cells, wave.finished, LeaseRules(60.0, max_failures=1))
     while cells := book.lease("worker", 4, 0.0):
         book.report("worker", [run_cell(cell, bench, utc_now) for cell in cells], 0.0)
     bench.close()

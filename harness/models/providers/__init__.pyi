@@ -1,14 +1,12 @@
-from .base import Connection, ProviderModel, Sampling
+from .base import Connection, ProviderModel
 from .batch import EXPIRED, BatchAnswer, BatchService, Outgoing, batch_service
 from .messages import cut_native
-from .openai import CHAT, PROTOCOLS, OpenAIModel, post_json
-from .retry import RETRIED, ProviderError, pause
+from .openai import OpenAIModel, post_json
+from .retry import RETRIED, ProviderError, kind_of_status, pause
 from .transport import Received
 
 __all__ = [
-    "CHAT",
     "EXPIRED",
-    "PROTOCOLS",
     "RETRIED",
     "BatchAnswer",
     "BatchService",
@@ -18,9 +16,9 @@ __all__ = [
     "ProviderError",
     "ProviderModel",
     "Received",
-    "Sampling",
     "batch_service",
     "cut_native",
+    "kind_of_status",
     "pause",
     "post_json",
 ]

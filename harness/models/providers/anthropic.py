@@ -10,18 +10,16 @@ from typing import Any, ClassVar
 
 from harness.model import ModelRequest
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.google_cloud import VERTEX_ADDRESS, cloud_credentials
+from harness.models.providers.google_cloud import cloud_credentials
 from harness.models.providers.transport import keeping_client
+from harness.models.settings import AnthropicSettings, VertexAnthropicSettings
 
 
 class AnthropicModel(ProviderModel):
     """A model at Anthropic, or at a server of the same protocol."""
 
     libraries: ClassVar[tuple[str, ...]] = ("anthropic",)
-    usual_address = "https://api.anthropic.com"
-    key_variable = "ANTHROPIC_API_KEY"
-    own_settings: ClassVar[tuple[str, ...]] = ("reasoning_budget",)
-    fixed_keys = frozenset(("system", "thinking", "output_config", "anthropic_version"))
+    settings: AnthropicSettings | VertexAnthropicSettings
 
     async def _connect(self) -> Connection:
         from anthropic import AsyncAnthropic
@@ -29,7 +27,7 @@ class AnthropicModel(ProviderModel):
         client = AsyncAnthropic(
             base_url=self._base_url,
             api_key=self._api_key,
-            http_client=keeping_client(self._sampling.seconds),
+            http_client=keeping_client(self.settings.seconds),
             max_retries=0,
         )
         return self._connection(client)
@@ -46,11 +44,11 @@ class AnthropicModel(ProviderModel):
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)
-        settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
-        if budget := self._sampling.reasoning_budget:
+        settings |= {"max_retries": 0, "timeout": self.settings.seconds}
+        if budget := self.settings.reasoning_budget:
             settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": budget}
-        if self._sampling.extra_body:
-            settings["extra_body"] = dict(self._sampling.extra_body)
+        if self.settings.extra_body:
+            settings["extra_body"] = dict(self.settings.extra_body)
         if request.conversation:
             settings |= {"anthropic_cache_instructions": True, "anthropic_cache_messages": True}
         return settings
@@ -75,19 +73,17 @@ class VertexAnthropicModel(AnthropicModel):
 
     libraries = ("anthropic", "google.auth")
     extra = "anthropic,google"
-    usual_address = VERTEX_ADDRESS
-    key_variable = ""
-    own_settings = ("reasoning_budget", "region", "project")
+    settings: VertexAnthropicSettings
 
     async def _connect(self) -> Connection:
         from anthropic import AsyncAnthropicVertex
 
         client = AsyncAnthropicVertex(
-            region=self.region,
-            project_id=self.project,
+            region=self.settings.region,
+            project_id=self.settings.project,
             credentials=cloud_credentials(self._api_key),
             base_url=self._base_url or None,
-            http_client=keeping_client(self._sampling.seconds),
+            http_client=keeping_client(self.settings.seconds),
             max_retries=0,
         )
         return self._connection(client)

@@ -13,9 +13,9 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -31,30 +31,13 @@ from harness.models.providers.retry import (
     try_again,
 )
 from harness.models.providers.transport import RECEIVED, TAPE, Received, Tape
+from harness.models.settings import ServedSettings
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as Chat
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Sampling parameters and limits of a request. None leaves the choice to the server."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    reasoning_effort: str | None = None
-    reasoning_budget: int | None = None  # tokens, where the provider takes a number
-    reasoning_field: str = ""  # OpenAI: of its messages; if given, reasoning goes back under it
-    send_seed: bool = False  # give the server a seed for each turn, where it takes one
-    send_cache_key: bool | None = None  # OpenAI: name the conversation to the server's cache
-    seconds: float = 300.0  # one request may take, from its start to the last byte
-    retries: int = 3
-    backoff_seconds: float = 1.0  # before the first retry; doubled for each further one
-    extra_body: Mapping[str, Any] = field(default_factory=dict)  # sent with each request as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +53,23 @@ class ProviderModel(ABC):
 
     libraries: ClassVar[tuple[str, ...]]  # needed beside pydantic-ai
     extra: ClassVar[str] = ""  # extra of the package with them, if not named like the provider
-    usual_address: ClassVar[str] = ""  # unless the pin names another
-    key_variable: ClassVar[str] = ""  # of the environment, unless the pin names another
-    own_settings: ClassVar[tuple[str, ...]] = ()  # settings that only some providers have
-    fixed_keys: ClassVar[frozenset[str]] = frozenset()  # of a request's body, which we alone write
-    region = ""  # of providers that have regions
-    project = ""  # of Google Cloud
-    protocol = ""  # of providers that speak several
+    settings: ServedSettings
+    reasoning_field: str | None = None  # of messages, under which reasoning goes back
     trusted = False  # its programs are untrusted
     paid = True  # each reply costs
 
     def __init__(
         self,
         name: str,
-        version: str,
-        base_url: str,
+        settings: ServedSettings,
         api_key: str,
-        sampling: Sampling | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = name
-        self._version = version
-        self._base_url = base_url
+        self.settings = settings
+        self._version = settings.model
+        self._base_url = settings.base_url or ""
         self._api_key = api_key
-        self._sampling = sampling or Sampling()
         self._sleep = sleep
         self._lock = threading.Lock()
 
@@ -111,12 +87,11 @@ class ProviderModel(ABC):
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         """The parameters of a request that were set, as pydantic-ai's settings."""
-        sampling = self._sampling
         given = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-            "thinking": sampling.reasoning_effort,
+            "temperature": self.settings.temperature,
+            "top_p": self.settings.top_p,
+            "max_tokens": self.settings.max_tokens,
+            "thinking": self.settings.reasoning_effort,
             "tool_choice": "none" if request.tools and not request.may_call else None,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -157,9 +132,9 @@ class ProviderModel(ABC):
                 seconds = round(time.monotonic() - begun, 4)
                 if request.keep is not None:
                     request.keep(Try(error.kind, error.status, seconds, error.raw, error.wait))
-                if not try_again(failed, self._sampling.retries, error.wait):
+                if not try_again(failed, self.settings.retries, error.wait):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
-                wait, first = error.wait, self._sampling.backoff_seconds
+                wait, first = error.wait, self.settings.backoff_seconds
             wait = pause(first, len(failed) - 1, wait, request.seed)
             logger.warning("model %s: %s, retry in %.1f s", self.name, failed[-1], wait)
             self._sleep(wait)
@@ -232,10 +207,10 @@ class ProviderModel(ABC):
             tool_definition,
         )
 
-        field = "" if self.native_replay else self._sampling.reasoning_field
+        field = "" if self.native_replay else self.reasoning_field or ""
         replay = Replay(chat.system, self.native_replay, field)
         try:
-            async with asyncio.timeout(self._sampling.seconds):
+            async with asyncio.timeout(self.settings.seconds):
                 response = await model_request(
                     chat,
                     self._marked(list(to_provider_messages(request.messages, replay)), request),

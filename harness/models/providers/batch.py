@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
 from harness.models.providers.base import ProviderModel
+from harness.models.providers.retry import kind_of_status
 from harness.models.providers.transport import MOST_BYTES
 
 MARK = "dosimeter"  # name of our mark in a batch's metadata
@@ -120,7 +121,9 @@ class BatchService(ABC):
                     if len(body) > MOST_BYTES * 16:
                         raise _failed("too_large")
                 if response.status_code >= 300:
-                    raise _failed(_kind(response.status_code), f"HTTP {response.status_code}")
+                    raise _failed(
+                        kind_of_status(response.status_code), f"HTTP {response.status_code}"
+                    )
         except httpx2.TimeoutException:
             raise _failed("timeout") from None
         except httpx2.HTTPError:
@@ -175,7 +178,7 @@ class OpenAIBatches(BatchService):
         if isinstance(response, dict) and response.get("status_code") == 200:
             return BatchAnswer(call, json.dumps(response.get("body")).encode())
         if isinstance(response, dict) and isinstance(status := response.get("status_code"), int):
-            return BatchAnswer(call, failure=_kind(status))
+            return BatchAnswer(call, failure=kind_of_status(status))
         error = line.get("error")
         code = error.get("code") if isinstance(error, dict) else None
         return BatchAnswer(call, failure=EXPIRED if code == "batch_expired" else "bad_request")
@@ -304,11 +307,6 @@ def batch_service(model: ProviderModel, sleep: Sleep = time.sleep) -> BatchServi
 
 def _failed(kind: str, detail: str = "") -> AttemptFailed:
     return AttemptFailed(Boundary.PROVIDER, kind, detail)
-
-
-def _kind(status: int) -> str:
-    kinds = {401: "auth", 402: "quota", 403: "auth", 408: "timeout", 429: "rate_limit"}
-    return kinds.get(status, "overload" if status >= 500 else "bad_request")
 
 
 def _id_of(record: Mapping[str, Any], name: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.model import ModelRequest
 from harness.models.providers.base import Connection, ProviderModel
 from harness.models.providers.transport import keeping_client
+from harness.models.settings import BedrockSettings
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,8 +26,7 @@ class BedrockModel(ProviderModel):
     key boto3 finds credentials, and without an address that of the region, by itself."""
 
     libraries = ("boto3",)
-    own_settings = ("region", "reasoning_budget")
-    fixed_keys = frozenset(("system", "thinking"))
+    settings: BedrockSettings
 
     async def _connect(self) -> Connection:
         from pydantic_ai.models.bedrock import BedrockConverseModel
@@ -38,8 +38,8 @@ class BedrockModel(ProviderModel):
         client.meta.events.unregister(
             f"needs-retry.{_SERVICE}", unique_id=f"retry-config-{_SERVICE}"
         )
-        http = keeping_client(self._sampling.seconds)
-        sender = _Sender(http, asyncio.get_running_loop(), self._sampling.seconds)
+        http = keeping_client(self.settings.seconds)
+        sender = _Sender(http, asyncio.get_running_loop(), self.settings.seconds)
         client.meta.events.register(f"before-send.{_SERVICE}.*", sender.send)
 
         async def close() -> None:
@@ -56,7 +56,7 @@ class BedrockModel(ProviderModel):
 
         place: dict[str, Any] = {
             "base_url": self._base_url or None,
-            "region_name": self.region or None,
+            "region_name": self.settings.region,
         }
         if self._api_key:
             return BedrockProvider(api_key=self._api_key, **place)
@@ -64,8 +64,8 @@ class BedrockModel(ProviderModel):
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)
-        fields = dict(self._sampling.extra_body)
-        if budget := self._sampling.reasoning_budget:
+        fields = dict(self.settings.extra_body)
+        if budget := self.settings.reasoning_budget:
             fields["thinking"] = {"type": "enabled", "budget_tokens": budget}
         if fields:
             settings["bedrock_additional_model_requests_fields"] = fields

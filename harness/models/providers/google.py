@@ -5,24 +5,20 @@ Thought signatures go back on the parts they came with.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from harness.model import ModelRequest
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.google_cloud import VERTEX_ADDRESS, cloud_credentials
+from harness.models.providers.google_cloud import cloud_credentials
 from harness.models.providers.transport import keeping_client
+from harness.models.settings import GoogleSettings, VertexSettings
 
 
 class GoogleModel(ProviderModel):
     """A model by the Gemini API."""
 
     libraries = ("google", "google.genai")
-    usual_address = "https://generativelanguage.googleapis.com"
-    key_variable = "GEMINI_API_KEY"
-    own_settings: ClassVar[tuple[str, ...]] = ("send_seed", "reasoning_budget")
-    fixed_keys = frozenset(
-        ("contents", "systemInstruction", "cachedContent", "candidateCount", "responseJsonSchema")
-    )
+    settings: GoogleSettings | VertexSettings
 
     async def _connect(self) -> Connection:
         return self._connection(api_key=self._api_key, vertexai=False)
@@ -33,22 +29,22 @@ class GoogleModel(ProviderModel):
         from pydantic_ai.models.google import GoogleModel as Chat
         from pydantic_ai.providers.google import GoogleProvider
 
-        http = keeping_client(self._sampling.seconds)
+        http = keeping_client(self.settings.seconds)
         options = HttpOptions(
             base_url=self._base_url or None,
             httpx_async_client=http,
-            timeout=int(self._sampling.seconds * 1000),
-            extra_body=dict(self._sampling.extra_body) or None,
+            timeout=int(self.settings.seconds * 1000),
+            extra_body=dict(self.settings.extra_body) or None,
         )
         provider = GoogleProvider(client=Client(http_options=options, **access))
         return Connection(Chat(self._version, provider=provider), http.aclose)
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)
-        settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
-        if self._sampling.send_seed:
+        settings |= {"max_retries": 0, "timeout": self.settings.seconds}
+        if self.settings.send_seed:
             settings["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
-        if budget := self._sampling.reasoning_budget:
+        if budget := self.settings.reasoning_budget:
             thinking = {"thinking_budget": budget, "include_thoughts": True}
             settings["google_thinking_config"] = thinking
         return settings
@@ -58,12 +54,13 @@ class VertexModel(GoogleModel):
     """A model of Google's on Vertex AI, in a ``region`` of a ``project``."""
 
     extra = "google"
-    usual_address = VERTEX_ADDRESS
-    key_variable = ""
-    own_settings = ("send_seed", "reasoning_budget", "region", "project")
+    settings: VertexSettings
 
     async def _connect(self) -> Connection:
         credentials = cloud_credentials(self._api_key)
         return self._connection(
-            vertexai=True, project=self.project, location=self.region, credentials=credentials
+            vertexai=True,
+            project=self.settings.project,
+            location=self.settings.region,
+            credentials=credentials,
         )

@@ -6,7 +6,6 @@ from typing import Any
 
 from harness.errors import ModelUnavailable
 
-VERTEX_ADDRESS = "https://aiplatform.googleapis.com"  # of Google; requests go to the region's own
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 

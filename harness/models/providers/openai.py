@@ -14,16 +14,21 @@ from urllib.parse import urlsplit
 
 from harness.model import OVERFLOW, Message, ModelRequest, Reply, Role, TextRequest, Usage
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.retry import TOO_LONG_STATUS, ProviderError, is_too_long
+from harness.models.providers.retry import (
+    TOO_LONG_STATUS,
+    ProviderError,
+    is_too_long,
+    kind_of_status,
+)
 from harness.models.providers.transport import Received, keeping_client
+from harness.models.settings import AzureSettings, OpenAISettings
 from harness.models.token_logprobs import ECHO, PROMPT_LOGPROBS
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIResponsesModel
 
-CHAT, RESPONSES = "chat", "responses"
-PROTOCOLS = (CHAT, RESPONSES)
+RESPONSES = "responses"
 _OWN_HOST = "api.openai.com"
 
 
@@ -34,22 +39,18 @@ class OpenAIModel(ProviderModel):
 
     libraries = ("openai",)
     extra = "models"
-    usual_address = "https://api.openai.com/v1"
-    key_variable = "OPENAI_API_KEY"
-    own_settings: ClassVar[tuple[str, ...]] = (
-        "protocol",
-        "reasoning_field",
-        "send_seed",
-        "send_cache_key",
-    )
-    # Beside what all providers' requests have.
-    fixed_keys = frozenset(("input", "instructions", "include", "n", "prompt_cache_key"))
+    settings: OpenAISettings | AzureSettings
     system: ClassVar[str] = "openai-compatible"  # name of the endpoint's state in pydantic-ai
+
+    @property
+    def reasoning_field(self) -> str | None:  # type: ignore[override]  # read from the settings
+        """The field that the settings name."""
+        return getattr(self.settings, "reasoning_field", None)
 
     @property
     def native_replay(self) -> bool:
         """True by Responses: reasoning goes back as the items that it came in."""
-        return self.protocol == RESPONSES
+        return self.settings.protocol == RESPONSES
 
     async def _connect(self) -> Connection:
         from openai import AsyncOpenAI
@@ -59,11 +60,11 @@ class OpenAIModel(ProviderModel):
         client = AsyncOpenAI(
             base_url=self._base_url,
             api_key=self._api_key,
-            http_client=keeping_client(self._sampling.seconds),
+            http_client=keeping_client(self.settings.seconds),
             max_retries=0,
         )
         provider = OpenAICompatibleProvider(self.system, openai_client=client)
-        if self.protocol == RESPONSES:
+        if self.settings.protocol == RESPONSES:
             return Connection(self._responses(provider), client.close)
         return Connection(OpenAIChatModel(self._version, provider=provider), client.close)
 
@@ -73,20 +74,20 @@ class OpenAIModel(ProviderModel):
         from pydantic_ai.models.openai import OpenAIResponsesModel
         from pydantic_ai.profiles.openai import OpenAIModelProfile
 
-        reasons = self._sampling.reasoning_effort is not None
+        reasons = self.settings.reasoning_effort is not None
         known = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
         profile = known if reasons else None
         return OpenAIResponsesModel(self._version, provider=provider, profile=profile)
 
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         settings = super()._settings(request)
-        settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
-        body = dict(self._sampling.extra_body)
+        settings |= {"max_retries": 0, "timeout": self.settings.seconds}
+        body = dict(self.settings.extra_body)
         # pydantic-ai drops these for models that it knows to refuse them: what is set is sent.
         body |= {key: settings.pop(key) for key in ("temperature", "top_p") if key in settings}
         # Under the protocol's own name: a compatible server's model has no profile to map it by.
         effort = settings.pop("thinking", None)
-        if self.protocol == RESPONSES:
+        if self.settings.protocol == RESPONSES:
             settings["openai_store"] = False
             if effort:
                 settings["openai_reasoning_effort"] = effort
@@ -94,7 +95,7 @@ class OpenAIModel(ProviderModel):
             body["reasoning_effort"] = effort
         if body:
             settings["extra_body"] = body
-        if self._sampling.send_seed:
+        if self.settings.send_seed:
             settings["seed"] = request.seed.child("server").rng().integer(0, 2**31 - 1)
         if request.conversation and self._sends_cache_key:
             settings["openai_prompt_cache_key"] = request.conversation
@@ -102,9 +103,12 @@ class OpenAIModel(ProviderModel):
 
     @property
     def _sends_cache_key(self) -> bool:
-        """As set; else True at OpenAI's own address, since some other servers refuse the key."""
-        set_to = self._sampling.send_cache_key
-        return urlsplit(self._base_url).hostname == _OWN_HOST if set_to is None else set_to
+        """As set; else True at OpenAI's own address and at Azure, since some other servers refuse
+        the key."""
+        if isinstance(self.settings, AzureSettings):
+            return True
+        stated = self.settings.send_cache_key
+        return urlsplit(self._base_url).hostname == _OWN_HOST if stated is None else stated
 
     def _fingerprint(self, body: bytes) -> str:
         try:
@@ -120,7 +124,7 @@ class OpenAIModel(ProviderModel):
 
     async def _text_logprobs(self, request: TextRequest, chat: Any, received: Received) -> Reply:
         body = request_body(request, self._version)
-        async with asyncio.timeout(self._sampling.seconds):
+        async with asyncio.timeout(self.settings.seconds):
             answer = await post_json(chat.client, "/completions", body)
         return reply_from_completion(answer, self._without_key(received), self._version)
 
@@ -129,17 +133,9 @@ class AzureModel(OpenAIModel):
     """A deployment of Azure OpenAI, by its v1 interface. The key is the resource's, or a token of
     Microsoft Entra."""
 
-    usual_address = ""
-    key_variable = "AZURE_OPENAI_API_KEY"
-    own_settings = ("protocol", "send_seed")
     system = "azure"
 
-    @property
-    def _sends_cache_key(self) -> bool:
-        return True
 
-
-_KINDS = {401: "auth", 402: "quota", 403: "auth", 408: "timeout", 429: "rate_limit"}
 _NO_MONEY = "insufficient_quota"
 
 
@@ -199,7 +195,7 @@ def _count(used: Any, name: str) -> int | None:
 def _refused(error: Any) -> ProviderError:
     """Convert an error status; the server's message is discarded."""
     status = int(error.status_code)
-    kind = _KINDS.get(status, "overload" if status >= 500 else "bad_request")
+    kind = kind_of_status(status)
     if error.code == _NO_MONEY:
         kind = "quota"
     elif status in TOO_LONG_STATUS and is_too_long(error.body):

@@ -47,6 +47,14 @@ class ProviderError(Exception):
         self.status, self.raw = status, raw
 
 
+_KINDS = {401: "auth", 402: "quota", 403: "auth", 408: "timeout", 429: "rate_limit"}
+
+
+def kind_of_status(status: int) -> str:
+    """Return the class of a failure by the HTTP status of its response."""
+    return _KINDS.get(status, "overload" if status >= 500 else "bad_request")
+
+
 def try_again(failed: Sequence[str], retries: int, asked: float | None = None) -> bool:
     """Return True to retry after requests that failed by these classes, in order, the last of which
     asked for a pause of ``asked`` seconds."""

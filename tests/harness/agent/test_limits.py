@@ -67,7 +67,8 @@ def test_tokens_that_nobody_counts_cannot_be_limited(sandbox: Sandbox) -> None:
 
 
 def pin(provider: str = "openai", **settings: str) -> ModelPin:
-    return ModelPin("m", provider, "v", tuple(settings.items()))
+    address = {"base_url": '"http://127.0.0.1:9/v1"'}
+    return ModelPin("m", provider, "v", tuple((address | settings).items()))
 
 
 def test_a_ceiling_is_read_from_a_models_settings() -> None:
@@ -84,12 +85,15 @@ def test_a_ceiling_is_read_from_a_models_settings() -> None:
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        (pin(episode_tokens="0"), "'episode_tokens': 0 is not a whole number above 0"),
-        (pin(episode_tokens="1.5"), "1.5 is not a whole number"),
-        (pin(episode_tokens='"many"'), "is not a whole number"),
-        (pin(episode_usd="-1"), "-1 is not a number above 0"),
+        (pin(episode_tokens="0"), "'episode_tokens': 0: Input should be greater than"),
+        (pin(episode_tokens="1.5"), "'episode_tokens': 1.5: Input should be a valid integer"),
+        (
+            pin(episode_tokens='"many"'),
+            '"many": Input should be a valid integer',
+        ),
+        (pin(episode_usd="-1"), "'episode_usd': -1: Input should be greater than 0"),
         (pin(episode_usd="1"), "its price is unknown"),
-        (pin("agent_server", episode_tokens="10"), "only the built-in agent loop"),
+        (pin("agent_server", episode_tokens="10"), "unknown setting 'episode_tokens'"),
     ],
 )
 def test_a_ceiling_that_cannot_be_held_is_refused(made: ModelPin, reason: str) -> None:

@@ -16,7 +16,6 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import OVERFLOW, REFUSED, Model, Omission
-from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
 from harness.storage import EPISODE_CODEC
@@ -32,6 +31,7 @@ from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.paid_attempt import CHARGE, Vouched
 from tests.harness.script import ANSWER, brief, noon
+from tests.harness.served_model import served_model
 from tests.ledgers import keys_of
 
 CELL = Cell(
@@ -49,7 +49,7 @@ TOO_LONG = failure(400, "context_length_exceeded")
 @contextmanager
 def openai(*script: Answer) -> Iterator[tuple[Model, Served]]:
     with serve(*script) as served:
-        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        model = served_model(OpenAIModel, served.url, retries=0)
         yield model, served
         model.close()
 
@@ -160,7 +160,7 @@ def test_a_result_that_the_provider_refuses_does_not_make_the_attempt_missing() 
 
     journal = MemoryJournal()
     with serve(always=answer) as served:
-        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        model = served_model(OpenAIModel, served.url, retries=0)
         episode = play(model, journal)
         model.close()
     assert (episode.stop, episode.answer) == (StopReason.ANSWERED, ANSWER)
@@ -170,7 +170,7 @@ def test_a_result_that_the_provider_refuses_does_not_make_the_attempt_missing() 
 
 def test_a_request_that_is_refused_without_any_result_is_no_doing_of_the_models() -> None:
     with serve(completion(None, [LONG]), failure(400), failure(400)) as served:
-        model = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+        model = served_model(OpenAIModel, served.url, retries=0)
         episode = play(model, MemoryJournal())
         model.close()
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, f"provider:{REFUSED}")

@@ -16,13 +16,13 @@ from generators.task import Limits, TaskSpec
 from harness.episode import Cell, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.spending.purchases import MemoryJournal
 from tests.harness.chat_server import running
 from tests.harness.openai_server import Answer, completion
 from tests.harness.paid_attempt import Vouched
 from tests.harness.script import noon
+from tests.harness.served_model import served_model
 
 SEED = Seed(bytes(32))
 TASK = INSTALLED.family("compute_average")
@@ -75,7 +75,7 @@ def test_a_busy_and_slow_server_costs_no_points() -> None:
     sandboxes = Vouched()
     begun = time.monotonic()
     with slow_server(*script) as url:
-        model = OpenAIModel("m", "asked", url, "key", Sampling(retries=3))
+        model = served_model(OpenAIModel, url, retries=3)
         request = AttemptRequest(cell, 1, asked, run="r", journal=MemoryJournal())
         episode = run_attempt(request, model, sandboxes, noon)
         model.close()

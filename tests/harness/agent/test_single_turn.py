@@ -224,6 +224,9 @@ def pin(provider: str, **settings: Any) -> ModelPin:
     return ModelPin("m", provider, "v-1", texts)
 
 
+ADDRESS = {"base_url": "http://localhost:1/v1"}
+
+
 def test_the_context_window_is_a_setting_of_the_model() -> None:
     assert read_window(pin("scripted", agent="trivial", context=8000)) == ContextWindow(8000)
     served = pin("openai", base_url="http://localhost:1/v1", context=9, max_tokens=5)
@@ -235,8 +238,12 @@ def test_the_context_window_is_a_setting_of_the_model() -> None:
     [
         ("scripted", {"agent": "trivial"}, "setting 'context': a single turn needs"),
         ("scripted", {"agent": "honest", "context": 9}, "an agent that works through tools"),
-        ("agent_server", {"context": 9}, "an agent that works through tools"),
-        ("openai", {"context": "9"}, "is not a whole number"),
+        ("agent_server", {**ADDRESS, "tree": "host"}, "an agent that works through tools"),
+        (
+            "openai",
+            {**ADDRESS, "context": "9"},
+            "setting 'context': \"9\": Input should be",
+        ),
     ],
 )
 def test_a_model_that_takes_no_single_turn_is_refused(

@@ -36,12 +36,13 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.result import row_of, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
-from harness.external_agents.client import AgentServer, AgentServerSettings
+from harness.external_agents.client import AgentServer
 from harness.external_agents.snapshot import ConversationSnapshot, holds, pack, read_tree, unpack
 from harness.external_agents.stream import ChatStream, MalformedStream
 from harness.external_agents.tool_bridge import MAX_BODY_BYTES, Bridge, BridgedTools
 from harness.model import Model, ToolCall, Usage
 from harness.models.scripted import HonestAgent
+from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.purchases import Journal, MemoryJournal
@@ -79,8 +80,8 @@ def cell_of(instance: TaskInstance = INSTANCE) -> Cell:
 
 def agent(url: str, tree: str = "host", key: str = "", **terms: object) -> AgentServer:
     """The agent at an address; it pauses for no time before it tries again."""
-    made = AgentServerSettings(url, tree, **terms)  # type: ignore[arg-type]
-    return AgentServer("theirs", "model-7", made, key, sleep=lambda seconds: None)
+    made = AgentServerSettings.make(model="model-7", base_url=url, tree=tree, **terms)
+    return AgentServer("theirs", made, key, sleep=lambda seconds: None)
 
 
 def attempt(
@@ -997,16 +998,18 @@ def test_an_agent_server_is_built_from_its_pin() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tree": None}, "'tree': unknown tree ''; known: host, bridge"),
-        ({"tree": "hots"}, "did you mean 'host'"),
-        ({"base_url": "ftp://x"}, "does not start with http"),
-        ({"base_url": "http://"}, "names no host"),
+        ({"tree": None}, "setting 'tree' is missing"),
+        ({"tree": "hots"}, "Input should be 'host' or 'bridge'"),
+        ({"base_url": "ftp://x"}, "setting 'base_url': String should match"),
+        ({"base_url": "http://"}, "setting 'base_url': String should match"),
         ({"base_url": "http://[x"}, "names no host"),
         ({"base_url": "http://h:99999"}, "a port that is none"),
-        ({"bridge": "here"}, "is not HOST:PORT"),
+        ({"bridge": "here"}, "setting 'bridge': \"here\": String should match"),
+        ({"bridge": "h:99999"}, "is not HOST:PORT"),
         ({"bridge": "0.0.0.0:0"}, "say in `bridge_url`"),
+        ({"tree": "host", "bridge": "127.0.0.1:0"}, "with `tree: host` there is no bridge"),
         ({"round": 3}, "did you mean 'rounds'"),
-        ({"rounds": "3"}, "is not a whole number"),
+        ({"rounds": "3"}, "Input should be a valid integer"),
         ({"api_key_env": "NOT_SET"}, "NOT_SET is not set"),
     ],
 )

@@ -14,7 +14,6 @@ from generators.seed import Seed
 from harness.build_model import build_model
 from harness.errors import AttemptFailed
 from harness.model import TextRequest, Usage, logprob_model
-from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.models.scripted import HonestAgent
 from harness.models.text_tool_calls import TextCalls
@@ -27,6 +26,7 @@ from harness.models.token_logprobs import (
 )
 from registry.ledger.records import ModelPin
 from tests.harness.openai_server import Answer, Json, failure, serve
+from tests.harness.served_model import served_model
 
 TEXT, START = "read: 3 mice", 6
 TOKENS = ["<s>", "read", ":", " 3", " mi", "ce"]
@@ -132,8 +132,8 @@ def text_logprobs(
 ) -> tuple[Any, list[Json], list[Any]]:
     kept: list[Any] = []
     with serve(*script, path="/v1/completions", check=lambda request: []) as served:
-        model = OpenAIModel(
-            "m", "asked-7", served.url, "sk-do-not-tell", Sampling(), lambda seconds: None
+        model = served_model(
+            OpenAIModel, served.url, "sk-do-not-tell", lambda seconds: None, model="asked-7"
         )
         try:
             request = TextRequest(TEXT, Seed(bytes(32)), START, way, top, kept.append)

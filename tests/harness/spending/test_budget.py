@@ -24,7 +24,7 @@ from harness.spending.budget import (
 )
 from harness.spending.prices import Price
 from harness.sweep.governor import LeaseOutcome, WaitReason
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, LeaseRules
 from registry.ledger.records import ModelPin
 from tests.harness.listed_cells import ListedCells
 
@@ -51,7 +51,13 @@ def book(count: int, kept: Budget, *others: str) -> LeaseBook:
         for n in range(count)
         for name in models
     )
-    return LeaseBook(cells, bytes(len(cells)), 1e9, 3, kept, lambda cell: Spend())
+    return LeaseBook(
+        cells,
+        bytes(len(cells)),
+        LeaseRules(1e9),
+        budget=kept,
+        recount=lambda cell: Spend(),
+    )
 
 
 def test_a_spend_is_the_sum_of_all_replies_of_all_attempts() -> None:

@@ -17,7 +17,7 @@ from generators.task import TaskSpec
 from harness.build_model import provider_key
 from harness.episode import Cell
 from harness.sweep.governor import RATE_WAIT, LeaseOutcome, StatedLimit, WaitReason
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.purchases import CallCounts, CallLimit
 from registry.ledger import ModelPin
 from tests.harness.listed_cells import ListedCells
@@ -42,7 +42,9 @@ def book(
     ``searched``."""
     keys = dict.fromkeys(models, "one") if shared else {m: m for m in models if searched}
     owed = ListedCells(cells(*models, each=each))
-    return LeaseBook(owed, bytes(len(owed)), 60.0, failures, providers=keys)
+    return LeaseBook(
+        owed, bytes(len(owed)), LeaseRules(60.0, max_failures=failures, providers=keys)
+    )
 
 
 def done(cell: Cell) -> LeaseOutcome:
@@ -259,7 +261,9 @@ def test_episodes_at_work_wait_for_a_quarter_of_their_time() -> None:
 def test_a_stated_rate_holds_from_the_start_and_is_never_exceeded() -> None:
     owed = ListedCells(cells("m", "other", each=400))
     limits = {"m": StatedLimit(120.0), "other": StatedLimit(tokens_per_minute=6000.0)}
-    kept = LeaseBook(owed, bytes(800), 60.0, providers=dict.fromkeys(limits, "one"), limits=limits)
+    kept = LeaseBook(
+        owed, bytes(800), LeaseRules(60.0, providers=dict.fromkeys(limits, "one"), limits=limits)
+    )
     kept.lease("w", 4, 0)
     kept.lease("v", 4, 0)
     given = kept.limit_calls("w", {}, 0.0)
@@ -319,7 +323,7 @@ def test_an_attempt_that_lost_paid_turns_counts() -> None:
 
 def test_to_give_up_failures_of_the_provider_count() -> None:
     owed = ListedCells(cells("dead", "revoked", each=4))
-    kept = LeaseBook(owed, bytes(8), 60.0, 3, give_up=True)
+    kept = LeaseBook(owed, bytes(8), LeaseRules(60.0, max_failures=3, give_up=True))
     kinds = {"dead": "connection", "revoked": "auth"}
     leased = work(kept, lambda cell, now: failed(cell, kinds[cell.model]), 200)
     assert len(leased) == 3 * 8
@@ -337,7 +341,7 @@ def pins() -> Iterator[ModelPin]:
 
     yield from (pin("openai", **at), pin("openai", **at))
     yield pin("openai", **at | {"api_key_env": "OTHER"})
-    yield pin("openai")
+    yield pin("openai", base_url="https://other/v1")
     yield pin("anthropic")
     yield from (pin("bedrock", region="a"), pin("bedrock", region="b"))
     yield from (pin("scripted"), pin("scripted"))

@@ -14,7 +14,7 @@ from harness.episode import Cell
 from harness.model import Usage
 from harness.spending import Budget, Price, PricedModel, Spend, SpendingLimits
 from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
-from harness.sweep.leases import LeaseBook, WorkerEnd
+from harness.sweep.leases import LeaseBook, LeaseRules, WorkerEnd
 from registry.errors import StoreUnavailable
 from tests.harness.listed_cells import ListedCells
 
@@ -27,7 +27,11 @@ def cell(name: str) -> Cell:
 
 def book(count: int, finished: bytes | None = None, failures: int = 3) -> LeaseBook:
     cells = ListedCells(cell(f"e{n}") for n in range(count))
-    return LeaseBook(cells, bytes(count) if finished is None else finished, 60.0, failures)
+    return LeaseBook(
+        cells,
+        bytes(count) if finished is None else finished,
+        LeaseRules(60.0, max_failures=failures),
+    )
 
 
 def names(cells: tuple[Cell, ...]) -> list[str]:
@@ -80,7 +84,7 @@ def test_a_cell_that_is_given_up_for_killed_workers_is_stored_first() -> None:
             raise StoreUnavailable("store", "it is away")
 
     cells = ListedCells([cell("e0")])
-    kept = LeaseBook(cells, bytes(1), 60.0, max_failures=2, keep_killed=keep)
+    kept = LeaseBook(cells, bytes(1), LeaseRules(60.0, max_failures=2), keep_killed=keep)
     for time in (0.0, 100.0):
         assert names(kept.lease("a", 1, time)) == ["e0"]
         if time:
@@ -94,7 +98,7 @@ def test_a_cell_that_is_given_up_for_killed_workers_is_stored_first() -> None:
 
 def test_a_cell_that_failed_is_held_by_a_budget_that_does_not_pay_for_it() -> None:
     budget = Budget(SpendingLimits(run=Decimal(1)), (PricedModel("model", "openai", PRICE),))
-    kept = LeaseBook(ListedCells([cell("e0")]), bytes(1), 60.0, budget=budget)
+    kept = LeaseBook(ListedCells([cell("e0")]), bytes(1), LeaseRules(60.0), budget=budget)
     assert names(kept.lease("a", 1, 0.0)) == ["e0"]
     failed = LeaseOutcome("e0", False, "sandbox:lost", Spend(Decimal(1)))
     kept.report("a", [failed], 0.0)
@@ -168,7 +172,7 @@ def test_cells_are_computed_when_they_are_leased() -> None:
             return super().__getitem__(number)
 
     cells = Watched(cell(f"e{n}") for n in range(50))
-    kept = LeaseBook(cells, bytes([1] * 10 + [0] * 40), 60.0)
+    kept = LeaseBook(cells, bytes([1] * 10 + [0] * 40), LeaseRules(60.0))
     assert (kept.progress().owed, kept.progress().waiting, cells.computed) == (50, 40, 0)
     first = names(kept.lease("a", 3, 0.0))
     kept.report("a", [LeaseOutcome(each, True) for each in first], 1.0)
@@ -236,7 +240,9 @@ def of(model: str, name: str) -> Cell:
 
 def test_progress_of_each_model_counts_cells_failures_and_consumption() -> None:
     cells = [*(of("one", f"a{n}") for n in range(4)), of("two", "b0"), of("three", "c0")]
-    kept = LeaseBook(ListedCells(cells), bytes([1, 0, 0, 0, 0, 1]), 60.0, max_failures=2)
+    kept = LeaseBook(
+        ListedCells(cells), bytes([1, 0, 0, 0, 0, 1]), LeaseRules(60.0, max_failures=2)
+    )
     used = Consumption.of([Usage(100, 10), Usage(None, 5)], None)
     for now in (0.0, 100.0):  # a1 fails twice and is given up, the others are finished
         leased = kept.lease("w", 9, now)

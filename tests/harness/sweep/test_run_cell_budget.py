@@ -18,7 +18,7 @@ from harness.episodes.result import RESULT_CODEC
 from harness.model import Usage
 from harness.spending.budget import PricedModel, SpendingLimits, attempt_bound
 from harness.spending.prices import Price
-from harness.sweep.leases import LeaseBook, Progress
+from harness.sweep.leases import LeaseBook, LeaseRules, Progress
 from harness.sweep.run_cell import count_spend, open_budget, run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger.records import ModelPin
@@ -74,9 +74,12 @@ def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[De
     cells, context = paid_cells.cells(url, CELLS), bench.context
     budget = open_budget(cells, bytes(CELLS), bench.store, context)
     book = LeaseBook(
-        cells, bytes(CELLS), 1e9, 3, budget,
-        lambda cell: count_spend(cell, bench.store, context),
-    )  # fmt: skip
+        cells,
+        bytes(CELLS),
+        LeaseRules(1e9),
+        budget=budget,
+        recount=lambda cell: count_spend(cell, bench.store, context),
+    )
     for now in itertools.count():
         leased = book.lease("w", 2, float(now))
         if not leased and book.over():
@@ -92,7 +95,16 @@ def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[De
 
 def opened(url: str, folder: Path, limits: SpendingLimits) -> Workbench:
     made = paid_cells.bench(url, str(folder), RECIPIENT, RUN)
-    stated = ModelPin("paid", "openai", "asked", (("context", "6000"), ("max_tokens", "200")))
+    stated = ModelPin(
+        "paid",
+        "openai",
+        "asked",
+        (
+            ("base_url", '"http://h/v1"'),
+            ("context", "6000"),
+            ("max_tokens", "200"),
+        ),
+    )
     bound = attempt_bound(stated, PRICE, 11)
     model = PricedModel("paid", "openai", PRICE, bound if limits.reserve == "bound" else None)
     return replace(made, context=replace(made.context, prices=(model,), limits=limits))

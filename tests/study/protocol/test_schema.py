@@ -109,7 +109,6 @@ def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
         ("agent: honest", "agent: honset"),
         ("agent: careless", "agent: honest"),
         ("error_rate: 0", "error_rate: 1.5"),
-        (", error_rate: 0", ""),
         ("provider: anthropic", "provider: antropic"),
         (
             "provider: anthropic, model: claude-haiku-4-5",

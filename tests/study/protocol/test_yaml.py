@@ -16,11 +16,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import HarnessError
+from harness.models import JUDGE_SETTINGS, MODEL_SETTINGS
 from harness.spending import read_prices
 from study.errors import StudyError
 from study.protocol import read_protocol
 from study.protocol.plan_section import PlanSection
-from study.protocol.sections import JUDGE_SECTIONS, MODEL_SECTIONS, ProtocolFile
+from study.protocol.sections import ProtocolFile
 from study.reporting.external_table import _read_plan
 
 BAD = [None, True, -1, 0, 0.5, 1e9, float("nan"), "", "x", "12", "2027-13-41", "http://a:b@c", "ß"]
@@ -62,9 +63,9 @@ def places(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 def in_models() -> Iterator[tuple[str, ...]]:
-    for provider, section in MODEL_SECTIONS.items():
+    for provider, section in MODEL_SETTINGS.items():
         yield from ((f"models:{provider}", name) for name in section.model_fields)
-    for name in JUDGE_SECTIONS["scripted"].model_fields:
+    for name in JUDGE_SETTINGS["scripted"].model_fields:
         yield ("judges:scripted", name)
 
 
@@ -73,7 +74,7 @@ def with_value(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(json.dumps(STUDY))
     kind, _, provider = path[0].partition(":")
     if provider:
-        known = {**MODEL_SECTIONS, **JUDGE_SECTIONS}[provider].model_fields
+        known = {**MODEL_SETTINGS, **JUDGE_SETTINGS}[provider].model_fields
         entry = {key: good for key, good in _GOOD.items() if key in known}
         made.setdefault(kind, {})["one"] = {"provider": provider, **entry, path[1]: value}
         return made

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from generators.seed import Seed
 from harness.storage import hex_of
 from harness.sweep import Progress, RunContext
-from harness.sweep.leases import LeaseBook
+from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger import ModelPin
@@ -89,7 +89,7 @@ def in_this_process(
     """Run the owed cells as a worker does, without Ray: each is tried once."""
     bench = Workbench.open(context)
     wave = take_snapshot(study).waves[0]
-    book = LeaseBook(wave.cells, wave.finished, 60.0, max_failures=1, give_up=True)
+    book = LeaseBook(wave.cells, wave.finished, LeaseRules(60.0, max_failures=1, give_up=True))
     while cells := book.lease("worker", 4, 0.0):
         book.report("worker", [run_cell(cell, bench, utc_now) for cell in cells], 0.0)
     bench.close()

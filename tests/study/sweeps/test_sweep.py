@@ -50,7 +50,8 @@ HONEST = ModelPin("honest", "scripted", "honest/1", (("agent", '"honest"'),))
 
 
 def small(context: int) -> ModelPin:
-    return ModelPin("small", "openai", "any", (("context", str(context)),))
+    settings = (("base_url", '"http://h/v1"'), ("context", str(context)))
+    return ModelPin("small", "openai", "any", settings)
 
 
 def test_only_tasks_in_a_single_turn_need_the_room() -> None:

@@ -38,6 +38,9 @@ def test_a_wave_is_one_line_more_and_comments_stay(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".study")] == []
 
 
+LISTED = "waves:\n  - [honest]\n  - [honest, spiked]\n"
+
+
 def test_opening_the_same_wave_twice_is_one_wave(tmp_path: Path) -> None:
     open_wave(planned(tmp_path, SMALL), ["spiked"])
     text = (tmp_path / "study.yaml").read_text()
@@ -51,6 +54,13 @@ def test_a_wave_may_be_written_over_several_lines(tmp_path: Path) -> None:
     assert pipeline.open_study(tmp_path).protocol.waves[1:] == (("honest", "spiked"), ("honest",))
 
 
+def test_waves_in_one_line_get_another_in_it(tmp_path: Path) -> None:
+    text = SMALL.replace(LISTED, "waves: [[honest], [honest, spiked]]  # two\n")
+    assert open_wave(planned(tmp_path, text), ["honest"]) == (2, True)
+    line = "waves: [[honest], [honest, spiked], [honest]]  # two\n"
+    assert (tmp_path / "study.yaml").read_text() == SMALL.replace(LISTED, line)
+
+
 @pytest.mark.parametrize(
     ("text", "models", "said"),
     [
@@ -58,9 +68,9 @@ def test_a_wave_may_be_written_over_several_lines(tmp_path: Path) -> None:
         (SMALL, [], "a wave runs at least one model"),
         (SMALL, ["honest", "honest"], "'honest' is named twice"),
         (
-            SMALL.replace("waves:\n  - [honest]\n  - [honest, spiked]\n", "waves: [[honest]]\n"),
+            SMALL.replace(LISTED, "waves: [[honest],\n  [honest, spiked]]\n"),
             ["spiked"],
-            "write the waves as a list, one",
+            "write the waves as a list, one|a wave starts with",
         ),
     ],
 )

@@ -11,13 +11,14 @@ import pytest
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.model import Message, ModelRequest, Reply, Role
-from harness.models.providers.base import ProviderModel, Sampling
+from harness.models.providers.base import ProviderModel
 from harness.models.providers.openai import AzureModel, OpenAIModel
 from tests.conformance.agents import play
 from tests.conformance.clients import BY_NAME
 from tests.conformance.conversation import Asked, Call, Said
 from tests.conformance.server import serving
 from tests.harness.openai_server import Json, Served, completion, serve
+from tests.harness.served_model import served_model
 
 KEY = "sk-do-not-tell"
 SEED = Seed(bytes(32))
@@ -54,10 +55,10 @@ def two_turns(
 def test_openai_s_cache_is_named_the_conversation_where_the_server_takes_it(
     cls: type[OpenAIModel], sends: bool | None, expected: int
 ) -> None:
-    model = cls("m", "asked-model", "", KEY, Sampling(send_cache_key=sends))
+    model = served_model(cls, key=KEY, **({} if sends is None else {"send_cache_key": sends}))
     _, requests = two_turns(model, serve(completion("", CALLS), completion("x")))
     assert [each.get("prompt_cache_key") for each in requests].count("c0ffee") == expected
-    own = OpenAIModel("m", "asked-model", OpenAIModel.usual_address, KEY)
+    own = served_model(OpenAIModel, "https://api.openai.com/v1", KEY)
     request = ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee")
     assert own._settings(request)["openai_prompt_cache_key"] == "c0ffee"
 

@@ -17,11 +17,11 @@ from harness.agent.loop import buy_reply
 from harness.agent.tools import TOOLS
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Reply, Role, ToolCall, Usage
-from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import pause, try_again
 from harness.spending.purchases import MemoryJournal
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.served_model import served_model
 
 KEY = "sk-do-not-tell"
 SEED = Seed(bytes(32))
@@ -34,7 +34,7 @@ def model_at(
     served: Served, pauses: list[float] | None = None, **sampling: Any
 ) -> Iterator[OpenAIModel]:
     sleep = (lambda seconds: None) if pauses is None else pauses.append
-    model = OpenAIModel("m", "asked-model", served.url, KEY, Sampling(**sampling), sleep)
+    model = served_model(OpenAIModel, served.url, KEY, sleep, **sampling)
     try:
         yield model
     finally:
@@ -260,7 +260,9 @@ def test_a_reply_has_its_id_and_the_fingerprint_of_what_served_it() -> None:
 
 def test_a_temperature_is_sent_to_a_model_that_refuses_it() -> None:
     with serve(completion("x")) as served:
-        model = OpenAIModel("m", "gpt-5", served.url, KEY, Sampling(temperature=0.5, top_p=0.9))
+        model = served_model(
+            OpenAIModel, served.url, KEY, model="gpt-5", temperature=0.5, top_p=0.9
+        )
         model.respond(ModelRequest(OPENING, (), SEED))
         model.close()
     assert [served.requests[0][name] for name in ("temperature", "top_p")] == [0.5, 0.9]

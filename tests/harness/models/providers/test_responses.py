@@ -8,11 +8,11 @@ from typing import Any
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.model import Image, Message, ModelRequest, Role, ToolCall, Usage
-from harness.models.providers.base import Sampling
-from harness.models.providers.openai import RESPONSES, AzureModel, OpenAIModel
+from harness.models.providers.openai import AzureModel, OpenAIModel
 from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from tests.harness.openai_server import Answer, Json, serve
 from tests.harness.paid_attempt import CHARGE
+from tests.harness.served_model import served_model
 
 KEY = "sk-do-not-tell"
 SEED = Seed(bytes(32))
@@ -58,8 +58,7 @@ def check(request: Json) -> list[str]:
 
 def converse(cls: type[OpenAIModel], **sampling: Any) -> tuple[list[Json], list[Any]]:
     with serve(response(REASONING, CALL), response(TEXT), path="/v1/responses", check=check) as at:
-        model = cls("m", "asked-model", at.url, KEY, Sampling(**sampling))
-        model.protocol = RESPONSES
+        model = served_model(cls, at.url, KEY, protocol="responses", **sampling)
         first = model.respond(ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee"))
         seen = Message(Role.TOOL, "image/png", (Image("image/png", PNG),), call_id="a1")
         messages = (*OPENING, first.message, seen)

@@ -21,13 +21,14 @@ from harness.errors import AttemptFailed
 from harness.model import Message, ModelRequest, Role, Try
 from harness.models.providers import transport
 from harness.models.providers.anthropic import AnthropicModel
-from harness.models.providers.base import ProviderModel, Sampling
+from harness.models.providers.base import ProviderModel
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.google import GoogleModel
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import LONGEST_PAUSE, try_again
 from harness.models.providers.transport import KEPT_BYTES, MOST_BYTES, asked_wait
 from tests.harness.openai_server import Answer, completion, failure, serve
+from tests.harness.served_model import served_model
 
 SEED = Seed(bytes(32))
 REQUEST = ModelRequest((Message(Role.USER, "Find x."),), (), SEED)
@@ -43,7 +44,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def build(cls: type[ProviderModel], url: str, **sampling: float) -> ProviderModel:
     key = "" if cls is BedrockModel else "sk-1"
-    return cls("m", "asked-model", url, key, Sampling(**sampling), lambda seconds: None)  # type: ignore[arg-type]  # the sampling's numbers
+    return served_model(cls, url, key, lambda seconds: None, **sampling)
 
 
 def fail(cls: type[ProviderModel], url: str, **sampling: float) -> tuple[str, list[Try]]:
