@@ -335,7 +335,9 @@ def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(pilot, "sweep_wave", sweep)
     monkeypatch.setattr(pilot, "wave_spends", lambda study, wave: [(study.folder.name, wave)])
-    study = new_study(tmp_path / "study", f"{BUILT_IN}budget: {{run: 2}}\n")
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    text = f"{BUILT_IN}prices: prices.yaml\nbudget: {{run: 2}}\n"
+    study = new_study(tmp_path, text)
     once = ("--model", "skilled", "--runs")
     first = Path(outcome(study, *once, "1")["folder"]).name
     second = Path(outcome(study, *once, "2")["folder"]).name
