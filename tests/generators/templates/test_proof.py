@@ -117,9 +117,7 @@ def warnings(*of: Any, **more: Any) -> str:
 
 def test_the_size_of_a_list_is_no_field() -> None:
     found = errors(call("json_count_where", "$.employees[?@.skills.size > 5]"), JSON)
-    assert found.startswith(
-        "t.yml:6: tests[0].expected_response: `@.skills.size` leads to nothing"
-    )
+    assert found.startswith("t.yml:6: tests[0].expected_response: `@.skills.size` leads to nothing")
     assert "json_count" in found
 
 
