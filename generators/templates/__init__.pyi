@@ -10,5 +10,5 @@ from .family import template_family as template_family
 from .prepare import ARTIFACTS as ARTIFACTS
 from .prepare import CompiledQuestion as CompiledQuestion
 from .prepare import Prepared as Prepared
-from .prepare import precheck_writer as precheck_writer
+from .prepare import precheck_line as precheck_line
 from .prepare import prepare as prepare

@@ -46,8 +46,6 @@ from generators.yaml_lines import Place
 T = TypeVar("T")
 R = TypeVar("R")
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
-
 VERSION = "2"  # of how samples are drawn: a change of any byte of a sample needs a new one
 ATTEMPTS = 20  # at a sample that has a key
 EDIT = "readfile_jsonedit"
@@ -418,10 +416,8 @@ def _before(question: Question, written: str, variables: tuple[Variable, ...]) -
     return tuple(parts.get(piece, piece) for piece in pieces if piece)
 
 
-def precheck_record(prepared: Prepared, components: Any = None) -> dict[str, Any]:
-    """The sample as one line of ``precheck.jsonl`` (spec/templates.md, "Run folders").
-
-    ``components`` is what to put for those of its question, the same in all of its samples."""
+def precheck_record(prepared: Prepared) -> dict[str, Any]:
+    """The sample as ``precheck.jsonl`` has it, one a line; see ``docs/template-run.md``."""
     question, key = prepared.question, prepared.key
     record: dict[str, Any] = {
         "scoring_type": question.scoring_type,
@@ -434,7 +430,11 @@ def precheck_record(prepared: Prepared, components: Any = None) -> dict[str, Any
     if prepared.redraws:
         record["redraws"] = prepared.redraws
     if question.components:
-        record["sandbox_components"] = components or written_components(question)
+        record["sandbox_components"] = [
+            {key: getattr(component, key) for key in _WRITTEN}
+            | {"depends_on": list(component.depends_on)}
+            for component in question.components
+        ]
     if key.file:
         record |= {"file_to_read": key.file, "expected_content": key.expected}
         record["expected_content_before_template_functions"] = prepared.before
@@ -448,16 +448,6 @@ def precheck_record(prepared: Prepared, components: Any = None) -> dict[str, Any
     return record
 
 
-def written_components(question: Question) -> list[dict[str, Any]]:
-    """The components as the file has them."""
-    return [
-        {key: getattr(component, key) for key in _WRITTEN}
-        | {"depends_on": list(component.depends_on)}
-        for component in question.components
-    ]
-
-
-def precheck_writer(question: Question) -> Callable[[Prepared], str]:
-    """Return a writer of the question's samples as lines of ``precheck.jsonl``."""
-    components = written_components(question)
-    return lambda prepared: _ENCODER.encode(precheck_record(prepared, components))
+def precheck_line(prepared: Prepared) -> str:
+    """The sample as a line of ``precheck.jsonl``."""
+    return json.dumps(precheck_record(prepared), ensure_ascii=False)

@@ -20,7 +20,7 @@ from generators.templates import (
     check_form,
     check_text,
     place_error,
-    precheck_writer,
+    precheck_line,
     prepare,
     template_family,
 )
@@ -186,7 +186,7 @@ def write_samples(
     made = {""}  # folders
     with open(folder / PRECHECK, "w", encoding="utf-8", newline="\n") as key:
         for question in questions:
-            compiled, written = family.compiled(question.id), precheck_writer(question)
+            compiled = family.compiled(question.id)
             for number in range(1, (samples or question.samples) + 1):
                 prepared = make_sample(family.file, compiled, root, number, layout)
                 try:
@@ -197,7 +197,7 @@ def write_samples(
                         f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
                         "{{qs_id}} in its path, or a tree for each sample"
                     ) from None
-                key.write(f"{written(layout.with_keys(prepared))}\n")
+                key.write(f"{precheck_line(layout.with_keys(prepared))}\n")
                 done += 1
                 watch(question.id, done, total)
     return done

@@ -56,7 +56,6 @@ _BY_RESPONSE = ("stringmatch", "jsonmatch")
 _BY_FILE = ("readfile_stringmatch", "readfile_jsonmatch", "readfile_jsonedit")
 _BY_PATHS = {"files_exist": "files_to_check", "directory_structure": "expected_paths"}
 
-_DECODER = json.JSONDecoder()
 _ID = (str, int, float)
 _COMPARED = ("question_id", "sample_number", "correct")  # of the scores of another program
 
@@ -377,22 +376,12 @@ def _lines(path: Path, skipped: list[str] | None = None) -> Iterator[_Line]:
 def _entry(line: bytes) -> Mapping[str, Any]:
     """The object of a line. Raises ValueError."""
     try:
-        entry = _decode(line.decode())
+        entry = json.loads(line.decode().strip())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"({error})") from None
     if not isinstance(entry, dict):
         raise ValueError("object")
     return entry
-
-
-def _decode(line: str) -> Any:
-    """The JSON of a line: as ``json.loads``, which does more for a text that may be anything."""
-    line = line.strip()
-    try:
-        entry, end = _DECODER.raw_decode(line)
-    except json.JSONDecodeError:
-        end = -1
-    return entry if end == len(line) else json.loads(line)
 
 
 def _sample(line: _Line) -> Sample:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from generators.templates.scoring.scorer import AnswerScore, Key, Workspace
@@ -32,7 +31,6 @@ def clean(text: str) -> str:
     return clean_telling(text)[0]
 
 
-@lru_cache(maxsize=1)  # the lenient comparison cleans what the strict one just did
 def clean_telling(text: str) -> tuple[str, bool]:
     """The same, and whether paired reasoning tags were removed from it."""
     if "<" not in text:

@@ -26,7 +26,6 @@ from generators.templates.prepare import (
     ATTEMPTS,
     Prepared,
     precheck_record,
-    precheck_writer,
     prepare,
 )
 from study.protocol.yaml import read_template
@@ -289,17 +288,6 @@ def test_one_name_is_never_that_of_a_file_and_of_a_folder(scoring):
         folders = {path.rpartition("/")[0] for path in paths}
         assert not paths & folders
         assert {path.count("/") for path in paths if path.endswith("/b")} == {2}
-
-
-def test_a_line_of_the_precheck_is_the_record_of_its_sample():
-    ours = ("ours.yml", CONSISTENT), ("seldom.yml", SELDOM)
-    for file in (*(read_template(Path(), name) for name in ("past", "formats")), *ours):
-        family = template_family(*file)
-        for question in family.file.questions:
-            line = precheck_writer(question)
-            for index in range(12):
-                made = prepare(family.compiled(question.id), SEED.child(index), index)
-                assert line(made) == json.dumps(precheck_record(made), ensure_ascii=False)
 
 
 @pytest.mark.parametrize("target", ["../t.csv", "/etc/t.csv", "{{artifacts}}/../../t.csv"])
