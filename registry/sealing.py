@@ -88,6 +88,13 @@ def identity_of(secret: bytes) -> str:
     return bech32.bech32_encode(_PREFIX, words).upper()
 
 
+def secret_of(identity: str) -> bytes:
+    """Return the 32 bytes of an identity. Raises RegistryError."""
+    recipient_of(identity)
+    _, words = bech32.bech32_decode(identity.lower())
+    return bytes(bech32.convertbits(words or (), 5, 8, False) or ())
+
+
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
     """An age file that each of the recipients can open. Raises RegistryError."""
     if not recipients:

@@ -52,12 +52,13 @@ from .snapshot import (
     take_snapshot,
 )
 from .study import CHECKOUT, Study, is_study
-from .study_draw import DrawRequest, draw_seeds, entropy_of, is_drawn, pilots_of
+from .study_draw import PILOTS, DrawRequest, draw_seeds, entropy_of, is_drawn, pilots_of
 from .tables import WaveTable
 
 __all__ = [
     "CHECKOUT",
     "CONTROLS",
+    "PILOTS",
     "REGISTRATION",
     "DrawRequest",
     "LedgerSnapshot",
