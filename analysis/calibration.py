@@ -21,18 +21,13 @@ import numpy as np
 from pydantic import Field, TypeAdapter
 
 from analysis.errors import AnalysisError
-from analysis.plan import ModelScores, Studies, apply_rule, look_alpha
-from analysis.stats import (
-    Bools,
-    Floats,
-    Ints,
-    blocks_of,
-    estimate_gap,
-    one_armed,
-    permutation_seed,
-    wilson,
-)
-from registry.ledger import Plan
+from analysis.plan.presets import look_alpha
+from analysis.plan.primary import ModelScores, Studies
+from analysis.plan.rule import apply_rule
+from analysis.stats.intervals import estimate_gap, one_armed
+from analysis.stats.permutation import Bools, Floats, Ints, blocks_of, permutation_seed
+from analysis.stats.proportions import wilson
+from registry.ledger.records import Plan
 
 DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 REPLICATES = 20

@@ -8,8 +8,8 @@ from dataclasses import replace
 from analysis.calibration import RESAMPLED, RUN, RecordedCalibration
 from analysis.calibration_figures import plot_calibration
 from analysis.csv_text import csv_files, inner_rows, without
-from analysis.plan import OUTCOME_WORDS
-from analysis.report import (
+from analysis.plan.presets import OUTCOME_WORDS
+from analysis.report.part import (
     NONE,
     Block,
     Heading,
@@ -17,11 +17,10 @@ from analysis.report import (
     Part,
     PartFigure,
     ReportTable,
-    short,
     tabulate,
-    time_words_of,
 )
-from analysis.stats import counted, points, signed
+from analysis.report.wording import short, time_words_of
+from analysis.stats.intervals import counted, points, signed
 
 _INTRODUCTION = (
     "The positive control over doses. A share of the public instances is made known on purpose, "

@@ -8,7 +8,7 @@ from analysis.csv_text import csv_files
 from analysis.json_values import json_rows
 from analysis.markers import MarkerExposure, MarkerFinding
 from analysis.probes import MEASURES, Exposure, TextExposure
-from analysis.report import (
+from analysis.report.part import (
     NONE,
     Block,
     Bullets,
@@ -17,11 +17,10 @@ from analysis.report import (
     Paragraph,
     Part,
     ReportTable,
-    range_words,
-    score_words,
     tabulate,
 )
-from analysis.stats import p_words, points, signed
+from analysis.report.wording import range_words, score_words
+from analysis.stats.intervals import p_words, points, signed
 
 
 def exposure_part(

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.plan import MARKER_CONTROL, marker_alpha
-from analysis.stats import holm
-from registry.ledger import Plan
+from analysis.plan.presets import MARKER_CONTROL, marker_alpha
+from analysis.stats.permutation import holm
+from registry.ledger.records import Plan
 
 CHANCE = 1 / 8  # generators.title.MARKERS
 RECALLED = (0.10, 0.15)  # shares of the public markers, of which the power is shown

@@ -21,22 +21,20 @@ from typing import TypedDict
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.plan import look_alpha, plan_draws
-from analysis.stats import (
+from analysis.plan.presets import look_alpha, plan_draws
+from analysis.stats.intervals import GapEstimate, estimate_gap, one_armed
+from analysis.stats.permutation import (
     Bools,
     Floats,
-    GapEstimate,
     Ints,
-    estimate_gap,
     max_t,
-    one_armed,
     p_floor,
     p_values,
     permutation_seed,
     permute_gaps,
     westfall_young,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 from analysis.csv_text import csv_files, table_csv
 from analysis.json_values import json_rows
-from analysis.report import NONE, Part, tabulate
-from analysis.report.figures import Bar, css_variables, plot_bar_grid, plot_bars
+from analysis.report.figures.bars import Bar, plot_bar_grid, plot_bars
+from analysis.report.figures.style import css_variables
+from analysis.report.part import NONE, Part, tabulate
 from registry.files import write_whole
 
 # Names are those that models called, so they may be anything.

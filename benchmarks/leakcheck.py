@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from generators.catalog import INSTALLED
 from generators.seed import Seed
-from publish.leakcheck import leaks_in, release_needles
+from publish.leakcheck.check import leaks_in, release_needles
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
 

@@ -29,15 +29,17 @@ from typing import Any
 import numpy as np
 
 from analysis.markers import MarkerCounts, MarkerFinding, test_markers
-from analysis.plan import ModelScores, Studies, apply_rule, basic_plan, standard_plan
-from analysis.planning import rate_error
-from analysis.stats import Bools, Floats
+from analysis.plan.presets import basic_plan, standard_plan
+from analysis.plan.primary import ModelScores, Studies
+from analysis.plan.rule import apply_rule
+from analysis.planning.variance_components import rate_error
+from analysis.stats.permutation import Bools, Floats
 from generators.attackers import Attackable
 from generators.catalog import INSTALLED
-from generators.grading import (
-    Answer,
-    Prints,
-    ShareOf,
+from generators.grading.answer import Answer
+from generators.grading.checks import ShareOf, ungated
+from generators.grading.programs import Prints
+from generators.grading.rubric import (
     check_answer,
     check_facts,
     headline_credit,
@@ -45,16 +47,14 @@ from generators.grading import (
     key_fraction,
     score_verdicts,
 )
-from generators.grading.checks import ungated
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from generators.title import marker_of, title_of
-from generators.validation import with_printed
+from generators.validation.programs import with_printed
 from harness.markers import marker_messages, read_marker
 from harness.model import ModelRequest
-from harness.models import SpikedAgent
-from harness.models.scripted import Memory
-from registry.ledger import Plan
+from harness.models.scripted import Memory, SpikedAgent
+from registry.ledger.records import Plan
 
 ROOT = Seed(b"dosimeter benchmarks/memory seed".ljust(32, b"."))
 ARM, LOOKS, RUNS, CONTROL_RUNS, ASKED, RECALLED = 64, 8, 3, 2, 256, 0.15

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.stores import Store, open_store
-from registry.stores.base import MemoryStore
+from registry.stores import open_store
+from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
 
 BODY = os.urandom(4096)

@@ -22,10 +22,9 @@ from pathlib import Path
 from statistics import median
 
 from generators.seed import Seed
-from generators.templates import template_family
-from generators.templates.family import TemplateFamily
+from generators.templates.family import TemplateFamily, template_family
 from study.picard.prepare import write_samples
-from study.protocol import read_template
+from study.protocol.yaml import read_template
 
 ROUNDS = 15
 TARGET = 5000  # samples a CPU-second in memory

@@ -34,11 +34,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.stores import counting_seaweedfs
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from study import pipeline
 from study.sweeps.sweep import SweepRequest
-from study.workspace import Study, init_study, open_study
-from study.workspace.setup import register_plan
+from study.workspace.address import open_study
+from study.workspace.setup import init_study, register_plan
+from study.workspace.study import Study
 from study.workspace.study_draw import draw_seeds
 
 EPISODES, INSTANCES, FAMILY = 2_000, 200, "compute_average"

@@ -18,7 +18,8 @@ import rfc8785
 
 from generators.attackers import Attacker, NoisySolver
 from generators.errors import GeneratorError, unknown
-from generators.grading import FitsSchema, Metarubric, Rubric, Unrepaired, ValueEquals
+from generators.grading.checks import FitsSchema, Unrepaired, ValueEquals
+from generators.grading.rubric import Metarubric, Rubric
 from generators.seed import Seed, SeedStreams, Streams
 from generators.task import (
     Asset,

@@ -15,7 +15,7 @@ from generators.seed import Seed
 from generators.title import add_headline, marker_of, title_of
 
 if TYPE_CHECKING:
-    from generators.grading import Rubric
+    from generators.grading.rubric import Rubric
 
 # --- small frozen tables of truth
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.agent import REPLY_TOKENS, ContextWindow
+from harness.agent.single_turn import REPLY_TOKENS, ContextWindow
 from harness.errors import HarnessError, ModelUnavailable
 from harness.model import Model
-from harness.models import (
+from harness.models.settings import (
     VERTEX_ADDRESS,
     AgentServerSettings,
     LocalSettings,
@@ -22,12 +22,12 @@ from harness.models import (
     ServedSettings,
     settings_of,
 )
-from harness.spending import OWN_PROVIDERS
-from registry.ledger import JudgePin, ModelPin
+from harness.spending.prices import OWN_PROVIDERS
+from registry.ledger.records import JudgePin, ModelPin
 
 if TYPE_CHECKING:
-    from harness.external_agents import ModelOrAgent
-    from harness.models.providers import ProviderModel
+    from harness.external_agents.client import ModelOrAgent
+    from harness.models.providers.base import ProviderModel
 
 # Module of harness/models/providers, and the provider's class in it.
 _SERVED = {
@@ -111,7 +111,7 @@ def _is_agent(settings: ModelSettings) -> bool:
 def _build_scripted(
     name: str, settings: ScriptedSettings | ScriptedJudgeSettings, folder: Path
 ) -> Model:
-    from harness.models import (
+    from harness.models.scripted import (
         CarelessJudge,
         HonestAgent,
         SpikedAgent,
@@ -132,7 +132,8 @@ def _build_scripted(
 
 
 def _build_local(name: str, settings: LocalSettings) -> Model:
-    from harness.models import LocalModel, TextCalls, find_weights
+    from harness.models.local import LocalModel, find_weights
+    from harness.models.text_tool_calls import TextCalls
 
     _check_libraries(name, "local", ("xllamacpp", "pydantic_ai", "openai"))
     find_weights(settings.model)
@@ -141,8 +142,9 @@ def _build_local(name: str, settings: LocalSettings) -> Model:
 
 
 def _build_served(name: str, settings: ServedSettings, environment: Mapping[str, str]) -> Model:
-    from harness.external_agents import ProgramAgent
-    from harness.models import TextCalls, provider_of
+    from harness.external_agents.program_agent import ProgramAgent
+    from harness.models.settings import provider_of
+    from harness.models.text_tool_calls import TextCalls
 
     provider = provider_of(type(settings))
     module, class_name = _SERVED[provider]
@@ -161,7 +163,7 @@ def _build_served(name: str, settings: ServedSettings, environment: Mapping[str,
 def _build_agent_server(
     name: str, settings: AgentServerSettings, environment: Mapping[str, str]
 ) -> ModelOrAgent:
-    from harness.external_agents import AgentServer
+    from harness.external_agents.client import AgentServer
 
     advice = "the server's key in it, or leave out `api_key_env` for a server that takes none"
     return AgentServer(name, settings, _find_key(name, settings.api_key_env, environment, advice))

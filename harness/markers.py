@@ -15,10 +15,10 @@ from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.title import MARKERS
-from harness.agent import buy_reply
+from harness.agent.loop import buy_reply
 from harness.model import MARKER_MARK, Message, Model, Role
 from harness.probing import probe_request
-from harness.spending import Charge, ReplyStore
+from harness.spending.purchases import Charge, ReplyStore
 from harness.storage import Codec, probe_key
 from registry.canonical import digest_value
 

@@ -24,26 +24,21 @@ from functools import lru_cache, partial, reduce
 from itertools import takewhile
 
 from generators.catalog import Catalog
-from generators.grading import (
-    Answer,
-    Check,
-    Rubric,
-    check_answer,
-    hidden_inputs,
-    parse_answer,
-    score_verdicts,
-)
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.checks import Check
+from generators.grading.programs import hidden_inputs
+from generators.grading.rubric import Rubric, check_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
 from generators.title import split_headline
-from harness.agent import buy_reply
+from harness.agent.loop import buy_reply
 from harness.errors import AttemptFailed, Boundary
 from harness.model import PROBE_MARK, LogprobModel, Message, Model, ModelRequest, Role, TextRequest
-from harness.models import SHARE, Membership, membership_scores, read_likelihood
-from harness.spending import Charge, ReplyStore
+from harness.models.token_logprobs import SHARE, Membership, membership_scores, read_likelihood
+from harness.spending.purchases import Charge, ReplyStore
 from harness.storage import Codec, hex_of, probe_key
 from registry.canonical import digest_value
-from registry.ledger import ModelPin, record_digest
+from registry.ledger.records import ModelPin, record_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from harness.episode import Episode, Grade, Turn
 from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
-from registry.ledger import CALIBRATIONS, CHECKS, episode_stem, grades_folder
+from registry.ledger.inventory import CALIBRATIONS, CHECKS, episode_stem, grades_folder
 from registry.sealing import Keys
-from registry.stores import Store
+from registry.stores.base import Store
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from publish.leakcheck import FindFamily
-from registry.ledger import SealedSet
+from publish.leakcheck.check import FindFamily
+from registry.ledger.draw_records import SealedSet
 from registry.sealing import DrawnInstance
 
 HUB = "https://huggingface.co"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from publish.dataset_card import tag_of
 from publish.errors import PublishError
-from publish.leakcheck import release_files
+from publish.leakcheck.check import release_files
 from publish.release import (
     CARD,
     HUBS_OWN,

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from generators.task import DIFFICULTIES, Asset
-from generators.templates import TemplateFamily
+from generators.templates.family import TemplateFamily
 from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
-from publish.leakcheck import FindFamily, counted, regenerate, release_files
+from publish.leakcheck.check import FindFamily, counted, regenerate, release_files
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
-from registry.ledger import SealedSet
+from registry.ledger.draw_records import SealedSet
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, commitments_of, commitments_root
 

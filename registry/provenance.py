@@ -18,7 +18,7 @@ from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 
 if TYPE_CHECKING:
-    from registry.ledger import Provenance
+    from registry.ledger.records import Provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
@@ -46,7 +46,9 @@ def read_provenance(root: Path, image: str) -> Provenance:
     """
     import platform
 
-    from registry.ledger import Provenance  # pydantic, which `dosimeter --help` does without
+    from registry.ledger.records import (
+        Provenance,  # pydantic, which `dosimeter --help` does without
+    )
 
     commit, dirty = _read_tree(root)
     return Provenance(

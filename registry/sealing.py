@@ -28,7 +28,8 @@ from pyrage import x25519
 from registry.canonical import canonical_bytes, parse_canonical
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.files import write_whole
-from registry.ledger import merkle_root, read_record
+from registry.ledger.merkle import merkle_root
+from registry.ledger.records import read_record
 from registry.result_row import Arm
 from registry.signing import Signer, check_object, check_signature, derive, sign_object
 

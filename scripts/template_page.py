@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from generators.seed import Seed
-from generators.templates import check_text
+from generators.templates.check import check_text
 from generators.templates.language.content_keys import CONTENT_KEYS
 from generators.templates.language.data_types import _BY_WHOLE, DATA_TYPES, POOLS
 from generators.templates.language.parse import parse_template

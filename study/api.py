@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.ledger import ReportIssued
+from registry.ledger.records import ReportIssued
 from registry.result_row import columns_of
 from study import pipeline
 from study.errors import StudyError
-from study.reporting import find_report, graded_rows
-from study.sweeps import record_look
-from study.workspace import Study, take_snapshot
+from study.reporting.context import find_report
+from study.reporting.look import graded_rows
+from study.sweeps.history import record_look
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.report import Report
+    from analysis.report.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,25 +9,29 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.judges import shortfall
-from harness.sweep import prepare_ray
-from registry.ledger import JudgePin
+from analysis.judges.error_rates import shortfall
+from harness.sweep.worker_process import prepare_ray
+from registry.ledger.records import JudgePin
 from registry.provenance import utc_now
 from study import pipeline
-from study.calibration import (
+from study.calibration.from_scores import (
     FOLDER,
     CalibrateRequest,
     calibrate_study,
     record_calibration,
     write_calibration,
 )
-from study.judging import CheckRequest, GradeRequest, check_judge, grade_study, rates_of
-from study.sweeps import SweepRequest
-from study.workspace import Study, closed_wave, init_study, is_study
+from study.judging.check import CheckRequest, check_judge
+from study.judging.grade import GradeRequest, grade_study
+from study.judging.records import rates_of
+from study.sweeps.sweep import SweepRequest
+from study.workspace.setup import init_study
+from study.workspace.snapshot import closed_wave
+from study.workspace.study import Study, is_study
 
 if TYPE_CHECKING:
-    from analysis.report import Report
-    from harness.sweep import Progress
+    from analysis.report.report import Report
+    from harness.sweep.leases import Progress
 
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
 DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
@@ -146,7 +150,7 @@ def _calibrate(study: Study) -> None:
 
 def _with_model(text: str, name: str) -> str:
     """The demo's protocol with a local model in its last wave."""
-    from harness.models import find_weights
+    from harness.models.local import find_weights
 
     find_weights(name)
     for old, new in (

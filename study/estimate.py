@@ -22,27 +22,23 @@ from statistics import fmean, variance
 from types import MappingProxyType
 from typing import Any
 
-from analysis.plan import control_models
+from analysis.plan.presets import control_models
 from generators.catalog import Catalog
-from harness.agent import estimate_text
+from harness.agent.single_turn import estimate_text
 from harness.episode import Cell, Mode
-from harness.judging import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
+from harness.judging.judge import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
 from harness.model import Usage
-from harness.spending import (
-    CallKind,
-    Price,
-    PricedModel,
-    read_episode_usages,
-    read_paid_calls,
-    total_cost,
-)
+from harness.spending.budget import PricedModel
+from harness.spending.prices import Price, total_cost
+from harness.spending.purchases import CallKind, read_episode_usages, read_paid_calls
 from harness.storage import JUDGE_CALLS
-from registry.ledger import JudgePin, ModelPin, record_digest
+from registry.ledger.records import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
-from study.judging import FIRST, archived_cells, graded_by, judge_pin
-from study.protocol import Protocol, Task
-from study.sweeps import Pricing, attempt_turns, example_of, price_pins
-from study.workspace import Study, StudySnapshot, WaveSnapshot, take_snapshot
+from study.judging.records import FIRST, archived_cells, graded_by, judge_pin
+from study.protocol.protocol import Protocol, Task
+from study.sweeps.spending import Pricing, attempt_turns, example_of, price_pins
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
+from study.workspace.study import Study
 
 LEVEL = 0.9
 MOST_PILOTS = 1000  # of one model and wave that are read

@@ -10,15 +10,19 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.planning import PilotVariance, formula_seeds
+from analysis.planning.power import formula_seeds
+from analysis.planning.variance_components import PilotVariance
 from harness.model import Usage
-from harness.spending import Price
+from harness.spending.prices import Price
 from study.errors import StudyError
 from study.planning import read_variance, registered_design
-from study.protocol import FILE_NAME, PRICES_NAME
-from study.readiness import LEAST_POWER, find_power
-from study.sweeps import price_pins, render_wave
-from study.workspace import NewStudy, Study, open_study, prices_text, study_text
+from study.protocol.protocol import FILE_NAME, PRICES_NAME
+from study.readiness.target_power import LEAST_POWER, find_power
+from study.sweeps.preview import render_wave
+from study.sweeps.spending import price_pins
+from study.workspace.address import open_study
+from study.workspace.new_study import NewStudy, prices_text, study_text
+from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]
 _MOST_SEEDS = 20_000  # in each arm of a stratum

@@ -18,43 +18,30 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from analysis.planning import StratumVariance, TurnScore, score_by_turns, variance_by_stratum
+from analysis.planning.pilot import StratumVariance, TurnScore, score_by_turns, variance_by_stratum
 from generators.task import DIFFICULTIES
 from generators.templates.library import NAMES
 from harness.episode import Mode
-from harness.episodes import EpisodeResult
+from harness.episodes.result import EpisodeResult
 from harness.model import Usage
-from harness.spending import PricedModel, Spend
-from harness.sweep import Progress
+from harness.spending.budget import PricedModel, Spend
+from harness.sweep.leases import Progress
 from registry.canonical import digest_value
 from registry.files import write_whole
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.protocol import FILE_NAME, Task, read_protocol, read_yaml
-from study.sweeps import (
-    SweepOutcome,
-    SweepRequest,
-    attempt_turns,
-    exact_table,
-    example_of,
-    lock_budget,
-    price_pins,
-    render_wave,
-    sweep_wave,
-    wave_spends,
-)
-from study.workspace import (
-    PILOTS,
-    Study,
-    Watch,
-    draw_seeds,
-    is_study,
-    open_study,
-    pilots_of,
-    register_plan,
-    take_snapshot,
-)
+from study.protocol.protocol import FILE_NAME, Task, read_protocol
+from study.protocol.yaml import read_yaml
+from study.sweeps.exposure_ledger import exact_table
+from study.sweeps.preview import render_wave
+from study.sweeps.spending import attempt_turns, example_of, lock_budget, price_pins, wave_spends
+from study.sweeps.sweep import SweepOutcome, SweepRequest, sweep_wave
+from study.workspace.address import open_study
+from study.workspace.setup import Watch, register_plan
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study, is_study
+from study.workspace.study_draw import PILOTS, draw_seeds, pilots_of
 
 N = TypeVar("N", int, float)
 

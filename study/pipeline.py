@@ -12,23 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.provenance import utc_now
-from study import reporting, sweeps, workspace
+from study.reporting.look import report_study
+from study.reporting.status import read_status
+from study.sweeps.sweep import sweep_wave
+from study.workspace import address
+from study.workspace.address import record_files
+from study.workspace.setup import pinned_image, register_plan, write_registration
+from study.workspace.study_draw import draw_seeds, is_drawn
 
 if TYPE_CHECKING:
-    from analysis.report import Report
-    from harness.sweep import Progress
-    from registry.ledger import Preregistration, Release, SealedSet, Underpowered, Unproved
-    from registry.verify import Verification
-    from study.evidence import VerifyRequest
-    from study.sweeps import SweepOutcome, SweepRequest
-    from study.workspace import DrawRequest, Study
+    from analysis.report.report import Report
+    from harness.sweep.leases import Progress
+    from registry.ledger.draw_records import SealedSet, Underpowered, Unproved
+    from registry.ledger.records import Preregistration, Release
+    from registry.verify.findings import Verification
+    from study.evidence.verify import VerifyRequest
+    from study.sweeps.sweep import SweepOutcome, SweepRequest
+    from study.workspace.study import Study
+    from study.workspace.study_draw import DrawRequest
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 
 def open_study(place: str | Path) -> Study:
     """Folder, or address of a store → study: its protocol, store, ledger and keys."""
-    return workspace.open_study(place)
+    return address.open_study(place)
 
 
 def draw(
@@ -42,7 +50,7 @@ def draw(
     allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer,
     ``unproved`` that for template questions with an error."""
     gate = _gate(study, watch, underpowered, unproved)
-    return workspace.draw_seeds(study, watch, utc_now, gate, request)
+    return draw_seeds(study, watch, utc_now, gate, request)
 
 
 def register(
@@ -56,16 +64,16 @@ def register(
     changed since. Seeds are drawn first if none are drawn yet.
     ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for
     template questions with an error; by default the draw's."""
-    from study.readiness import describe_chances
+    from study.readiness.target_power import describe_chances
 
-    if not workspace.is_drawn(study):
-        workspace.pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
+    if not is_drawn(study):
+        pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
         draw(study, watch, underpowered, unproved=unproved)
     gate = _gate(study, watch, underpowered, unproved)
     simulate = partial(describe_chances, study.protocol)
-    record, fresh = workspace.register_plan(study, watch, utc_now(), gate, simulate)
-    workspace.write_registration(study, record)
-    workspace.record_files(study, utc_now())
+    record, fresh = register_plan(study, watch, utc_now(), gate, simulate)
+    write_registration(study, record)
+    record_files(study, utc_now())
     return record, fresh
 
 
@@ -76,7 +84,7 @@ def _gate(
     any."""
 
     def check(powerless: str, faulty: str) -> tuple[Underpowered | None, Unproved | None]:
-        from study.readiness import check_proved, check_ready
+        from study.readiness.gate import check_proved, check_ready
 
         proved = check_proved(study, unproved or faulty)
         return check_ready(study, underpowered or powerless, watch), proved
@@ -92,7 +100,7 @@ def sweep(
     closing: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweeps.sweep_wave(study, request, watch, utc_now, begin, closing)
+    return sweep_wave(study, request, watch, utc_now, begin, closing)
 
 
 def publish(
@@ -108,24 +116,24 @@ def report(
     study: Study, through: int | None = None, watch: Watch = lambda what, done, of: None
 ) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    return reporting.report_study(study, through, utc_now(), watch)
+    return report_study(study, through, utc_now(), watch)
 
 
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     """Recompute every promise of the study, by its store and by what was kept elsewhere."""
-    from study import evidence
+    from study.evidence import verify as verify_module
 
-    return evidence.verify(study, request, watch)
+    return verify_module.verify(study, request, watch)
 
 
 def status(study: Study) -> list[dict[str, object]]:
     """Return the finished and the owed work, one record a step."""
-    return reporting.read_status(study)
+    return read_status(study)
 
 
 def describe(record: Preregistration) -> str:
     """A registration in one line."""
-    from analysis.stats import counted  # with numpy, which most commands need not load
+    from analysis.stats.intervals import counted  # with numpy, which most commands need not load
 
     plan = record.plan
     return (
@@ -137,7 +145,7 @@ def describe(record: Preregistration) -> str:
 
 def describe_draw(sealed: SealedSet) -> str:
     """A draw in one line."""
-    from analysis.stats import counted
+    from analysis.stats.intervals import counted
 
     strata = counted(len(sealed.strata), "stratum", "strata")
     return f"{sealed.count} seeds in {strata}, Merkle root {sealed.root}"

@@ -11,35 +11,40 @@ from typing import Any
 
 import numpy as np
 
-from analysis.data import ResultTable
+from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
 from analysis.markers import marker_rates
-from analysis.plan import STANDARD, control_models, look_alpha, marker_alpha, standard_plan
-from analysis.planning import (
-    ARTICLE,
-    Components,
-    PilotVariance,
+from analysis.plan.presets import STANDARD, control_models, look_alpha, marker_alpha, standard_plan
+from analysis.planning.power import (
     PowerCurve,
     PowerDesign,
     PowerPoint,
     PowerSetting,
-    SimulationSize,
     check_design,
-    estimate_components,
     gaps_curve,
     power_at,
     seeds_curve,
+)
+from analysis.planning.variance_components import (
+    ARTICLE,
+    Components,
+    PilotVariance,
+    SimulationSize,
+    estimate_components,
     weigh_criteria,
 )
-from analysis.stats import Floats
+from analysis.stats.permutation import Floats
 from generators.catalog import Catalog
-from generators.grading import headline_parts, is_static
-from registry.ledger import Plan
+from generators.grading.rubric import headline_parts, is_static
+from registry.ledger.records import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.protocol import Protocol, Task, read_protocol
-from study.sweeps import example_of
-from study.workspace import Study, StudySnapshot, is_study, open_study, pilots_of, take_snapshot
+from study.protocol.protocol import Protocol, Task, read_protocol
+from study.sweeps.spending import example_of
+from study.workspace.address import open_study
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study, is_study
+from study.workspace.study_draw import pilots_of
 
 Watch = Callable[[str, int, int], None]
 
@@ -236,14 +241,14 @@ def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
     """Return the rows of one grader of a table's file; or of the closed waves of a study's folder,
     else of its pilot. With their source in words."""
     if not source.is_dir():
-        from analysis.data import read_result_file
+        from analysis.data.import_file import read_result_file
 
         return read_result_file(source, grader=grader), str(source)
     if grader is not None:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.sweeps import exact_table
+    from study.sweeps.exposure_ledger import exact_table
 
     study = take_snapshot(open_study(source))
     if study.closed_waves:

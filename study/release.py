@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from publish.dataset_card import HUB, ReleaseText, render_withdrawal, tag_of
-from publish.leakcheck import LeakFound, check_folder, release_needles, scan_paths
+from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
 from publish.release import CARD, CHECKPOINT, ReleaseManifest, build_release, draft_release
-from registry.ledger import Entry, Release, Withdrawal
+from registry.ledger.chain import Entry
+from registry.ledger.records import Release, Withdrawal
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.workspace import Study, registration_of, release_checkpoint
+from study.workspace.checkpoints import release_checkpoint
+from study.workspace.setup import registration_of
+from study.workspace.study import Study
 
 if TYPE_CHECKING:
     from publish.hub import HubPlace

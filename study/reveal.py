@@ -7,14 +7,15 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from publish.errors import PublishError
-from publish.leakcheck import regenerate
-from registry.draws import check_reveal, read_reveal, reveal_bytes, write_reveal
+from publish.leakcheck.check import regenerate
+from registry.draws.reveal import check_reveal, read_reveal, reveal_bytes, write_reveal
 from registry.files import write_whole
-from registry.ledger import Revealed
+from registry.ledger.draw_records import Revealed
 from registry.sealing import DrawnInstance
 from study.errors import StudyError
-from study.sweeps import list_waves
-from study.workspace import Study, find_registration
+from study.sweeps.waves import list_waves
+from study.workspace.setup import find_registration
+from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from registry.draws import Draw, allot_draw, announce_draw, record_draw
-from registry.ledger import Announcement, Ledger, Parties, SealedSet
+from registry.draws.seeds import Draw, allot_draw, announce_draw, record_draw
+from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import Announcement, Parties, SealedSet
 from registry.sealing import Keys, SealedSeeds, recipient_of
 from registry.signing import Signer
-from registry.stores import Store
+from registry.stores.base import Store
 
 SIGNER = Signer(bytes(range(32)))
 

@@ -25,10 +25,11 @@ import jsonschema
 import pytest
 import yaml
 
-from registry.ledger import Ledger
+from registry.ledger.chain import Ledger
 from registry.stores import open_store
 from study import pipeline
-from study.workspace import Study, store_address
+from study.workspace.address import store_address
+from study.workspace.study import Study
 from tests.progress import Stall
 from tests.study.conftest import make_study
 

@@ -19,16 +19,18 @@ from typing import Any
 import pytest
 
 from registry.canonical import canonical_bytes, digest_bytes
-from registry.ledger import record_key
+from registry.ledger.chain import record_key
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.errors import WorkOwedError
-from study.evidence import VerifyRequest, verify
+from study.evidence.verify import VerifyRequest, verify
 from study.release import withdraw_arm
 from study.reveal import reveal
-from study.workspace import DrawRequest, Study, draw_seeds, init_study
+from study.workspace.setup import init_study
+from study.workspace.study import Study
+from study.workspace.study_draw import DrawRequest, draw_seeds
 from tests import external_check
 from tests.registry.checkpoints.watched import begin, publish
 from tests.registry.draws.beacons import CHAIN, sign_round, use_chain

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.stats import Bools, Floats, Ints, one_armed
+from analysis.stats.intervals import one_armed
+from analysis.stats.permutation import Bools, Floats, Ints
 from registry.result_row import Arm, Status
 
 OUTCOME_COLUMNS: Mapping[str, tuple[str, ...]] = {  # columns of the outcomes that plans register

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.stats import Bools, Ints
+from analysis.stats.permutation import Bools, Ints
 from registry.files import write_whole
 from registry.result_row import COLUMNS, Arm, ResultRow, Status, columns_of
 

@@ -1,5 +1,1 @@
 """The quality of LLM judges: agreement, error rates, and drift between arms."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, PlainSerializer
 
-from analysis.data import ResultTable, make_seed_means, one_of
+from analysis.data.seed_means import make_seed_means
+from analysis.data.table import ResultTable, one_of
 from analysis.json_values import TextOrNull
 from analysis.judges.drift import Drift, drift_json, drift_words
 from analysis.judges.error_rates import (
@@ -26,9 +27,9 @@ from analysis.judges.error_rates import (
     shortfall,
     wave_shortfall,
 )
-from analysis.plan import DISAGREES
-from analysis.stats import GapEstimate, estimate_gap
-from registry.ledger import Graded, JudgePin, Plan, record_digest
+from analysis.plan.negative_controls import DISAGREES
+from analysis.stats.intervals import GapEstimate, estimate_gap
+from registry.ledger.records import Graded, JudgePin, Plan, record_digest
 from registry.result_row import GRADER
 
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from analysis.data import SeedMeans, make_seed_means, make_table
-from analysis.plan import (
+from analysis.data.seed_means import SeedMeans, make_seed_means
+from analysis.data.table import make_table
+from analysis.plan.controls import GRADED_AGAIN, ControlResult, tested_control
+from analysis.plan.negative_controls import (
     AGREES,
     DISAGREES,
-    GRADED_AGAIN,
     NOT_RUN,
-    ControlResult,
     ControlTest,
     control_settings,
     regrade_drift,
-    tested_control,
 )
-from analysis.stats import Bools, Floats, MeanEstimate, estimate_mean, p_words, permutation_seed
-from registry.ledger import Plan
+from analysis.stats.intervals import MeanEstimate, estimate_mean, p_words
+from analysis.stats.permutation import Bools, Floats, permutation_seed
+from registry.ledger.records import Plan
 from registry.result_row import ResultRow
 
 

@@ -20,25 +20,21 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 from pydantic import PlainSerializer
 
-from analysis.data import codes_of
+from analysis.data.table import codes_of
 from analysis.errors import AnalysisError
-from analysis.plan import plan_draws
-from analysis.stats import (
+from analysis.plan.presets import plan_draws
+from analysis.stats.intervals import GapEstimate, t_quantile
+from analysis.stats.permutation import (
     Bools,
     Draws,
     Floats,
-    GapEstimate,
     Ints,
-    Rate,
-    Z,
     permutation_seed,
     permute_gaps,
-    rate_of,
-    rate_of_counts,
-    t_quantile,
     two_sided_p,
 )
-from registry.ledger import JudgeRule, Plan
+from analysis.stats.proportions import Rate, Z, rate_of, rate_of_counts
+from registry.ledger.records import JudgeRule, Plan
 from registry.result_row import Arm
 
 

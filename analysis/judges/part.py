@@ -8,19 +8,12 @@ from analysis.csv_text import csv_files, inner_rows, without
 from analysis.json_values import json_rows
 from analysis.judges.columns import JudgeColumn, judge_departures
 from analysis.judges.error_rates import ErrorsByArm
-from analysis.plan import Verdict
-from analysis.report import (
-    NONE,
-    Block,
-    Columns,
-    Paragraph,
-    Part,
-    range_words,
-    score_words,
-    tabulate,
-)
-from analysis.stats import MeanEstimate, Rate, p_words, signed
-from registry.ledger import Plan
+from analysis.plan.verdict import Verdict
+from analysis.report.part import NONE, Block, Columns, Paragraph, Part, tabulate
+from analysis.report.wording import range_words, score_words
+from analysis.stats.intervals import MeanEstimate, p_words, signed
+from analysis.stats.proportions import Rate
+from registry.ledger.records import Plan
 
 _INTRODUCTION = (
     "LLM judges grade the same episodes beside the exact grader. Sensitivity is the share of what "

@@ -1,5 +1,1 @@
 """Templated questions in detail: by question, scoring type and answer format."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

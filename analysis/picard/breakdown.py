@@ -15,7 +15,7 @@ from statistics import fmean, multimode
 from typing import NamedTuple, TypeVar
 
 from analysis.errors import AnalysisError
-from analysis.stats import NOTHING, Rate, difference, mean_of, pooled, rate_of
+from analysis.stats.proportions import NOTHING, Rate, difference, mean_of, pooled, rate_of
 
 OUTPUTS = ("file", "direct")
 FORMATS = ("json", "string", "paths")

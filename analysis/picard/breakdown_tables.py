@@ -23,7 +23,7 @@ from analysis.picard.breakdown import (
     break_down,
 )
 from analysis.picard.sample_size import WIDTHS, Curve, guide
-from analysis.stats import NOTHING, Rate
+from analysis.stats.proportions import NOTHING, Rate
 from registry.files import write_whole
 
 _DECIMALS = 6

@@ -10,7 +10,7 @@ from analysis.csv_text import table_csv
 from analysis.picard.breakdown import APART, GOOD, POOR, FailureMode, Subject
 from analysis.picard.breakdown_tables import TableSet
 from analysis.picard.sample_size import Curve
-from analysis.report import (
+from analysis.report.part import (
     NONE,
     Block,
     Columns,
@@ -18,10 +18,10 @@ from analysis.report import (
     Paragraph,
     Part,
     ReportTable,
-    score_words,
     tabulate,
 )
-from analysis.stats import Rate
+from analysis.report.wording import score_words
+from analysis.stats.proportions import Rate
 
 FOLDER = "templates"  # of the tables, beside the page
 

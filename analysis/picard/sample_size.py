@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.picard.breakdown import AnswerRow, Answers, Subject, by_subject
-from analysis.stats import Rate, Z, effective_answers, rate_of, wilson
+from analysis.stats.proportions import Rate, Z, effective_answers, rate_of, wilson
 
 STEP = 5  # samples
 SUBSETS = 200

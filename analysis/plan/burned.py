@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.data import ResultTable, codes_of, one_of
+from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.plan.presets import LEAVE_OUT, RegisteredPlan, plan_draws
 from analysis.plan.primary import LookData
 from analysis.plan.sensitivity import BurnTest, SensitivityResult, compare_burned
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
-from analysis.stats import Bools, Ints, holm
+from analysis.stats.permutation import Bools, Ints, holm
 from registry.result_row import Arm
 
 LEAST = 2  # instances in each arm of each stratum that a model runs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.data import SeedMeans
+from analysis.data.seed_means import SeedMeans
 from analysis.plan.negative_controls import (
     AGREES,
     DISAGREES,
@@ -22,8 +22,9 @@ from analysis.plan.negative_controls import (
 from analysis.plan.presets import RegisteredPlan, bridging_models, look_alpha
 from analysis.plan.primary import family_tests, look_data
 from analysis.plan.results import OutcomeGap, PrimaryResult
-from analysis.stats import Floats, drop_one_armed, p_words, points, signed
-from registry.ledger import StandardRules
+from analysis.stats.intervals import p_words, points, signed
+from analysis.stats.permutation import Floats, drop_one_armed
+from registry.ledger.records import StandardRules
 from registry.result_row import GRADER
 
 RELEASED_BEFORE = "released before publication"

@@ -11,8 +11,9 @@ from analysis.plan.presets import (
     look_alpha,
     marker_alpha,
 )
-from analysis.stats import CLEARING_LEVEL, FEW_INSTANCES, counted
-from registry.ledger import JudgeRule, Plan
+from analysis.stats.clearing import CLEARING_LEVEL, FEW_INSTANCES
+from analysis.stats.intervals import counted
+from registry.ledger.records import JudgeRule, Plan
 
 
 def describe_plan(plan: Plan) -> str:

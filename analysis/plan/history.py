@@ -9,10 +9,11 @@ from datetime import date
 
 import numpy as np
 
-from analysis.data import ResultTable, make_seed_means, one_of
+from analysis.data.seed_means import make_seed_means
+from analysis.data.table import ResultTable, one_of
 from analysis.plan.presets import control_models
-from analysis.stats import estimate_gap
-from registry.ledger import Plan
+from analysis.stats.intervals import estimate_gap
+from registry.ledger.records import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.data import ArmCount, ResultTable, SeedMeans, count_arms, make_seed_means, one_of
+from analysis.data.seed_means import ArmCount, SeedMeans, count_arms, make_seed_means
+from analysis.data.table import ResultTable, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
 from analysis.plan.controls import ControlResult
@@ -17,8 +18,8 @@ from analysis.plan.primary import look_data
 from analysis.plan.results import look_results
 from analysis.plan.standard import StandardResult, run_standard
 from analysis.plan.verdict import Verdict
-from analysis.stats import MeanEstimate, estimate_mean
-from registry.ledger import Plan
+from analysis.stats.intervals import MeanEstimate, estimate_mean
+from registry.ledger.records import Plan
 from registry.result_row import GRADER, Arm
 
 

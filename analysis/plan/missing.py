@@ -15,24 +15,20 @@ import numpy as np
 
 from analysis.errors import AnalysisError
 from analysis.plan.primary import LookData, ModelScores, Studies, permuted_studies
-from analysis.stats import (
+from analysis.stats.missing import adverse_fill, blind_fill, centred_ranks, fill_lost, lost_share
+from analysis.stats.permutation import (
     Bools,
     Floats,
     Ints,
     Permuted,
     Statistics,
-    adverse_fill,
-    blind_fill,
-    centred_ranks,
-    fill_lost,
     holm,
-    lost_share,
     max_t,
     p_values,
     two_sided_p,
     westfall_young,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 
 CURVE = tuple(step / 10 for step in range(11))
 _NEAR = 0.01  # a tipping point is found to so much of the missing runs

@@ -9,12 +9,7 @@ import numpy as np
 
 from analysis.plan.presets import RegisteredPlan
 from analysis.plan.primary import LookData
-from analysis.stats import (
-    LookScores,
-    Monitoring,
-    monitor,
-    study_scores,
-)
+from analysis.stats.sequential import LookScores, Monitoring, monitor, study_scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,18 @@ from typing import Literal
 import numpy as np
 
 from analysis.plan.presets import plan_draws
-from analysis.stats import (
+from analysis.stats.adjustment import control_means
+from analysis.stats.intervals import GapEstimate, estimate_gap, one_armed, p_words, signed, tost
+from analysis.stats.permutation import (
     Bools,
     Draws,
     Floats,
-    GapEstimate,
     Ints,
-    control_means,
-    estimate_gap,
-    one_armed,
     p_floor,
-    p_words,
     permute_blocks,
-    signed,
-    tost,
     two_sided_p,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 
 LEVEL = 0.05  # a control that is sound disagrees this often
 MARGIN = 0.05

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
-from registry.ledger import Plan, StandardRules
+from registry.ledger.records import Plan, StandardRules
 
 if TYPE_CHECKING:
-    from analysis.stats import Draws
+    from analysis.stats.permutation import Draws
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 MARKER_CONTROL = 0.01  # a p of the private markers at or below it makes a result invalid
@@ -179,9 +179,7 @@ class RegisteredPlan:
 
     def seed(self, *path: str) -> int:
         """The seed of some permutations."""
-        from analysis.stats import (
-            permutation_seed,  # numpy: commands that only read the plan skip it
-        )
+        from analysis.stats.permutation import permutation_seed
 
         return permutation_seed(self.registration, *path)
 

@@ -11,33 +11,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.data import SeedMeans
+from analysis.data.seed_means import SeedMeans
 from analysis.plan.presets import plan_draws
-from analysis.stats import (
+from analysis.stats.adjustment import Adjusted, calibrate, control_means, unadjusted
+from analysis.stats.missing import adverse_fill, fill_lost, lost_share
+from analysis.stats.permutation import (
     NO_SPREAD,
-    Adjusted,
     Bools,
     Draws,
     Floats,
     Ints,
     Permuted,
-    adverse_fill,
     blocks_of,
-    calibrate,
-    control_means,
     count_allocations,
-    fill_lost,
     holm,
-    lost_share,
     max_t,
     p_floor,
     p_values,
     permutation_sd,
     permute_blocks,
-    unadjusted,
     westfall_young,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 
 _MOST = 8_000_000  # permuted gaps in memory at once
 

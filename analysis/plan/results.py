@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import SeedMeans
+from analysis.data.seed_means import SeedMeans
 from analysis.plan.missing import CURVE, fill_missing, missingness_tests, tipping_share
 from analysis.plan.presets import look_alpha
 from analysis.plan.primary import FamilyTest, LookData, family_tests
@@ -28,20 +28,18 @@ from analysis.plan.verdict import (
     decide,
     decide_nothing,
 )
-from analysis.stats import (
-    Clearing,
+from analysis.stats.clearing import Clearing, clear_models
+from analysis.stats.intervals import (
     Equivalence,
     GapEstimate,
     GapEstimates,
-    clear_models,
     counted,
     estimate_gap,
     estimate_gaps,
-    holm,
-    permutation_seed,
     tost,
 )
-from registry.ledger import Plan
+from analysis.stats.permutation import holm, permutation_seed
+from registry.ledger.records import Plan
 
 
 @dataclass(frozen=True, slots=True)

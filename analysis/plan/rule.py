@@ -14,8 +14,8 @@ import numpy as np
 from analysis.plan.missing import CURVE, FilledTest, filled_tests, tipping_share
 from analysis.plan.presets import look_alpha
 from analysis.plan.primary import FamilyTest, Studies, family_tests
-from analysis.stats import Bools, Floats
-from registry.ledger import Plan
+from analysis.stats.permutation import Bools, Floats
+from registry.ledger.records import Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,39 +10,36 @@ from typing import Unpack
 
 import numpy as np
 
-from analysis.data import ResultTable, SeedMeans, codes_of, outcome_of
+from analysis.data.seed_means import SeedMeans, outcome_of
+from analysis.data.table import ResultTable, codes_of
 from analysis.errors import AnalysisError
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.presets import plan_draws
 from analysis.plan.primary import LookData, family_tests
 from analysis.plan.results import PrimaryResult
-from analysis.stats import (
+from analysis.stats.adjustment import fit_slope
+from analysis.stats.intervals import GapEstimate, estimate_gap
+from analysis.stats.mixed_models import ModelGap, gee_gap, mixed_gap, shrink_gaps
+from analysis.stats.permutation import (
     Bools,
     Draws,
     Floats,
-    GapEstimate,
     Ints,
-    ModelGap,
     Permuted,
     Statistics,
     blocks_of,
     count_allocations,
     drop_one_armed,
-    estimate_gap,
-    fit_slope,
-    gee_gap,
     max_t,
-    mixed_gap,
     p_floor,
     p_values,
     permutation_seed,
     permute_gaps,
-    shrink_gaps,
     two_sided_p,
     weigh_blocks,
     westfall_young,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 from registry.result_row import Arm, Status
 
 DIMENSIONS: Mapping[str, str] = {

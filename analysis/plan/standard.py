@@ -12,7 +12,8 @@ from datetime import date
 
 import numpy as np
 
-from analysis.data import ResultTable, SeedMeans, make_seed_means, names_in, one_of
+from analysis.data.seed_means import SeedMeans, make_seed_means
+from analysis.data.table import ResultTable, names_in, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
 from analysis.plan.controls import (
@@ -45,7 +46,7 @@ from analysis.plan.sensitivity import (
     run_sensitivity,
 )
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, Verdict, Word, leave_open, withhold
-from registry.ledger import Plan, StandardRules
+from registry.ledger.records import Plan, StandardRules
 from registry.result_row import GRADER, Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from analysis.stats import GapEstimate
+from analysis.stats.intervals import GapEstimate
 
 Word = Literal["contaminated", "no material inflation", "inconclusive", "withheld"]
 

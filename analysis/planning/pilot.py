@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from analysis.data import ResultTable
+from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
 from analysis.planning.variance_components import PilotVariance, estimate_components
 from registry.result_row import EpisodeColumns

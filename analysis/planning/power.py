@@ -18,13 +18,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.plan import (
-    ModelScores,
-    Studies,
-    apply_rule,
-    look_alpha,
-    validate_plan,
-)
+from analysis.plan.presets import look_alpha, validate_plan
+from analysis.plan.primary import ModelScores, Studies
+from analysis.plan.rule import apply_rule
 from analysis.planning.variance_components import (
     Components,
     SimulationSize,
@@ -35,20 +31,12 @@ from analysis.planning.variance_components import (
     draw_shared,
     rate_error,
 )
-from analysis.stats import (
-    Bools,
-    Floats,
-    Ints,
-    calibrate,
-    clear_models,
-    estimate_gaps,
-    linear_spending,
-    permute_gaps,
-    remove_rows,
-    scan_windows,
-    tie_keys,
-)
-from registry.ledger import Plan
+from analysis.stats.adjustment import calibrate
+from analysis.stats.clearing import clear_models
+from analysis.stats.intervals import estimate_gaps
+from analysis.stats.permutation import Bools, Floats, Ints, permute_gaps
+from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
+from registry.ledger.records import Plan
 
 Watch = Callable[[int, int], None]  # steps done, of
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.data import ResultTable, codes_of, outcome_of
+from analysis.data.seed_means import outcome_of
+from analysis.data.table import ResultTable, codes_of
 from analysis.errors import AnalysisError
-from analysis.stats import Bools, Floats, Ints
-from registry.ledger import Plan
+from analysis.stats.permutation import Bools, Floats, Ints
+from registry.ledger.records import Plan
 from registry.result_row import Status
 
 

@@ -1,5 +1,1 @@
 """The report of a look as a value, and its files: HTML, Markdown, JSON and CSV."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

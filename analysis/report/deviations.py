@@ -6,19 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from analysis.data import ResultTable, names_in
-from analysis.plan import (
-    KEEP,
-    NO_HISTORY,
-    BurnedSeeds,
-    WaveHistory,
-    burned_words,
-    control_models,
-    replicates_of,
-)
+from analysis.data.table import ResultTable, names_in
+from analysis.plan.burned import BurnedSeeds, burned_words
+from analysis.plan.history import NO_HISTORY, WaveHistory
+from analysis.plan.presets import KEEP, control_models, replicates_of
 from analysis.report.episodes import count_rows
-from analysis.stats import counted
-from registry.ledger import Plan, Preregistration, RunManifest
+from analysis.stats.intervals import counted
+from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
 _CELL = ("wave", "tranche", "stratum", "arm", "instance")

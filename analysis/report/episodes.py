@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import ResultTable, SeedMeans, codes_of, make_seed_means, one_of
-from analysis.plan import DIMENSIONS
-from analysis.stats import estimate_mean
-from registry.ledger import Plan
+from analysis.data.seed_means import SeedMeans, make_seed_means
+from analysis.data.table import ResultTable, codes_of, one_of
+from analysis.plan.sensitivity import DIMENSIONS
+from analysis.stats.intervals import estimate_mean
+from registry.ledger.records import Plan
 from registry.result_row import Arm, Status
 
 

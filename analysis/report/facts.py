@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.json_values import TextOrNull
-from analysis.plan import CONTAMINATED, Verdict
+from analysis.plan.verdict import CONTAMINATED, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,13 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.report.figures import (
-    NARROW,
-    WIDE,
-    css_variables,
-    make_flow,
-    make_timeline,
-    plot_arms,
-    plot_flow,
-    plot_gaps,
-    plot_monitoring,
-    plot_strata,
-    plot_time,
-    plot_tipping,
-)
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
+from analysis.report.figures.flow import make_flow, plot_flow
+from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
+from analysis.report.figures.monitoring import plot_monitoring
+from analysis.report.figures.style import NARROW, WIDE, css_variables
+from analysis.report.figures.timeline import make_timeline, plot_time
+from analysis.report.figures.tipping import plot_tipping
 from analysis.report.part import OPEN_ROWS
 from analysis.report.report import Report
 from analysis.report.tables import sensitivity_tables, tables_of
@@ -36,8 +28,8 @@ from analysis.report.wording import (
     short,
     time_words_of,
 )
-from analysis.stats import p_words, points, signed
-from registry.ledger import RunManifest
+from analysis.stats.intervals import p_words, points, signed
+from registry.ledger.records import RunManifest
 
 _WORDS = (CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD)
 

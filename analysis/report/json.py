@@ -14,9 +14,13 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer
 
-from analysis.plan import ArmMean, BurnedSeeds, LookResult, PrimaryResult, Verdict
+from analysis.plan.burned import BurnedSeeds
+from analysis.plan.look import ArmMean
+from analysis.plan.results import PrimaryResult
+from analysis.plan.standard import LookResult
+from analysis.plan.verdict import Verdict
 from registry.canonical import digest_value
-from registry.ledger import RunManifest, record_body
+from registry.ledger.records import RunManifest, record_body
 
 _VERDICT = (
     *("model", "wave", "verdict", "estimate", "interval", "upper", "p", "p_adjusted"),

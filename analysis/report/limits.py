@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.plan import LookResult
-from registry.ledger import Plan, StandardRules
+from analysis.plan.standard import LookResult
+from registry.ledger.records import Plan, StandardRules
 
 ALWAYS = (
     "The test shows whether a model does better on published instances than on held-back ones of "

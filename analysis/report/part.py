@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar
 
-from analysis.plan import Verdict
+from analysis.plan.verdict import Verdict
 
 NONE = "–"
 OPEN_ROWS = 24  # a longer table is folded

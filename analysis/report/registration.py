@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.plan import HYPOTHESES, describe_plan, look_alpha
-from analysis.stats import counted, points
-from registry.ledger import Plan, Preregistration, SealedSet, record_digest
+from analysis.plan.describe import describe_plan
+from analysis.plan.presets import HYPOTHESES, look_alpha
+from analysis.stats.intervals import counted, points
+from registry.ledger.draw_records import SealedSet
+from registry.ledger.records import Plan, Preregistration, record_digest
 
 FORM = "OSF Preregistration"  # version 3 of the form, of the Center for Open Science
 

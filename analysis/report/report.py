@@ -12,19 +12,16 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from analysis.data import ArmCount, ResultTable, names_in, one_of
+from analysis.data.seed_means import ArmCount
+from analysis.data.table import ResultTable, names_in, one_of
 from analysis.json_values import Pairs, TextOrNull, plain_values
-from analysis.plan import (
-    NO_HISTORY,
-    Analysis,
-    ControlResult,
-    EarlyGap,
-    Monitored,
-    SensitivityResult,
-    WaveHistory,
-    describe_plan,
-    replicates_of,
-)
+from analysis.plan.controls import ControlResult
+from analysis.plan.describe import describe_plan
+from analysis.plan.history import NO_HISTORY, EarlyGap, WaveHistory
+from analysis.plan.look import Analysis
+from analysis.plan.monitoring import Monitored
+from analysis.plan.presets import replicates_of
+from analysis.plan.sensitivity import SensitivityResult
 from analysis.report.deviations import burned_departures, deviations, mode_departures
 from analysis.report.episodes import (
     Cost,
@@ -48,7 +45,8 @@ from analysis.report.json import (
 )
 from analysis.report.limits import limits_of
 from analysis.report.part import Part
-from registry.ledger import Plan, Preregistration, RunManifest, SealedSet
+from registry.ledger.draw_records import SealedSet
+from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
 

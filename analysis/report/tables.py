@@ -9,24 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from analysis.plan import (
-    AGREES,
-    DISAGREES,
-    NOT_RUN,
-    SENSITIVITY,
-    UNINFORMATIVE,
-    ControlResult,
-    Monitored,
-    PrimaryResult,
-    SensitivityResult,
-    Verdict,
-    look_alpha,
-)
-from analysis.report.figures import make_timeline
+from analysis.plan.controls import ControlResult
+from analysis.plan.monitoring import Monitored
+from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
+from analysis.plan.presets import SENSITIVITY, look_alpha
+from analysis.plan.results import PrimaryResult
+from analysis.plan.sensitivity import SensitivityResult
+from analysis.plan.verdict import Verdict
+from analysis.report.figures.timeline import make_timeline
 from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
 from analysis.report.report import FunnelRow, Report
 from analysis.report.wording import range_words, score_words
-from analysis.stats import p_words, points, signed
+from analysis.stats.intervals import p_words, points, signed
 from registry.result_row import Arm, Status
 
 _WHOLE = "whole"

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.plan import (
-    AGREES,
-    CONTAMINATED,
-    DISAGREES,
-    INCONCLUSIVE,
-    NO_INFLATION,
-    NOT_RUN,
-    OUTCOME_WORDS,
-    UNINFORMATIVE,
-    WITHHELD,
-    ControlResult,
-    Monitored,
-    Verdict,
-    bears_on,
-)
+from analysis.plan.controls import ControlResult
+from analysis.plan.monitoring import Monitored
+from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
+from analysis.plan.presets import OUTCOME_WORDS
+from analysis.plan.standard import bears_on
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.report import Report
-from analysis.stats import counted, p_words, points, signed
+from analysis.stats.intervals import counted, p_words, points, signed
 
 _NAMED = 6  # models that the headline names
 

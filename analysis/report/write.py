@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.csv_text import Body, Row, flat_csv, inner_rows, without
 from analysis.errors import AnalysisError
-from analysis.report.figures import standalone
+from analysis.report.figures.style import standalone
 from analysis.report.html import figures_of, render_html
 from analysis.report.markdown import render_markdown
 from analysis.report.report import Report, report_json

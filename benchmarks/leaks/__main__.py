@@ -32,16 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.json_values import plain_values
-from analysis.plan import basic_plan
-from analysis.planning import (
-    Components,
-    PowerDesign,
-    PowerSetting,
-    SimulationSize,
-    claims,
-    power_at,
-)
-from analysis.stats import wilson
+from analysis.plan.presets import basic_plan
+from analysis.planning.power import PowerDesign, PowerSetting, claims, power_at
+from analysis.planning.variance_components import Components, SimulationSize
+from analysis.stats.proportions import wilson
 from benchmarks.leaks.page import render_page
 from examples.calibration.doses import area_under_curve
 from examples.calibration.model import LENGTH, TASK, asked_place, likeliest_numbers, token_chances

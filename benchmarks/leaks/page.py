@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.stats import p_words, points, signed
+from analysis.stats.intervals import p_words, points, signed
 
 _MADE = re.compile(r"(<!-- made: ([a-z ]+) -->\n).*?(<!-- end -->)", re.S)
 BAND = (0.015, 0.037)  # of false alarms, for 1,000 tests at .025

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from analysis.data import ResultTable
-from analysis.data.table import SCHEMA
-from analysis.plan import ModelScores, Studies, apply_rule, standard_plan
-from analysis.stats import GapEstimates, clear_models, estimate_gaps
+from analysis.data.table import SCHEMA, ResultTable
+from analysis.plan.presets import standard_plan
+from analysis.plan.primary import ModelScores, Studies
+from analysis.plan.rule import apply_rule
+from analysis.stats.clearing import clear_models
+from analysis.stats.intervals import GapEstimates, estimate_gaps
 from benchmarks.statistics.mixed_strata import (
     CONTROL_RUNS,
     CONTROLS,
@@ -29,7 +31,7 @@ from benchmarks.statistics.mixed_strata import (
     Runs,
     run_model,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 from registry.result_row import GRADER, Arm, Status
 
 _CRITERIA = 1000  # of a run: its count of passed ones holds the fraction

@@ -12,20 +12,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.plan import CONTAMINATED
 from analysis.plan.standard import run_standard
-from analysis.planning import (
-    ARTICLE,
-    Components,
+from analysis.plan.verdict import CONTAMINATED
+from analysis.planning.power import (
     PowerDesign,
     PowerSetting,
-    SimulationSize,
     chance_cleared,
-    estimate_components,
+    first_rejections,
     power_at,
 )
-from analysis.planning.power import first_rejections
-from analysis.stats import fit_slope
+from analysis.planning.variance_components import (
+    ARTICLE,
+    Components,
+    SimulationSize,
+    estimate_components,
+)
+from analysis.stats.adjustment import fit_slope
 from benchmarks.statistics.mixed_strata import (
     CONTROL_RUNS,
     CONTROLS,
@@ -51,7 +53,7 @@ from benchmarks.statistics.planned_studies import (
     estimate_ends,
     make_plan,
 )
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 
 Hits = Counter[str]
 Stream = np.random.Generator

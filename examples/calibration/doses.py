@@ -13,17 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.plan import CONTAMINATED, Word
-from analysis.planning import claims
-from analysis.stats import (
-    Bools,
-    Floats,
-    Ints,
-    Rate,
-    difference,
-    rate_of_counts,
-)
-from registry.ledger import Plan
+from analysis.plan.verdict import CONTAMINATED, Word
+from analysis.planning.power import claims
+from analysis.stats.permutation import Bools, Floats, Ints
+from analysis.stats.proportions import Rate, difference, rate_of_counts
+from registry.ledger.records import Plan
 
 SIZES = (50, 100, 200, 400)  # instances an arm
 SUBSETS = 200  # of the instances, for each model and size

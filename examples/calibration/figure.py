@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.plan import INCONCLUSIVE
+from analysis.plan.verdict import INCONCLUSIVE
 from analysis.report.figures import style
 from examples.calibration.doses import DoseResponse
 

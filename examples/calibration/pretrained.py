@@ -27,10 +27,10 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from analysis.data import make_seed_means
+from analysis.data.seed_means import make_seed_means
 from analysis.json_values import plain_values
 from analysis.markers import tail
-from analysis.stats import wilson
+from analysis.stats.proportions import wilson
 from examples.calibration.doses import area_under_curve, cochran_armitage
 from examples.calibration.run import dosimeter
 from examples.calibration.train import deal_doses, released_folder
@@ -40,12 +40,14 @@ from generators.task import Asset, Brief, TaskInstance
 from generators.title import MARKERS
 from harness.agent.single_turn import single_turn
 from harness.markers import MARKER_CODEC, marker_messages
-from harness.models import find_weights, mean_of_least
-from harness.models.local import start_server
+from harness.models.local import find_weights, start_server
+from harness.models.token_logprobs import mean_of_least
 from harness.storage import PROBES
-from publish.leakcheck import regenerate
-from study.sweeps import exact_table
-from study.workspace import Study, open_study, take_snapshot
+from publish.leakcheck.check import regenerate
+from study.sweeps.exposure_ledger import exact_table
+from study.workspace.address import open_study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 
 EXAMPLE = Path(__file__).with_name("pretrained.yaml")
 DOSES = (0, 2, 4, 8, 16)

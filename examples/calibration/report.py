@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from analysis.json_values import plain_values
-from analysis.report.figures import standalone
-from analysis.stats import Floats, counted, p_words, permutation_seed, points, signed
+from analysis.report.figures.style import standalone
+from analysis.stats.intervals import counted, p_words, points, signed
+from analysis.stats.permutation import Floats, permutation_seed
 from examples.calibration.doses import DosedModel, DoseResponse, DoseTrend, dose_response
 from examples.calibration.figure import plot_doses
 from examples.calibration.model import (
@@ -32,13 +33,13 @@ from examples.calibration.model import (
 from examples.calibration.train import FOLDER, TrainedModel, deal_doses, drawn_rows, read_models
 from examples.calibration.training import Rows, Weights
 from generators.ladder.order_statistics.parameters import BY_DIFFICULTY, answer_bits
-from harness.models import mean_of_least
+from harness.models.token_logprobs import mean_of_least
 from registry.files import write_whole
-from registry.ledger import record_digest
+from registry.ledger.records import record_digest
 from registry.result_row import GRADER, Arm
 from study.api import open_study
 from study.errors import StudyError
-from study.workspace import registration_of
+from study.workspace.setup import registration_of
 
 GIVEN = 3  # numbers of a list that the completion probe gives
 

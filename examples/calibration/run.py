@@ -17,7 +17,7 @@ import yaml
 from examples.calibration import report
 from examples.calibration.server import PORT, serving
 from examples.calibration.train import FOLDER, TrainedModel, train_models
-from study.workspace import open_study
+from study.workspace.address import open_study
 
 EXAMPLE = Path(__file__).with_name("study.yaml")
 URL = f"http://127.0.0.1:{PORT}/v1"

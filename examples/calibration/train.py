@@ -36,11 +36,12 @@ from examples.calibration.training import (
     train,
 )
 from generators.seed import Seed
-from publish.leakcheck import regenerate
+from publish.leakcheck.check import regenerate
 from publish.release import read_release
 from registry.files import write_whole
 from study.errors import StudyError
-from study.workspace import Study, is_drawn
+from study.workspace.study import Study
+from study.workspace.study_draw import is_drawn
 
 FOLDER = Path("calibration/trained")  # in the study's
 

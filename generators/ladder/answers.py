@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from generators.family import TEXT, answer_schema, list_of, record_of
-from generators.grading import Check, ItemList, ItemValue, Row
+from generators.grading.checks import Check
+from generators.grading.item_lists import ItemList, ItemValue
+from generators.grading.rubric import Row
 from generators.task import GroundTruth, TruthTable
 
 MOST_CRITERIA = 50  # of an instance; each answer is one where there are no more

@@ -15,18 +15,10 @@ from typing import Any
 from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.seed import Seed
 from generators.templates.family import family_name
-from generators.templates.language import (
-    CONTENT_KEYS,
-    Component,
-    ParsedTemplate,
-    Problem,
-    Question,
-    TemplateFile,
-    foremost,
-    others_of,
-    place_in,
-    read_template,
-)
+from generators.templates.language.content_keys import CONTENT_KEYS
+from generators.templates.language.diagnostics import Problem, foremost, place_in
+from generators.templates.language.parse import ParsedTemplate, read_template
+from generators.templates.language.template import Component, Question, TemplateFile, others_of
 from generators.templates.prepare import (
     Prepared,
     compile_question,
@@ -34,7 +26,7 @@ from generators.templates.prepare import (
 )
 from generators.templates.proof import FEWEST, Proof, interval
 from generators.templates.question_texts import compile_once, complaints, texts_of
-from generators.templates.scoring import complete_edit
+from generators.templates.scoring.json_edit import complete_edit
 from generators.yaml_lines import Place
 
 SAMPLES = 200  # that are simulated of each question

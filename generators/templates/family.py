@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.catalog import BUILT_IN_NAMES, INSTALLED, Catalog
 from generators.errors import TemplateError
-from generators.grading import Metarubric, fill_rubric
+from generators.grading.rubric import Metarubric, fill_rubric
 from generators.seed import Seed
 from generators.task import (
     Asset,
@@ -23,7 +23,9 @@ from generators.task import (
     TruthTable,
     make_instance,
 )
-from generators.templates.language import TemplateFile, fault_of_name, parse_template
+from generators.templates.language.diagnostics import fault_of_name
+from generators.templates.language.parse import parse_template
+from generators.templates.language.template import TemplateFile
 from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,
@@ -33,7 +35,8 @@ from generators.templates.prepare import (
     compile_question,
     prepare,
 )
-from generators.templates.scoring import Key, Scored
+from generators.templates.scoring.score import Scored
+from generators.templates.scoring.scorer import Key
 
 LIMITS = Limits(turns=20)  # the round limit of spec/templates.md, "Its agentic server"
 _MEDIA = {

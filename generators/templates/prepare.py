@@ -19,28 +19,30 @@ from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.components import Given, compile_component, draw_tree
 from generators.templates.functions import OpenFile
-from generators.templates.language import (
+from generators.templates.language.placeholders import (
     CONSTANTS,
-    Component,
     Constant,
-    MadeFile,
-    Maker,
     Part,
-    Question,
     Scope,
-    TemplateFile,
     Text,
     Trace,
-    ValueSet,
-    Variable,
-    draw_values,
     fill_text,
     is_plain,
     parse_text,
     target_name,
     variables_of,
 )
-from generators.templates.scoring import Key, complete_edit
+from generators.templates.language.template import (
+    Component,
+    MadeFile,
+    Maker,
+    Question,
+    TemplateFile,
+)
+from generators.templates.language.values import ValueSet
+from generators.templates.language.variables import Variable, draw_values
+from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring.scorer import Key
 from generators.yaml_lines import Place
 
 T = TypeVar("T")

@@ -18,9 +18,10 @@ from math import sqrt
 
 from generators.errors import TemplateError, nearest
 from generators.templates.functions import Match
-from generators.templates.language import Call, Question, Text, parse_text
+from generators.templates.language.placeholders import Call, Text, parse_text
+from generators.templates.language.template import Question
 from generators.templates.prepare import EDIT, Prepared
-from generators.templates.scoring import match_edits
+from generators.templates.scoring.json_edit import match_edits
 from generators.yaml_lines import Place
 
 FEWEST = 20  # samples that prove anything

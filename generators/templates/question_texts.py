@@ -9,19 +9,18 @@ from typing import Any
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.functions import OpenFile
-from generators.templates.language import (
+from generators.templates.language.placeholders import (
     Call,
-    Component,
     Constant,
-    Question,
     Scope,
     Text,
-    ValueSet,
-    draw_values,
     outermost,
     parse_text,
     variables_of,
 )
+from generators.templates.language.template import Component, Question
+from generators.templates.language.values import ValueSet
+from generators.templates.language.variables import draw_values
 from generators.templates.prepare import fit_component, plan_component
 from generators.yaml_lines import Place
 

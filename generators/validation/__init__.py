@@ -1,5 +1,1 @@
 """Validation of task families: solvable, not guessable, reproducible."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from threading import Timer
 
-from generators.grading import Answer, Rubric, hidden_inputs, program_of
+from generators.grading.answer import Answer
+from generators.grading.programs import hidden_inputs, program_of
+from generators.grading.rubric import Rubric
 
 _SECONDS = 60.0
 

@@ -12,15 +12,8 @@ from typing import Any
 
 from generators.attackers import Access, Attackable, seen_files
 from generators.errors import GeneratorError
-from generators.grading import (
-    DIMENSIONS,
-    MAX_ANSWER_BYTES,
-    Answer,
-    Rubric,
-    check_answer,
-    parse_answer,
-    score_verdicts,
-)
+from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
+from generators.grading.rubric import DIMENSIONS, Rubric, check_answer, score_verdicts
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import Family, TaskInstance

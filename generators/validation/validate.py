@@ -28,7 +28,7 @@ import rfc8785
 from generators.attackers import BOUNDS, WITHOUT_PICTURES, Access, Attackable
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
-from generators.grading import Rubric, is_static
+from generators.grading.rubric import Rubric, is_static
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.overlap import (

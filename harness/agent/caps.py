@@ -53,7 +53,7 @@ def _cap_native(native: str, calls: tuple[ToolCall, ...]) -> str:
     """The provider's own parts without the dropped calls; "" if they are too large even so."""
     if not native:
         return ""
-    from harness.models.providers import cut_native
+    from harness.models.providers.messages import cut_native
 
     cut = cut_native(native, calls, lambda text: cut_text(text, MAX_TEXT_CHARS))
     return cut if len(cut) <= MAX_NATIVE_CHARS else ""

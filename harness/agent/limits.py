@@ -13,8 +13,8 @@ from decimal import Decimal
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Usage
-from harness.models import settings_of
-from registry.ledger import ModelPin
+from harness.models.settings import settings_of
+from registry.ledger.records import ModelPin
 
 
 @dataclass(frozen=True, slots=True)

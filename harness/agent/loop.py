@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 
-from generators.grading import MAX_ANSWER_BYTES, parse_answer
+from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
 from harness.agent.caps import MAX_CALLS, cap_reply
@@ -40,8 +40,8 @@ from harness.model import (
     Try,
     Usage,
 )
-from harness.sandboxes import Sandbox, SandboxRefused
-from harness.spending import Journal
+from harness.sandboxes.sandbox import Sandbox, SandboxRefused
+from harness.spending.purchases import Journal
 
 ANSWER_FILE = "answer.json"
 WALL_LIMIT = "wall_limit"  # error class of an attempt that took longer than an episode may

@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from string import ascii_letters, whitespace
 
-from generators.grading import parse_answer
+from generators.grading.answer import parse_answer
 from generators.seed import Seed
 from generators.task import Asset, Brief
 from harness.agent.conversation import MAX_PICTURE_BYTES, MAX_PICTURES
@@ -27,7 +27,7 @@ from harness.agent.loop import CUT_OFF, AgentRun, buy_reply
 from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Message, Model, ModelRequest, Role
-from harness.spending import Journal
+from harness.spending.purchases import Journal
 
 REPLY_TOKENS = 4096  # of the context, reserved for the answer
 

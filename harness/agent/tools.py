@@ -15,7 +15,7 @@ from generators.task import Limits
 from harness.agent.images import SHOWN_SIDE, ImageRefused, show_image
 from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
-from harness.sandboxes import ExecResult, Sandbox, SandboxRefused
+from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.
 MAX_ARGUMENT_CHARS = 1_000_000

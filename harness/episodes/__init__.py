@@ -1,5 +1,1 @@
 """One episode: rollout in a sandbox, grading, and its result."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from generators.grading import (
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.programs import hidden_inputs, program_of
+from generators.grading.rubric import (
     DIMENSIONS,
-    Answer,
     Rubric,
     Verdicts,
     apply_gates,
     check_facts,
     headline_credit,
-    hidden_inputs,
     key_fraction,
-    parse_answer,
-    program_of,
     score_parts,
     score_verdicts,
 )

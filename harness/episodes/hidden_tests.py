@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from generators.grading import Answer, program_of
+from generators.grading.answer import Answer
+from generators.grading.programs import program_of
 from generators.task import Asset, Limits
 from harness.episode import ProgramRun
-from harness.sandboxes import Sandbox, SandboxProvider
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider
 
 RUN_SECONDS = 5.0  # of one run; the task's prompt states it
 ALL_SECONDS = 60.0  # of all runs together: the others after that count as timed out

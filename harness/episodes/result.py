@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.episode import Cell, Episode, Grade, GradeStatus
-from harness.spending import Price, total_cost
+from harness.spending.prices import Price, total_cost
 from harness.storage import Codec
 from registry.result_row import Arm, EpisodeColumns, ResultRow, Status
 

@@ -6,32 +6,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from generators.grading import MAX_ANSWER_BYTES, parse_answer
+from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import (
-    ANSWER_FILE,
-    UNLIMITED,
-    AgentRun,
-    Ceiling,
-    ContextWindow,
-    opening_messages,
-    run_agent,
-    run_single_turn,
-    turn_request,
-)
+from harness.agent.limits import Ceiling
+from harness.agent.loop import ANSWER_FILE, AgentRun, run_agent
+from harness.agent.prompts import UNLIMITED, opening_messages
+from harness.agent.single_turn import ContextWindow, run_single_turn, turn_request
 from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, ProgramRun, StopReason
 from harness.episodes.hidden_tests import run_hidden_tests
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.external_agents import (
-    OUTPUT_BYTES,
-    AgentServer,
-    ModelOrAgent,
-    ProgramAgent,
-    run_program,
-)
-from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
-from harness.spending import CountingJournal, Journal
+from harness.external_agents.client import AgentServer, ModelOrAgent
+from harness.external_agents.program_agent import OUTPUT_BYTES, ProgramAgent, run_program
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from harness.spending.purchases import CountingJournal, Journal
 from registry.errors import RegistryError
 
 

@@ -1,5 +1,1 @@
 """Agents with a loop of their own, reached over HTTP."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.sandboxes import ensure_image, install_wheels
+from harness.sandboxes.debian_rootfs import install_wheels
+from harness.sandboxes.image import ensure_image
 
 RECIPES = Path(__file__).parent / "recipes"
 _DOCKERFILE = """\

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import MAX_CALLS, WALL_LIMIT, AgentRun, use_tool
+from harness.agent.caps import MAX_CALLS
+from harness.agent.loop import WALL_LIMIT, AgentRun
+from harness.agent.tools import use_tool
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import Boundary
 from harness.external_agents.snapshot import (
@@ -36,10 +38,11 @@ from harness.external_agents.snapshot import (
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Model, Reply, Role, ToolCall, Usage
-from harness.models import AgentServerSettings
-from harness.models.providers import RETRIED, kind_of_status, pause
-from harness.sandboxes import LocalSandboxes, Sandbox, folder_of
-from harness.spending import Journal
+from harness.models.providers.retry import RETRIED, kind_of_status, pause
+from harness.models.settings import AgentServerSettings
+from harness.sandboxes.local import LocalSandboxes, folder_of
+from harness.sandboxes.sandbox import Sandbox
+from harness.spending.purchases import Journal
 
 if TYPE_CHECKING:
     import httpx2

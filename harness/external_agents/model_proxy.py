@@ -23,7 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from generators.seed import Seed
-from harness.agent import Ceiling, cap_reply
+from harness.agent.caps import cap_reply
+from harness.agent.limits import Ceiling
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import AttemptFailed, Boundary
 from harness.external_agents.anthropic_messages import ANTHROPIC_MESSAGES
@@ -32,7 +33,7 @@ from harness.external_agents.openai_responses import OPENAI_RESPONSES
 from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.external_agents.wire import AgentCall, RefusedCall, WireProtocol
 from harness.model import OVERFLOW, REFUSED, Message, Model, ModelRequest, Reply, Role, ToolCall
-from harness.spending import Journal
+from harness.spending.purchases import Journal
 
 logger = logging.getLogger(__name__)
 

@@ -14,15 +14,16 @@ from pathlib import Path
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import WALL_LIMIT, AgentRun, Ceiling
+from harness.agent.limits import Ceiling
+from harness.agent.loop import WALL_LIMIT, AgentRun
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.external_agents import agent_launcher
 from harness.external_agents.client import ask
 from harness.external_agents.model_proxy import SOCKET, ModelProxy, ProxySocket
 from harness.model import Message, Model, ModelRequest, ModelWrapper, Reply, Role, clean_text
-from harness.sandboxes import SOCKET_FOLDER, ExecResult, Sandbox
-from harness.spending import Journal
+from harness.sandboxes.sandbox import SOCKET_FOLDER, ExecResult, Sandbox
+from harness.spending.purchases import Journal
 
 PROGRAMS, WORK = "/opt/agents", "/work"  # folders of the image
 OUTPUT_BYTES = 1 << 20  # of what a program prints

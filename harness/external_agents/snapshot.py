@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from generators.task import Asset
 from harness.model import ToolCall
-from harness.sandboxes import RefusedError, read_file
+from harness.sandboxes.tool_server import RefusedError, read_file
 
 MAX_TREE_BYTES = 64 << 20
 MAX_TREE_NAMES = 10_000

@@ -23,11 +23,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from generators.task import Limits
-from harness.agent import MAX_ARGUMENT_CHARS, TOOLS, use_tool
+from harness.agent.tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 from harness.episode import ToolUse
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import ToolCall
-from harness.sandboxes import Sandbox
+from harness.sandboxes.sandbox import Sandbox
 
 SECONDS = 60.0  # for an idle connection, for a request, and for a response
 

@@ -17,12 +17,14 @@ from operator import getitem
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.grading import Answer, Part, Rubric, check_facts, parse_answer, passes
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.checks import passes
+from generators.grading.rubric import Part, Rubric, check_facts
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import TaskInstance
-from generators.templates.scoring import Scored
-from generators.validation import perturb_answer
+from generators.templates.scoring.score import Scored
+from generators.validation.scores import perturb_answer
 from harness.errors import HarnessError
 from harness.judging.judge import CHUNK, is_judged, questions_of
 

@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from generators.grading import Answer, Part, Rubric, check_facts, needs_runs
+from generators.grading.answer import Answer
+from generators.grading.programs import needs_runs
+from generators.grading.rubric import Part, Rubric, check_facts
 from generators.task import Brief, TaskInstance
 from harness.build_model import build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
-from harness.episodes import make_grade, read_answer
+from harness.episodes.grading import make_grade, read_answer
 from harness.errors import HarnessError
-from harness.external_agents import AgentServer
+from harness.external_agents.client import AgentServer
 from harness.judging.judge import (
     Journals,
     Judge,
@@ -22,11 +24,11 @@ from harness.judging.judge import (
     prompt_digest,
     questions_of,
 )
-from harness.models import JUDGES, ScriptedSettings, settings_of
+from harness.models.settings import JUDGES, ScriptedSettings, settings_of
 from harness.storage import GRADE_CODEC, grade_key
-from registry.ledger import JudgePin, ModelPin
+from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import Keys
-from registry.stores import Store
+from registry.stores.base import Store
 
 
 def pin_judge(pin: ModelPin) -> JudgePin:

@@ -19,23 +19,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from generators.grading import (
-    FitsSchema,
-    Part,
-    Rubric,
-    Unrepaired,
-    Verdicts,
-    criteria_of,
-    needs_runs,
-    parse_block,
-)
+from generators.grading.blocks import parse_block
+from generators.grading.checks import FitsSchema, Unrepaired
+from generators.grading.programs import needs_runs
+from generators.grading.rubric import Part, Rubric, Verdicts, criteria_of
 from generators.seed import Seed
-from generators.templates.scoring import Scored
+from generators.templates.scoring.score import Scored
 from harness.errors import AttemptFailed
 from harness.model import Message, Model, ModelRequest, Role, close_model
-from harness.spending import Journal, Price
+from harness.spending.prices import Price
+from harness.spending.purchases import Journal
 from registry.canonical import digest_value
-from registry.ledger import JudgePin, record_digest
+from registry.ledger.records import JudgePin, record_digest
 
 MAX_EXPECTED = 20_000  # characters of a templated question's right answer in a prompt
 _PACKED = (

@@ -1,5 +1,1 @@
 """Models of every kind: providers, local weights, and scripted agents."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -22,13 +22,10 @@ from typing import Any
 
 from harness.errors import HarnessError, ModelUnavailable
 from harness.model import Message, ModelRequest, Reply, Role, TextRequest, Usage
-from harness.models.providers import (
-    Connection,
-    OpenAIModel,
-    ProviderError,
-    Received,
-    post_json,
-)
+from harness.models.providers.base import Connection
+from harness.models.providers.openai import OpenAIModel, post_json
+from harness.models.providers.retry import ProviderError
+from harness.models.providers.transport import Received
 from harness.models.settings import LocalSettings, OpenAISettings
 from harness.models.token_logprobs import LOCAL, moments_of
 

@@ -20,7 +20,7 @@ from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.library import QUESTION_FILE, library_solver
-from generators.validation import perturb_answer
+from generators.validation.scores import perturb_answer
 from harness.errors import HarnessError
 from harness.model import (
     AS_ASKED,

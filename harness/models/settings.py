@@ -24,12 +24,12 @@ from pydantic import (
 )
 
 from harness.errors import HarnessError
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from registry.ledger import JudgePin
+    from registry.ledger.records import JudgePin
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger

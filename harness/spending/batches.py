@@ -16,22 +16,17 @@ from decimal import Decimal
 
 from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
 from harness.model import Model, ModelRequest, ModelWrapper, Reply, Try, Usage
-from harness.models.providers import (
-    EXPIRED,
-    BatchAnswer,
-    BatchService,
-    Outgoing,
-    ProviderError,
-    ProviderModel,
-)
+from harness.models.providers.base import ProviderModel
+from harness.models.providers.batch import EXPIRED, BatchAnswer, BatchService, Outgoing
+from harness.models.providers.retry import ProviderError
 from harness.spending.budget import Budget, attempt_bound, sum_spend
 from harness.spending.prices import Price
 from harness.spending.purchases import Journal, Payer
 from harness.storage import Codec, hex_of
 from registry.canonical import digest_value
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from registry.sealing import Keys
-from registry.stores import Store
+from registry.stores.base import Store
 
 BATCHES = "batches/"
 NOT_PAID = "budget"  # class of a request that the budget does not pay for

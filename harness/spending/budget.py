@@ -20,7 +20,7 @@ from decimal import Decimal
 from harness.errors import HarnessError
 from harness.model import Usage
 from harness.spending.prices import OWN_PROVIDERS, Price
-from registry.ledger import JudgePin, ModelPin
+from registry.ledger.records import JudgePin, ModelPin
 
 SEEN, BOUND = "seen", "bound"
 SPARE = 2  # the reservation of an episode, in times the most expensive one so far

@@ -34,9 +34,9 @@ from harness.storage import (
     stored_attempts,
 )
 from registry.errors import MissingKey
-from registry.ledger import JudgePin, ModelPin, record_digest
+from registry.ledger.records import JudgePin, ModelPin, record_digest
 from registry.sealing import Keys
-from registry.stores import Store
+from registry.stores.base import Store
 
 
 class CallKind(StrEnum):

@@ -1,5 +1,1 @@
 """Sweeps on Ray: schedule, leases, worker processes, one cell at a time."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from harness.build_model import provider_key
 from harness.episode import Cell
-from harness.spending import Spend, uses_batches
+from harness.spending.batches import uses_batches
+from harness.spending.budget import Spend
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit

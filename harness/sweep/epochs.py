@@ -39,7 +39,8 @@ from harness.storage import Codec, epoch_folder
 from harness.sweep.leases import Progress, SweepOrder
 from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.sealing import decrypt, encrypt
-from registry.stores import Store, parallel_map
+from registry.stores.base import Store
+from registry.stores.parallel import parallel_map
 
 logger = logging.getLogger(__name__)
 

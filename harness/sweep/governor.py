@@ -18,7 +18,7 @@ from typing import Self
 
 from harness.errors import Boundary
 from harness.model import Usage
-from harness.spending import PricedModel, Spend
+from harness.spending.budget import PricedModel, Spend
 from harness.sweep.purchases import CallCounts, CallLimit
 
 # Failures that say nothing about the cell: another attempt at it may succeed later.

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from harness.episode import Cell, Mode
-from harness.spending import Account, Budget, Spend
+from harness.spending.budget import Account, Budget, Spend
 from harness.sweep.governor import (
     KILLED,
     PROBE_SECONDS,

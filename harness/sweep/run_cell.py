@@ -11,30 +11,24 @@ from generators.catalog import Catalog
 from generators.task import TaskInstance
 from harness.build_model import read_window
 from harness.episode import Cell, Episode, Mode, StopReason
-from harness.episodes import (
-    RESULT_CODEC,
-    AttemptRequest,
-    grade_episode,
-    run_attempt,
-    summarise_episode,
-)
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import RESULT_CODEC, summarise_episode
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError, RateWait, name_error
-from harness.external_agents import AgentServer, ModelOrAgent, ProgramAgent
+from harness.external_agents.client import AgentServer, ModelOrAgent
+from harness.external_agents.program_agent import ProgramAgent
 from harness.model import Reply, Try, Usage
-from harness.models.providers import RETRIED
-from harness.spending import (
-    BatchedModel,
-    Budget,
+from harness.models.providers.retry import RETRIED
+from harness.spending.batches import BatchedModel, uses_batches
+from harness.spending.budget import Budget, PricedModel, Spend
+from harness.spending.purchases import (
     CallKind,
     Charge,
     Journal,
     Payer,
-    PricedModel,
     ReplyStore,
-    Spend,
     inherited_replies,
     read_episode_spends,
-    uses_batches,
 )
 from harness.storage import (
     EPISODE_CODEC,
@@ -55,9 +49,9 @@ from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import MadeInstance, RunContext, Workbench, instance_of
 from registry.errors import RegistryError
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from registry.sealing import Keys
-from registry.stores import Store
+from registry.stores.base import Store
 
 _LONGEST_PAUSE = 10.0  # seconds that an attempt waits at its provider's request
 CONGESTION = frozenset(("rate_limit", "overload"))  # classes of a request, for which rates fall

@@ -29,7 +29,7 @@ from generators.task import TaskSpec
 from harness.episode import Cell, Mode
 from harness.storage import Codec, hex_of
 from registry.canonical import canonical_bytes, digest_value
-from registry.ledger import ModelPin, record_body
+from registry.ledger.records import ModelPin, record_body
 from registry.signing import derive_key
 
 _TOGETHER = 8  # replicates of an instance in a round

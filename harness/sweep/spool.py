@@ -26,7 +26,7 @@ from typing import TypeVar
 from harness.errors import HarnessError, WorkStopped
 from registry.canonical import digest_bytes
 from registry.errors import MissingKey, StoreError, StoreUnavailable
-from registry.stores import Store, check_key
+from registry.stores.base import Store, check_key
 
 logger = logging.getLogger(__name__)
 

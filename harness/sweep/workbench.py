@@ -12,33 +12,31 @@ from functools import lru_cache
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from generators.catalog import INSTALLED, Catalog
-from generators.grading import hidden_inputs
+from generators.grading.programs import hidden_inputs
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.agent import Ceiling, read_ceiling
+from harness.agent.limits import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.episode import Cell
 from harness.errors import HarnessError
-from harness.external_agents import ModelOrAgent
+from harness.external_agents.client import ModelOrAgent
 from harness.model import close_model
-from harness.sandboxes import LocalSandboxes, SandboxProvider
-from harness.spending import (
-    Price,
-    PricedModel,
-    Spend,
-    SpendingLimits,
-)
+from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.sandbox import SandboxProvider
+from harness.spending.budget import PricedModel, Spend, SpendingLimits
+from harness.spending.prices import Price
 from harness.storage import hex_of, result_key
 from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, find_other_packages
 from registry.sealing import Keys, derive_identity, recipient_of
 from registry.signing import Signer
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 
 _WARM = 16  # containers kept ready by a worker, at most
 _INSTANCES = 16  # kept by a worker: with those that it may lease ahead, no more than 64
@@ -364,6 +362,6 @@ def _catalog_of(context: RunContext) -> Catalog:
     if not context.templates:
         return INSTALLED
     # Imported here: a worker holds 6 MB less where no cell is of a template file.
-    from generators.templates import catalog_with
+    from generators.templates.family import catalog_with
 
     return catalog_with(context.templates)

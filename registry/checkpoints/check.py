@@ -25,8 +25,9 @@ from registry.checkpoints.checkpoint import (
 )
 from registry.checkpoints.timestamp import check_token, stamped_at
 from registry.errors import BrokenPromise
-from registry.ledger import LEDGER, Entry, MerkleTree, record_key
-from registry.stores import Store
+from registry.ledger.chain import LEDGER, Entry, record_key
+from registry.ledger.merkle import MerkleTree
+from registry.stores.base import Store
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

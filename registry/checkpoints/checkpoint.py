@@ -26,9 +26,10 @@ from dataclasses import dataclass
 
 from registry.canonical import Digest
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Entry, MerkleTree, entry_bytes, head_digest, leaf_hash
+from registry.ledger.chain import Entry, entry_bytes, head_digest
+from registry.ledger.merkle import MerkleTree, leaf_hash
 from registry.signing import Signer, is_signed_text
-from registry.stores import Store
+from registry.stores.base import Store
 
 CHECKPOINTS = "checkpoints/"
 NOTE, LEAVES, TOKEN = ".txt", ".leaves", ".tsr"

@@ -37,7 +37,8 @@ from typing import Any, NamedTuple
 
 from registry.draws.beacon import beacon_value, is_signed_round, round_time
 from registry.errors import RegistryError
-from registry.ledger import Announcement, Entry, SealedSet
+from registry.ledger.chain import Entry
+from registry.ledger.draw_records import Announcement, SealedSet
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, DrawnSeed
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Beacon
+from registry.ledger.draw_records import Beacon
 
 RELAYS = (
     "https://api.drand.sh",

@@ -13,9 +13,11 @@ from typing import Any
 from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
 from registry.draws.allocation import allocate
 from registry.errors import BrokenPromise, MissingKey, RegistryError
-from registry.ledger import Entry, Ledger, Revealed, SealedSet, read_record
+from registry.ledger.chain import Entry, Ledger
+from registry.ledger.draw_records import Revealed, SealedSet
+from registry.ledger.records import read_record
 from registry.sealing import DrawnInstance, commitments_of
-from registry.stores import Store
+from registry.stores.base import Store
 
 _FORMAT = "dosimeter/reveal/1"
 

@@ -14,7 +14,15 @@ from registry.canonical import digest_bytes
 from registry.draws.allocation import allocation_seed, check_numbers, commit_secret, sealed_key
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Announcement, Beacon, Ledger, Parties, SealedSet, Underpowered, Unproved
+from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import (
+    Announcement,
+    Beacon,
+    Parties,
+    SealedSet,
+    Underpowered,
+    Unproved,
+)
 from registry.sealing import (
     DrawnSeed,
     SealedSeeds,
@@ -22,7 +30,7 @@ from registry.sealing import (
     commitments_root,
     seal_seeds,
 )
-from registry.stores import Store
+from registry.stores.base import Store
 
 Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
 

@@ -30,7 +30,7 @@ from registry.ledger.records import (
     record_kind,
 )
 from registry.signing import Signer, is_signed
-from registry.stores import Store
+from registry.stores.base import Store
 
 LEDGER = "ledger/"
 GENESIS = Digest("sha256:" + "0" * 64)  # named by the first record as its previous

@@ -22,7 +22,8 @@ from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.merkle import MerkleTree
 from registry.ledger.records import RunManifest, WaveClosed
-from registry.stores import Store, parallel_map
+from registry.stores.base import Store
+from registry.stores.parallel import parallel_map
 
 RUN_FOLDERS = ("attempts/", "responses/", "results/")
 FOLDER = "inventory/"

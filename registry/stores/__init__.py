@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import lazy_loader
-
 from registry.stores.base import MemoryStore, Store, check_scheme
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def open_store(uri: str) -> Store:

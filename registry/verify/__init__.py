@@ -1,5 +1,1 @@
 """Verification: every promise of a study recomputed from what its store holds."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

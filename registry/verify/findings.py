@@ -9,16 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from registry.errors import BrokenPromise
-from registry.ledger import (
-    Entry,
-    RunManifest,
-    WaveClosed,
-    head_digest,
-    record_digest,
-    signers_of,
-)
+from registry.ledger.chain import Entry, head_digest, signers_of
+from registry.ledger.records import RunManifest, WaveClosed, record_digest
 from registry.sealing import Keys
-from registry.stores import Store
+from registry.stores.base import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
 Derived = Callable[[WaveClosed], Iterable[tuple[str, str]]]  # objects derived from a wave's results

@@ -15,26 +15,27 @@ from operator import itemgetter
 from typing import Any
 
 from registry.canonical import digest_bytes
-from registry.checkpoints import CHECKPOINTS
+from registry.checkpoints.checkpoint import CHECKPOINTS
 from registry.errors import BrokenPromise, MissingKey, RegistryError
-from registry.ledger import (
+from registry.ledger.chain import LEDGER, Entry
+from registry.ledger.inventory import (
     CALIBRATIONS,
     CHECKS,
-    FILES,
-    LEDGER,
     PARTS,
     RUN_FOLDERS,
-    CalibrationMade,
-    Entry,
-    Graded,
     InventoryTrees,
+    grades_folder,
+    head_key,
+    read_inventory,
+)
+from registry.ledger.records import (
+    FILES,
+    CalibrationMade,
+    Graded,
     JudgeChecked,
     Probed,
     Regraded,
     WaveClosed,
-    grades_folder,
-    head_key,
-    read_inventory,
     record_digest,
 )
 from registry.sealing import decrypt

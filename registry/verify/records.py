@@ -9,17 +9,10 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from registry.draws import allocate
-from registry.ledger import (
-    Entry,
-    Graded,
-    Leak,
-    Regraded,
-    Release,
-    RunManifest,
-    SealedSet,
-    record_digest,
-)
+from registry.draws.allocation import allocate
+from registry.ledger.chain import Entry
+from registry.ledger.draw_records import SealedSet
+from registry.ledger.records import Graded, Leak, Regraded, Release, RunManifest, record_digest
 from registry.result_row import Arm
 from registry.verify.findings import Findings
 

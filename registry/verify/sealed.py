@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from itertools import chain
 
 from registry.canonical import digest_bytes
-from registry.draws import check_draws, check_reveals, sealed_key
+from registry.draws.allocation import check_draws, sealed_key
+from registry.draws.reveal import check_reveals
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.ledger import RunManifest, SealedSet
+from registry.ledger.draw_records import SealedSet
+from registry.ledger.records import RunManifest
 from registry.sealing import (
     commitments_of,
     commitments_root,

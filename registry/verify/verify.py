@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from registry.checkpoints import check_checkpoints
+from registry.checkpoints.check import check_checkpoints
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import inspect_chain, signers_of
+from registry.ledger.chain import inspect_chain, signers_of
 from registry.sealing import recipient_of
 from registry.signing import Signer
-from registry.stores import Store
+from registry.stores.base import Store
 from registry.verify.findings import Derived, Findings, Progress, Verification
 from registry.verify.objects import check_derived, check_objects
 from registry.verify.records import check_records

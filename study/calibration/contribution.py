@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from analysis.calibration import RecordedCalibration
 from analysis.calibration_part import calibration_part
-from analysis.report import Part
+from analysis.report.part import Part
 from study.calibration.from_scores import calibrations_of
-from study.reporting import LookContext, LookScope, LookShare
+from study.reporting.contributors import LookContext, LookScope, LookShare
 
 
 class CalibrationShare(LookShare):

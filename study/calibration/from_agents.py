@@ -18,35 +18,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analysis.calibration import DOSES, DoseTrials, check_doses, measure, one_model_studies
-from analysis.data import make_seed_means
-from analysis.plan import STANDARD, look_data
-from analysis.stats import permutation_seed
+from analysis.data.seed_means import make_seed_means
+from analysis.plan.presets import STANDARD
+from analysis.plan.primary import look_data
+from analysis.stats.permutation import permutation_seed
 from generators.templates.library import NAMES
-from harness.sweep import prepare_ray
-from registry.ledger import Plan, record_digest
+from harness.sweep.worker_process import prepare_ray
+from registry.ledger.records import Plan, record_digest
 from registry.provenance import utc_now
 from registry.result_row import GRADER
 from study.calibration.from_scores import Calibrated, most_tested
 from study.errors import WorkOwedError
-from study.protocol import FILE_NAME, read_yaml
+from study.protocol.protocol import FILE_NAME
+from study.protocol.yaml import read_yaml
 from study.release import publish_arm
-from study.sweeps import SweepRequest, exact_table, sweep_wave
-from study.workspace import (
-    Study,
-    closed_wave,
-    draw_seeds,
-    init_study,
-    is_study,
-    open_study,
-    register_plan,
-    registration_of,
-    take_snapshot,
-)
+from study.sweeps.exposure_ledger import exact_table
+from study.sweeps.sweep import SweepRequest, sweep_wave
+from study.workspace.address import open_study
+from study.workspace.setup import init_study, register_plan, registration_of
+from study.workspace.snapshot import closed_wave, take_snapshot
+from study.workspace.study import Study, is_study
+from study.workspace.study_draw import draw_seeds
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from harness.sweep import Progress
+    from harness.sweep.leases import Progress
 
 HONEST = "honest"
 ERROR_RATE = 0.35  # of agents, where the study has none of its own

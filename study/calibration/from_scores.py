@@ -22,19 +22,28 @@ from analysis.calibration import (
     check_doses,
     read_calibration,
 )
-from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
+from analysis.data.seed_means import SeedMeans, make_seed_means
+from analysis.data.table import ResultTable, one_of
 from analysis.json_values import plain_values
 from analysis.markers import marker_rates
-from analysis.plan import ModelScores, control_models, keep_rows
-from analysis.stats import Bools, Floats, Ints, control_means
+from analysis.plan.burned import keep_rows
+from analysis.plan.presets import control_models
+from analysis.plan.primary import ModelScores
+from analysis.stats.adjustment import control_means
+from analysis.stats.permutation import Bools, Floats, Ints
 from harness.storage import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_digest, write_inventory
+from registry.ledger.chain import Entry
+from registry.ledger.inventory import write_inventory
+from registry.ledger.records import CalibrationMade, ModelPin, Plan, record_digest
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.sweeps import CALIBRATE, exact_table, record_look
-from study.workspace import Study, StudySnapshot, registration_of, take_snapshot
+from study.sweeps.exposure_ledger import exact_table
+from study.sweeps.history import CALIBRATE, record_look
+from study.workspace.setup import registration_of
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study
 
 FOLDER = "calibration"  # in the study's
 FULL_MARKS = "full marks"
@@ -215,7 +224,7 @@ def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
     """Write ``calibration.json`` and ``calibration.svg``, or those of a run: rates and gaps only,
     so that they may be published. Raises StudyError if they cannot be written."""
     from analysis.calibration_figures import plot_calibration
-    from analysis.report.figures import standalone
+    from analysis.report.figures.style import standalone
     from registry.files import write_whole
 
     name = "calibration" if made.how == "resampled" else "calibration-run"

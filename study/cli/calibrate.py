@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis import stats
+from analysis.stats.intervals import signed
 from registry.provenance import utc_now
-from study import calibration
+from study.calibration import from_agents
+from study.calibration.from_agents import plan_run, run_calibration
+from study.calibration.from_scores import (
+    FOLDER,
+    CalibrateRequest,
+    as_kept,
+    calibrate_study,
+    record_calibration,
+    write_calibration,
+)
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
@@ -23,8 +32,9 @@ from study.cli.output import (
 from study.errors import StudyError
 
 if TYPE_CHECKING:
-    from study.calibration import Calibrated, RunRequest
-    from study.workspace import Study
+    from study.calibration.from_agents import RunRequest
+    from study.calibration.from_scores import Calibrated
+    from study.workspace.study import Study
 
 _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
 
@@ -83,13 +93,13 @@ def calibrate(
     if run and given.keys() & _OF_SCORES:
         raise click.UsageError("--wave and --model are of stored scores: leave out --run")
     given["doses"] = _doses(doses)
-    place = out or study.folder / calibration.FOLDER
+    place = out or study.folder / FOLDER
     if run:
-        made = _run(study, calibration.RunRequest(**given), place, yes or as_json)
+        made = _run(study, from_agents.RunRequest(**given), place, yes or as_json)
     else:
-        made = calibration.calibrate_study(study, calibration.CalibrateRequest(**given))
-    kept = calibration.record_calibration(study, made, utc_now())
-    files = calibration.write_calibration(place, made)
+        made = calibrate_study(study, CalibrateRequest(**given))
+    kept = record_calibration(study, made, utc_now())
+    files = write_calibration(place, made)
     if as_json:
         print_json(made.as_json())
     else:
@@ -98,12 +108,12 @@ def calibrate(
 
 
 def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
-    scratch = calibration.plan_run(study, request, place)
+    scratch = plan_run(study, request, place)
     size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
     if not agreed:
         raise StudyError(f"{size}: nothing was run yet; add --yes to run them")
     click.echo(size, err=True)
-    return calibration.run_calibration(study, scratch, request, sweep_watch)
+    return run_calibration(study, scratch, request, sweep_watch)
 
 
 def _doses(text: str) -> tuple[float, ...]:
@@ -123,7 +133,7 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
             "rate": f"{100 * dose.rate:.0f} %",
             "95 %": f"{100 * dose.interval[0]:.0f}…{100 * dose.interval[1]:.0f}",
             "curve": "–" if dose.fitted is None else f"{100 * dose.fitted:.0f} %",
-            "gap, points": stats.signed(dose.gap),
+            "gap, points": signed(dose.gap),
         }
         for dose in made.found.doses
     ]
@@ -131,6 +141,6 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     print_records(rows, title=f"Known leaks: {where}")
     from analysis.calibration_part import calibration_words
 
-    for line in calibration_words(calibration.as_kept(made)):
+    for line in calibration_words(as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from registry.provenance import utc_now
-from study import protocol as protocols
-from study import readiness, workspace
 from study.cli.output import (
     PATH,
     json_option,
@@ -24,12 +22,26 @@ from study.cli.output import (
     progress_watch,
 )
 from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME
+from study.protocol.schema import study_schema
+from study.readiness.lint import lint_study
+from study.workspace import new_study
+from study.workspace.new_study import (
+    CONTROLS,
+    is_address,
+    is_name,
+    is_variable,
+    on_this_machine,
+    stand_in,
+    study_name,
+)
+from study.workspace.setup import check_new, create_study, init_study
 
 if TYPE_CHECKING:
     from datetime import date
 
     from study.guided import StudyForecast
-    from study.workspace import NewModel, NewStudy
+    from study.workspace.new_study import NewModel, NewStudy
 
 T = TypeVar("T")
 _LOCAL_URL = "http://127.0.0.1:8000/v1"
@@ -83,10 +95,10 @@ def init(
     if source is not None and not guided:
         raise StudyError("--from: it is for the seeds that --guided computes; give both")
     if guided:
-        workspace.check_new(place)
+        check_new(place)
         path = _write_guided(place, yes, source)
     else:
-        path = workspace.init_study(place)
+        path = init_study(place)
     click.echo(
         f"wrote {path} and prices.yaml; edit them, then `dosimeter register --study {place}`"
     )
@@ -100,7 +112,7 @@ def _write_guided(place: Path, yes: bool, source: Path | None) -> Path:
     now = utc_now()
     results = None if source is None else read_source(source, now)  # before any question
     try:
-        new = _Questions(yes).study(workspace.study_name(place))
+        new = _Questions(yes).study(study_name(place))
         with progress_watch("simulating the plan") as watch:
             forecast = forecast_study(new, now, watch, results)
         _print_forecast(forecast)
@@ -109,7 +121,7 @@ def _write_guided(place: Path, yes: bool, source: Path | None) -> Path:
     except (click.Abort, KeyboardInterrupt):
         click.echo("nothing was written (a script gives --yes)", err=True)
         click.get_current_context().exit(130)
-    return workspace.create_study(place, forecast.new, now)
+    return create_study(place, forecast.new, now)
 
 
 # --- Questions ---
@@ -123,11 +135,11 @@ class _Questions:
 
     def study(self, name: str) -> NewStudy:
         """Ask for all of a study."""
-        usual = workspace.NewStudy(name)
+        usual = new_study.NewStudy(name)
         tested = self._models("Models under test", [model.name for model in usual.tested], 1)
         names = [model.name for model in usual.controls]
         text = "Models released before the publication (controls, each run twice)"
-        before = self._models(text, names, workspace.CONTROLS, taken=tested)
+        before = self._models(text, names, CONTROLS, taken=tested)
         models = [self._model(each, "openai", _SERVED) for each in tested]
         controls = [
             self._model(each, "scripted", ("scripted", *_SERVED), place)
@@ -137,7 +149,7 @@ class _Questions:
         looks = self.ask("Waves of models under test over the years (looks)", "2", _count(1, 20))
         gap = self.ask("Gap to detect in a model, in points of 100", "10", _number(0.5, 90))
         budget = self.ask("Budget of a wave in USD", f"{usual.budget:g}", _number(0.01, 1e9))
-        return workspace.NewStudy(
+        return new_study.NewStudy(
             name,
             tuple(models),
             tuple(controls),
@@ -161,7 +173,7 @@ class _Questions:
             if len(names) < least:
                 raise click.UsageError(f"name {least} or more, with commas between them")
             for name in names:
-                if not workspace.is_name(name):
+                if not is_name(name):
                     raise click.UsageError(
                         f"{name!r}: a name has lower-case letters, digits, . _ and -"
                     )
@@ -175,13 +187,13 @@ class _Questions:
         """Ask for one model; a built-in agent, which stands in for a control, needs no more."""
         provider = self.ask(f"{name}: provider ({', '.join(known)})", usual, _choice(known))
         if provider == "scripted":
-            return workspace.stand_in(name, place)
+            return stand_in(name, place)
         control = "scripted" in known
         version = self.ask(f"{name}: model id at the provider", "name-at-the-server", _text)
         url = ""
         if provider == "openai":
             url = self.ask(f"{name}: address of the server", _LOCAL_URL, _address)
-        local = bool(url) and workspace.on_this_machine(url)
+        local = bool(url) and on_this_machine(url)
         usual_key = "" if local else _USUAL_KEY[provider]
         variable = self.ask(
             f"{name}: environment variable with the key (- for none)", usual_key or "-", _variable
@@ -198,7 +210,7 @@ class _Questions:
             _day(control),
         )
         free = "0" if local else "-"
-        return workspace.NewModel(
+        return new_study.NewModel(
             name,
             provider,
             version,
@@ -260,13 +272,13 @@ def _price(answer: str) -> float | None:
 def _variable(answer: str) -> str:
     if answer.strip() == "-":
         return ""
-    if not workspace.is_variable(answer.strip()):
+    if not is_variable(answer.strip()):
         raise click.UsageError("a variable has capital letters, digits and _; the key stays out")
     return answer.strip()
 
 
 def _address(answer: str) -> str:
-    if not workspace.is_address(answer.strip()):
+    if not is_address(answer.strip()):
         raise click.UsageError(
             "an address is http(s)://HOST[:PORT]/PATH, without a user or password"
         )
@@ -381,9 +393,9 @@ def lint(path: Path, as_json: bool) -> None:
       dosimeter lint
       dosimeter lint my-study --json | jq -r '.[] | select(.level == "error").message'
     """
-    file = path / protocols.FILE_NAME if path.is_dir() else path
+    file = path / FILE_NAME if path.is_dir() else path
     with progress_watch("checking") as watch:
-        findings = readiness.lint_study(file, os.environ, watch)
+        findings = lint_study(file, os.environ, watch)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -407,4 +419,4 @@ def schema() -> None:
     Example:
       dosimeter schema > study.schema.json
     """
-    print_json(protocols.study_schema())
+    print_json(study_schema())

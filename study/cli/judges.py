@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
-from study import judging
 from study.cli.output import (
     accounts_json,
     complete_judges,
@@ -25,10 +24,12 @@ from study.cli.output import (
     study_option,
     unknown_price_option,
 )
+from study.judging.check import CheckRequest, check_judge
+from study.judging.grade import GradeRequest, grade_study
 
 if TYPE_CHECKING:
-    from study.judging import GradeOutcome
-    from study.workspace import Study
+    from study.judging.grade import GradeOutcome
+    from study.workspace.study import Study
 
 _VERDICTS = ("verdicts", "reversed")  # in the file of a check only
 
@@ -68,11 +69,11 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
       dosimeter grade --judge haiku --judge flash --wave 0 --json
       dosimeter grade --judge flash --again-at 3
     """
-    request = judging.GradeRequest(tuple(dict.fromkeys(judges)), **options)
+    request = GradeRequest(tuple(dict.fromkeys(judges)), **options)
     if request.wave is not None and request.again_at is not None:
         raise click.UsageError("--again-at grades the first wave's answers: leave --wave out")
     with progress_watch("grading") as watch:
-        outcome = judging.grade_study(study, request, watch, utc_now)
+        outcome = grade_study(study, request, watch, utc_now)
     if as_json:
         budget = [{"wave": wave, **row} for wave, a in outcome.accounts for row in accounts_json(a)]
         print_json(
@@ -144,9 +145,9 @@ def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
       dosimeter judge check haiku
       dosimeter judge check haiku --criteria 2000 --json | jq .kappa
     """
-    request = judging.CheckRequest(name, **options)
+    request = CheckRequest(name, **options)
     with progress_watch("checking") as watch:
-        body, path = judging.check_judge(study, request, watch, utc_now)
+        body, path = check_judge(study, request, watch, utc_now)
     if as_json:
         print_json({key: value for key, value in body.items() if key not in _VERDICTS})
     else:

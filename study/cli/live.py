@@ -15,7 +15,7 @@ import click
 from study.cli import output
 from study.cli.encoding import plain_text
 from study.cli.output import Watch, accounts_json, progress_bar, styled
-from study.sweeps import (
+from study.sweeps.progress import (
     SweepHistory,
     duration_words,
     pause_words,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from harness.sweep import Consumption, ModelProgress, Progress
+    from harness.sweep.governor import Consumption, ModelProgress
+    from harness.sweep.leases import Progress
 
 _FRAME_SECONDS = 0.4  # between two frames of a table
 _COLUMNS = (

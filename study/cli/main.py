@@ -18,17 +18,17 @@ from harness.errors import AttemptFailed, CoordinatorLost, WorkersLost, WorkStop
 from registry.errors import BrokenPromise
 from registry.files import write_whole
 from registry.provenance import PACKAGES, utc_now, verify_packages
-from study import pipeline, reporting, workspace
+from study import pipeline
 from study.cli.calibrate import calibrate
 from study.cli.encoding import replace_in_streams
-from study.cli.evidence import (
+from study.cli.evidence.draws import (
     draw,
-    keys,
     reveal,
     show_readiness,
     underpowered_option,
     unproved_option,
 )
+from study.cli.evidence.keys import keys
 from study.cli.init import init, lint, schema
 from study.cli.judges import grade, judge
 from study.cli.live import sweep_watch
@@ -59,9 +59,11 @@ from study.cli.templates import template
 from study.cli.transcripts import export, show, tools
 from study.cli.waves import leak, wave
 from study.errors import WorkOwedError
+from study.reporting.look import write_internal
+from study.workspace.checkpoints import make_checkpoint
 
 if TYPE_CHECKING:
-    from study.workspace import Study
+    from study.workspace.study import Study
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _OF_OWED_WORK = (AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped, WorkOwedError)
@@ -260,7 +262,8 @@ def register(study: Study, underpowered: str, unproved: str, as_json: bool) -> N
       dosimeter register --study my-study
       jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
-    from study.workspace import REGISTRATION, is_drawn
+    from study.workspace.setup import REGISTRATION
+    from study.workspace.study_draw import is_drawn
 
     drawn = is_drawn(study)
     with progress_watch("registering") as watch:
@@ -361,7 +364,7 @@ def report(study: Study, through: int | None, internal: Path | None, as_json: bo
       dosimeter report --internal look.age
     """
     if internal is not None:
-        path = reporting.write_internal(study, through, internal, utc_now())
+        path = write_internal(study, through, internal, utc_now())
         click.echo(f"wrote {path}, sealed to the study's recipients: open it with age and a key")
         return
     with progress_watch("reporting") as watch:
@@ -468,7 +471,7 @@ def verify(
       dosimeter verify --regrade --json | jq '.problems[]'
       dosimeter verify --stamp https://tsa.example.org/tsr
     """
-    from study.evidence import VerifyRequest
+    from study.evidence.verify import VerifyRequest
 
     request = VerifyRequest(head, release, regrade, checkpoints, tsa_ca, os.cpu_count() or 1)
     with progress_watch("verifying") as watch:
@@ -477,7 +480,7 @@ def verify(
     if not verification.holds:
         sys.exit(Exit.BROKEN)
     if stamp or checkpoint_out:
-        signed = workspace.make_checkpoint(study, stamp)
+        signed = make_checkpoint(study, stamp)
         if checkpoint_out:
             write_whole(checkpoint_out, signed.note, new=True)
         print_note(f"signed a checkpoint of the ledger's {signed.checkpoint.size} records")

@@ -19,21 +19,22 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 
 import click
 
-from analysis import report as reports
-from study import workspace
+from analysis.report.report import report_json
 from study.cli.encoding import plain_json, plain_text
 from study.errors import StudyError
+from study.workspace.address import open_study, store_address
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from analysis.report import Report
-    from harness.spending import Account
-    from registry.ledger import Entry, JudgePin, ModelPin
-    from registry.verify import Verification
-    from study.protocol import Protocol
+    from analysis.report.report import Report
+    from harness.spending.budget import Account
+    from registry.ledger.chain import Entry
+    from registry.ledger.records import JudgePin, ModelPin
+    from registry.verify.findings import Verification
+    from study.protocol.protocol import Protocol
     from study.release import Preview
 
 Watch = Callable[[str, int, int], None]  # what, done, of
@@ -106,7 +107,7 @@ def _complete(
 ) -> list[str]:
     """Return names in the study.yaml of --study, or here; nothing if it cannot be read. What stands
     before the last comma is kept."""
-    from study.protocol import read_protocol
+    from study.protocol.protocol import read_protocol
 
     before, comma, word = incomplete.rpartition(",")
     try:
@@ -140,13 +141,13 @@ def _study_option(
     )
     @functools.wraps(command)
     def with_study(place: str, **options: Any) -> None:
-        if writes and workspace.store_address(place) is not None:
+        if writes and store_address(place) is not None:
             name = click.get_current_context().command_path
             raise StudyError(
                 f"`{name}` needs the study's folder, and {place} is the address of a store: "
                 "give the folder that holds study.yaml"
             )
-        command(study=workspace.open_study(place), **options)
+        command(study=open_study(place), **options)
 
     return with_study
 
@@ -167,7 +168,7 @@ def cluster_address(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
     """Return the address of a Ray cluster that an option gives. Raises BadParameter."""
-    from study.protocol import CLUSTER
+    from study.protocol.sections import CLUSTER
 
     if value is None or re.fullmatch(CLUSTER, value):
         return value
@@ -481,7 +482,7 @@ def print_failing(
 ) -> None:
     """Print a line for each model and class of failure of its provider. ``calls`` has the models
     with their failures."""
-    from study.sweeps import failing_words
+    from study.sweeps.failing import failing_words
 
     failing = [
         (model, failure, times)
@@ -500,9 +501,9 @@ def count_failures(failures: Sequence[tuple[str, int]]) -> str:
 
 def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     """Print the table of verdicts, notes, deviations, and the path of the report."""
-    from analysis.stats import p_words
+    from analysis.stats.intervals import p_words
 
-    body = reports.report_json(report)
+    body = report_json(report)
     if as_json:
         print_json(body)
         return

@@ -24,9 +24,9 @@ from study.cli.output import (
 from study.cli.sweep import outcome_json, print_failed, print_outcome
 
 if TYPE_CHECKING:
-    from analysis.planning import StratumVariance, TurnScore
+    from analysis.planning.pilot import StratumVariance, TurnScore
     from study.pilot import PilotForecast, PilotModel, PilotOutcome
-    from study.workspace import Study
+    from study.workspace.study import Study
 
 
 @click.command()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis import planning, stats
+from analysis.planning.variance_components import SimulationSize
+from analysis.stats.intervals import counted
 from study.cli.output import (
     PATH,
     json_option,
@@ -19,7 +20,7 @@ from study.cli.output import (
 from study.errors import StudyError
 
 if TYPE_CHECKING:
-    from analysis.planning import PowerPoint
+    from analysis.planning.power import PowerPoint
     from study.planning import PowerAnswer
 
 
@@ -78,7 +79,7 @@ def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None
     """
     from study.planning import PowerRequest, answer_power
 
-    request = PowerRequest(**options, effort=planning.SimulationSize(trials))
+    request = PowerRequest(**options, effort=SimulationSize(trials))
     if plot is not None and not plot.parent.is_dir():  # known before anything is simulated
         raise StudyError(f"{plot}: there is no folder {plot.parent}")
     with progress_watch("simulating") as watch:
@@ -99,7 +100,7 @@ def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None
 def _write_plot(path: Path, answer: PowerAnswer) -> None:
     """Write the curves as an SVG file. Raises AnalysisError if it cannot be written."""
     from analysis.errors import AnalysisError
-    from analysis.planning import plot_power
+    from analysis.planning.figure import plot_power
     from registry.files import write_whole
 
     text = plot_power(answer.seeds, answer.gaps, len(answer.plan.strata), answer.cost)
@@ -110,7 +111,7 @@ def _write_plot(path: Path, answer: PowerAnswer) -> None:
 
 
 def _premises(answer: PowerAnswer) -> list[str]:
-    from analysis.plan import look_alpha
+    from analysis.plan.presets import look_alpha
 
     plan, setting, components = answer.plan, answer.setting, answer.components
     every_model, one_model, one_run = components.parts
@@ -120,7 +121,7 @@ def _premises(answer: PowerAnswer) -> list[str]:
     calibrated = f"calibrated by {runs} control runs" if runs else "not calibrated"
     lines = [
         f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
-        f"{stats.counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
+        f"{counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
         f"models; one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {calibrated}.",
         f"Variance from {answer.source}: SD of a run {spread}; {100 * every_model:.1f} % of the "
         f"variance is the instance's for every model, {100 * one_model:.1f} % for one model, "

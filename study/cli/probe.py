@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
-from study import probing
 from study.cli.output import (
     accounts_json,
     count_failures,
@@ -24,10 +23,11 @@ from study.cli.output import (
     study_option,
     unknown_price_option,
 )
+from study.probing.probe import ProbeRequest, probe_wave
 
 if TYPE_CHECKING:
-    from study.probing import ProbedWave, ProbeOutcome
-    from study.workspace import Study
+    from study.probing.probe import ProbedWave, ProbeOutcome
+    from study.workspace.study import Study
 
 
 @click.command()
@@ -65,9 +65,9 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
       dosimeter probe --wave 1 --markers
       dosimeter probe --wave 1 --model new-one --json | jq '.models[] | {model, done, owed}'
     """
-    request = probing.ProbeRequest(wave, tuple(dict.fromkeys(models)), **options)
+    request = ProbeRequest(wave, tuple(dict.fromkeys(models)), **options)
     with progress_watch("probing") as watch:
-        made = probing.probe_wave(study, request, watch, utc_now)
+        made = probe_wave(study, request, watch, utc_now)
     if as_json:
         print_json(
             {

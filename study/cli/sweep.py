@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study import pipeline, sweeps
+from study import pipeline
 from study.cli.live import model_json, sweep_watch
 from study.cli.output import (
     accounts_json,
@@ -26,14 +26,20 @@ from study.cli.output import (
     study_option,
     styled,
 )
+from study.sweeps.failing import address_of, explain_failure
+from study.sweeps.history import early_models
+from study.sweeps.preview import preview_extras, render_wave, rendered_json
+from study.sweeps.spending import ALLOW
+from study.sweeps.sweep import SweepRequest
 
 if TYPE_CHECKING:
     from harness.model import Message
-    from harness.spending import Price
-    from registry.ledger import ModelPin
+    from harness.spending.prices import Price
+    from registry.ledger.records import ModelPin
     from study.estimate import Estimate, Forecast, Interval
-    from study.sweeps import ExtraPreview, Rendered, SweepOutcome
-    from study.workspace import Study
+    from study.sweeps.preview import ExtraPreview, Rendered
+    from study.sweeps.sweep import SweepOutcome
+    from study.workspace.study import Study
 
 
 @click.command()
@@ -90,11 +96,11 @@ def sweep(
         raise click.UsageError("--pilot goes with --estimate")
     if estimate and dry_run:
         raise click.UsageError("--estimate and --dry-run exclude each other: give one")
-    request = sweeps.SweepRequest(**options)
+    request = SweepRequest(**options)
     wave = request.wave
     if dry_run:
-        extras = sweeps.preview_extras(study, wave)
-        _print_dry_run(sweeps.render_wave(study, wave), extras, as_json)
+        extras = preview_extras(study, wave)
+        _print_dry_run(render_wave(study, wave), extras, as_json)
         return
     if estimate:
         from study.estimate import estimate_wave
@@ -102,7 +108,7 @@ def sweep(
         _print_estimate(estimate_wave(study, wave, pilot), as_json)
         return
     study.protocol.wave_models(wave)
-    if early := sweeps.early_models(study, wave):
+    if early := early_models(study, wave):
         print_note(
             f"the public arm is not released: {', '.join(early)} will get no verdict at wave "
             f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)"
@@ -120,7 +126,7 @@ def sweep(
 
 def outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
     """Return the outcome of a sweep for ``--json``."""
-    progress, addresses = outcome.progress, {pin.name: sweeps.address_of(pin) for pin in pins}
+    progress, addresses = outcome.progress, {pin.name: address_of(pin) for pin in pins}
     models = () if progress is None else progress.models
     return {
         "wave": wave,
@@ -160,7 +166,7 @@ def _failing_rows(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> list[dict[
     rows = []
     for model in models:
         for failed in model.failures:
-            cause = sweeps.explain_failure(known[model.model], failed.error_class)
+            cause = explain_failure(known[model.model], failed.error_class)
             rows.append(
                 {
                     "model": model.model,
@@ -238,7 +244,7 @@ def _print_dry_run(
 ) -> None:
     """Print the first requests to models, and those of extras."""
     if as_json:
-        requests = [sweeps.rendered_json(request) for request in rendered]
+        requests = [rendered_json(request) for request in rendered]
         more = {extra.name: [dict(call.body) for call in extra.calls] for extra in extras}
         print_json({"requests": requests, **more})
         return
@@ -438,7 +444,7 @@ def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
         if forecast.pooled:
             lines.append(f"{judge} by other strata's: {', '.join(forecast.pooled)}")
         if forecast.basis != FREE and forecast.price is None:
-            lines.append(f"{judge} its price is unknown; grading needs {sweeps.ALLOW}")
+            lines.append(f"{judge} its price is unknown; grading needs {ALLOW}")
     return lines
 
 
@@ -463,7 +469,7 @@ def _notes(made: Estimate) -> list[str]:
         if price is not None:
             lines.append(f"{model}: priced as of {price.date} ({price.source})")
     lines += [
-        f"{model.name}: its price is unknown; sweeping it needs {sweeps.ALLOW}"
+        f"{model.name}: its price is unknown; sweeping it needs {ALLOW}"
         for model in made.pricing.unknown
     ]
     total = total_usd(made.forecasts)

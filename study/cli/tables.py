@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis import report as reports
+from analysis.report.write import check_folder, write_report
 from registry.provenance import utc_now
 from registry.result_row import Arm
-from study import picard as runs
-from study import reporting
 from study.cli.output import (
     PATH,
     json_option,
@@ -22,9 +20,12 @@ from study.cli.output import (
     print_records,
     print_verdicts,
 )
+from study.picard.import_results import import_parametr, import_picard, write_rows
+from study.picard.run_folder import named_folders
+from study.reporting.external_table import analyze_table
 
 if TYPE_CHECKING:
-    from study.picard import Imported
+    from study.picard.import_results import Imported
 
 _arm = click.option(
     "--arm",
@@ -72,8 +73,8 @@ def picard(
     Example:
       dosimeter import picard llama=run1 nova=run2 --arm public --out rows.parquet
     """
-    named = runs.named_folders(folders)
-    imported = runs.import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
+    named = named_folders(folders)
+    imported = import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
     _write(imported, out, append, as_json)
 
 
@@ -96,11 +97,11 @@ def parametr(
     Example:
       dosimeter import parametr results/secret-run --arm private --out rows.parquet --append
     """
-    _write(runs.import_parametr(folders, Arm(arm), look), out, append, as_json)
+    _write(import_parametr(folders, Arm(arm), look), out, append, as_json)
 
 
 def _write(imported: Imported, out: Path, append: bool, as_json: bool) -> None:
-    total = runs.write_rows(out, imported.rows, append)
+    total = write_rows(out, imported.rows, append)
     count, overall = len(imported.rows), [asdict(score) for score in imported.overall]
     if as_json:
         summary = {"rows": count, "rows_in_file": total, "file": str(out), "overall": overall}
@@ -156,7 +157,7 @@ def analyze(
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
     if out is not None:
-        reports.check_folder(out)  # before a large table is analysed
-    report = reporting.analyze_table(table, plan, now=utc_now(), **options)
-    page = reports.write_report(out, report)[0] if out is not None else None
+        check_folder(out)  # before a large table is analysed
+    report = analyze_table(table, plan, now=utc_now(), **options)
+    page = write_report(out, report)[0] if out is not None else None
     print_verdicts(report, page, as_json)

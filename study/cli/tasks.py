@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study import tasks as families
 from study.cli.output import (
     PATH,
     complete_families,
@@ -21,10 +20,14 @@ from study.cli.output import (
     stdout,
     styled,
 )
+from study.tasks.catalog import check_tasks, list_tasks, make_task, show_task
+from study.tasks.check_page import write_page
+from study.tasks.fetch_weights import fetch_weights
+from study.tasks.scaffold import new_task
 
 if TYPE_CHECKING:
-    from generators.validation import Survey
-    from study.tasks import TaskView
+    from generators.validation.result import Survey
+    from study.tasks.catalog import TaskView
 
 _MOST_FILES = 20  # that are listed of one example
 
@@ -43,7 +46,7 @@ def tasks_list(as_json: bool) -> None:
     Example:
       dosimeter tasks list
     """
-    print_records(families.list_tasks(), as_json, title="Task families")
+    print_records(list_tasks(), as_json, title="Task families")
 
 
 @tasks.command("show")
@@ -60,7 +63,7 @@ def tasks_show(name: str, difficulty: str | None, as_json: bool) -> None:
       dosimeter tasks show count_circles --difficulty hard
       dosimeter tasks show past --difficulty 103
     """
-    view = families.show_task(name, difficulty)
+    view = show_task(name, difficulty)
     if as_json:
         print_json(view.as_json())
     else:
@@ -128,7 +131,7 @@ def tasks_make(out: Path, **options: Any) -> None:
     Example:
       dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
     """
-    files, tokens = families.make_task(out=out, **options)
+    files, tokens = make_task(out=out, **options)
     size = f", about {tokens:,} tokens" if tokens else ""
     click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
 
@@ -146,7 +149,7 @@ def tasks_new(name: str, out: Path | None) -> None:
       dosimeter tasks check lucky_sums
     """
     folder = out or Path(name)
-    files = families.new_task(name, folder)
+    files = new_task(name, folder)
     click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
 
 
@@ -169,9 +172,9 @@ def tasks_check(
       dosimeter tasks check count_circles --seeds 20 --jobs 4 --page check.html
     """
     with progress_watch("checking") as watch:
-        survey = families.check_tasks(names, seeds, watch, jobs)
+        survey = check_tasks(names, seeds, watch, jobs)
     if page is not None:
-        families.write_page(survey, page)
+        write_page(survey, page)
     print_survey(survey, as_json)
     exit_by(survey.holds)
 
@@ -215,4 +218,4 @@ def fetch(name: str) -> None:
     Example:
       dosimeter models fetch smollm2
     """
-    families.fetch_weights(name, click.echo)
+    fetch_weights(name, click.echo)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generators.errors import GeneratorError
-from study import picard
 from study.cli.output import (
     PATH,
     Exit,
@@ -28,11 +27,20 @@ from study.cli.output import (
     styled,
 )
 from study.errors import StudyError
+from study.picard.agents import ModelAgent, ServerAgent
+from study.picard.answers import report_runs
+from study.picard.checkout_values import write_checkout_values
+from study.picard.export import export_template
+from study.picard.prepare import check_files, prepare_template
+from study.picard.preview import preview_sample, watched_state
+from study.picard.run import TemplateRunRequest, run_template
+from study.picard.run_folder import disagreements, score_run, write_scores
 
 if TYPE_CHECKING:
-    from analysis.picard import TableSet
-    from generators.templates import QuestionReport, TemplateReport
-    from study.picard import RunScores, SamplePreview
+    from analysis.picard.breakdown_tables import TableSet
+    from generators.templates.check import QuestionReport, TemplateReport
+    from study.picard.preview import SamplePreview
+    from study.picard.run_folder import RunScores
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # that a terminal might obey
 _WATCHED = 0.5  # seconds between two looks at a file
@@ -84,7 +92,7 @@ def template_check(
       dosimeter template check my-tests.yml
       dosimeter template check past --questions 101,102 --json
     """
-    reports = picard.check_files(files, questions)
+    reports = check_files(files, questions)
     if as_json:
         print_json([report.as_json() for report in reports])
     else:
@@ -112,7 +120,7 @@ def _print_template_report(report: TemplateReport) -> None:
 
 
 def _question_row(question: QuestionReport) -> dict[str, Any]:
-    from generators.templates import GUESSABLE
+    from generators.templates.check import GUESSABLE
 
     share = _number(question.most_frequent, "{:.1%}")
     guessable = (question.most_frequent or 0) > GUESSABLE
@@ -169,7 +177,7 @@ def template_prepare(
       dosimeter template prepare my-tests.yml --seed ... --out run --samples 50
     """
     with progress_watch("preparing") as watch:
-        count = picard.prepare_template(file, seed, out, samples, watch, questions)
+        count = prepare_template(file, seed, out, samples, watch, questions)
     if as_json:
         print_json({"samples": count, "folder": str(out)})
     else:
@@ -197,17 +205,17 @@ def template_preview(
       dosimeter template preview my-tests.yml --watch
     """
     if not watch:
-        _print_sample(picard.preview_sample(file, question, seed), as_json)
+        _print_sample(preview_sample(file, question, seed), as_json)
         return
     if as_json:
         raise click.UsageError("--watch shows text: leave --json out")
     before: object = None
     with suppress(KeyboardInterrupt):
         while True:
-            if (state := picard.watched_state(file)) != before:
+            if (state := watched_state(file)) != before:
                 click.clear()
                 try:
-                    _print_sample(picard.preview_sample(file, question, seed), as_json)
+                    _print_sample(preview_sample(file, question, seed), as_json)
                 except (GeneratorError, StudyError) as error:
                     print_line(str(error), "error", "bold red")
             before = state
@@ -246,7 +254,7 @@ def print_template_schema() -> None:
     Example:
       dosimeter template schema > template.schema.json
     """
-    from generators.templates.language import template_schema
+    from generators.templates.language.json_schema import template_schema
 
     print_json(template_schema())
 
@@ -268,7 +276,7 @@ def template_values(checkout: Path, out: Path, as_json: bool) -> None:
     Example:
       dosimeter template values --from ~/picard --out picard-values.yml
     """
-    values = picard.write_checkout_values(checkout, out)
+    values = write_checkout_values(checkout, out)
     if as_json:
         counts = {"values": values.counts, "left_out": values.left_out}
         print_json({**counts, "written": str(out)})
@@ -301,7 +309,7 @@ def template_export(file: str, out: Path, questions: tuple[str, ...] | None, as_
     Example:
       dosimeter template export mine.yml --out for-picard
     """
-    exported = picard.export_template(file, out, questions)
+    exported = export_template(file, out, questions)
     if as_json:
         words = {"words": exported.words} if exported.words else {}
         print_json({"written": str(exported.file), "questions": exported.questions, **words})
@@ -373,12 +381,12 @@ def template_run(
         raise click.UsageError("--shared and --relative go with --server: a model has sandboxes")
     with ExitStack() as stack:
         watch = stack.enter_context(progress_watch("preparing"))
-        agent: picard.ServerAgent | picard.ModelAgent
+        agent: ServerAgent | ModelAgent
         if server is not None:
-            agent = picard.ServerAgent(server)
+            agent = ServerAgent(server)
         else:
-            agent = picard.ModelAgent(folder, str(model), stack, watch)
-        run = picard.run_template(picard.TemplateRunRequest(file, **options), agent, watch)
+            agent = ModelAgent(folder, str(model), stack, watch)
+        run = run_template(TemplateRunRequest(file, **options), agent, watch)
     if as_json:
         written = {"folder": str(run.folder), "page": str(run.page)}
         print_json({**run.scores.as_json(), "failed_conversations": run.failed, **written})
@@ -415,9 +423,9 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
       dosimeter template score runs/test_20250628_101107
       dosimeter template score runs/llama --remap /home/me/sandbox=sandbox_llama.zip
     """
-    scores = picard.score_run(run, datetime.now(UTC), remaps)
-    differing = picard.disagreements(run, scores)  # before scores.json is replaced
-    path = picard.write_scores(run, scores)
+    scores = score_run(run, datetime.now(UTC), remaps)
+    differing = disagreements(run, scores)  # before scores.json is replaced
+    path = write_scores(run, scores)
     if as_json:
         summary = {**scores.as_json(), "disagreements": differing, "written": str(path)}
         print_json({**summary, "detailed_results": list(scores.details())})
@@ -502,9 +510,9 @@ def template_report(
       dosimeter template report runs/llama runs/nova --out tables
       dosimeter template report a=run1 a=run2 b=run3 --out tables --template formats
     """
-    from analysis.picard import WIDTHS
+    from analysis.picard.sample_size import WIDTHS
 
-    made = picard.report_runs(runs, out, widths=widths or WIDTHS, **options)
+    made = report_runs(runs, out, widths=widths or WIDTHS, **options)
     if as_json:
         print_json(made.as_json())
         return

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study import transcripts
 from study.cli.output import (
     PATH,
     complete_models,
@@ -19,9 +18,12 @@ from study.cli.output import (
     stdout,
     study_option,
 )
+from study.transcripts.inspect_export import export_inspect
+from study.transcripts.show import list_records, open_transcript, print_transcript, transcript_json
+from study.transcripts.tool_use import model_records, tool_records, tool_tables
 
 if TYPE_CHECKING:
-    from study.workspace import Study
+    from study.workspace.study import Study
 
 wave_option = click.option(
     "--wave",
@@ -82,15 +84,15 @@ def show(
     if arm:
         click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
     if episode is None:
-        records = transcripts.list_records(study, arms=arm, **filters)
+        records = list_records(study, arms=arm, **filters)
         print_records(records, as_json, title="Episodes")
         return
-    transcript, turns = transcripts.open_transcript(study, episode, attempt, grade, arm)
+    transcript, turns = open_transcript(study, episode, attempt, grade, arm)
     if as_json:  # ASCII only: untrusted strings may hold control sequences
-        record = transcripts.transcript_json(transcript, turns, grade, arm)
+        record = transcript_json(transcript, turns, grade, arm)
         click.echo(json.dumps(record, indent=2))
     else:
-        transcripts.print_transcript(transcript, turns, stdout(), grade, arm)
+        print_transcript(transcript, turns, stdout(), grade, arm)
 
 
 @click.command()
@@ -114,12 +116,12 @@ def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> No
       dosimeter tools --wave 1
       dosimeter tools --out tool-use
     """
-    tables = transcripts.tool_tables(study, wave)
+    tables = tool_tables(study, wave)
     if as_json:
         print_json(tables.as_json())
     else:
-        print_records(transcripts.model_records(tables), title="Models")
-        print_records(transcripts.tool_records(tables), title="Tools")
+        print_records(model_records(tables), title="Models")
+        print_records(tool_records(tables), title="Tools")
     if out is not None:
         from analysis.tool_use import write_tool_files
 
@@ -161,7 +163,7 @@ def export(
       dosimeter export --format inspect --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
     """
-    written = transcripts.export_inspect(study, out, wave, arm, reveal)
+    written = export_inspect(study, out, wave, arm, reveal)
     if arm == "public":
         content = "transcripts in plain text, and shows which instances are public"
     else:

@@ -12,8 +12,6 @@ import click
 
 from registry.errors import BrokenPromise, RegistryError
 from registry.provenance import utc_now
-from study import protocol as protocols
-from study import sweeps, workspace
 from study.cli.live import sweep_watch
 from study.cli.output import (
     PATH,
@@ -28,9 +26,15 @@ from study.cli.output import (
     study_option,
 )
 from study.errors import StudyError
+from study.protocol.draw_checks import missing_controls
+from study.sweeps.exposure_ledger import burned_of_wave, declare_leak
+from study.sweeps.operation import ask_sweep, follow_sweep
+from study.sweeps.waves import close_wave_now, list_waves, open_wave
+from study.workspace.address import open_study, record_files
+from study.workspace.setup import find_registration
 
 if TYPE_CHECKING:
-    from study.workspace import Study
+    from study.workspace.study import Study
 
 # --- The commands of ``dosimeter leak``: known leaks of the private arm ---
 
@@ -87,7 +91,7 @@ def declare(
         day = date.fromisoformat(since or now[:10]).isoformat()
     except ValueError:
         raise click.BadParameter(f"{since!r}: a date is 2027-03-01", param_hint="--since") from None
-    record, fresh = sweeps.declare_leak(study, tranche, day, reason, named, now)
+    record, fresh = declare_leak(study, tranche, day, reason, named, now)
     summary = f"tranche {record.tranche} is burned for everybody from {record.since} on"
     print_step(record, as_json, summary, fresh)
 
@@ -147,7 +151,7 @@ def list_(study: Study, as_json: bool) -> None:
     Example:
       dosimeter wave list --json | jq '.[] | select(.state != "closed") | .wave'
     """
-    rows = [asdict(wave) for wave in sweeps.list_waves(study)]
+    rows = [asdict(wave) for wave in list_waves(study)]
     if not as_json:
         rows = [_shown(row) for row in rows]
     print_records(rows, as_json, title="Waves")
@@ -204,11 +208,11 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
     """
     named = [name.strip() for name in models.split(",") if name.strip()]
     chosen = _read_tranches(tranches, named)
-    number, fresh = sweeps.open_wave(study, named, chosen)
-    study = workspace.open_study(study.folder)
-    if workspace.find_registration(study.ledger) is not None:
+    number, fresh = open_wave(study, named, chosen)
+    study = open_study(study.folder)
+    if find_registration(study.ledger) is not None:
         try:
-            workspace.record_files(study, utc_now())
+            record_files(study, utc_now())
         except BrokenPromise:
             raise
         except (StudyError, RegistryError) as error:  # the wave is planned all the same
@@ -216,14 +220,14 @@ def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -
                 "a sweep by the store's address does not see this wave until `dosimeter register` "
                 f"records it: {error}"
             )
-    burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
+    burned = burned_of_wave(study, study.ledger.entries(), number)
     for name, numbers in burned.items():
         print_note(
             f"tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds were "
             "sent to a provider that may store them, or have leaked; --tranche gives it another "
             "(docs/waves.md)"
         )
-    for control, follows in protocols.missing_controls(study.protocol, number):
+    for control, follows in missing_controls(study.protocol, number):
         print_note(f"without the {control}: {follows} (docs/waves.md)")
     row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
     print_records([row], as_json, title="Wave")
@@ -264,7 +268,7 @@ def close(study: Study, number: int, as_json: bool) -> None:
       dosimeter wave close 3
     """
     with progress_watch("closing") as watch:
-        record, fresh = sweeps.close_wave_now(study, number, utc_now, watch)
+        record, fresh = close_wave_now(study, number, utc_now, watch)
     summary = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
     print_step(record, as_json, summary, fresh)
 
@@ -289,7 +293,7 @@ def attach(study: Study, number: int) -> None:
       dosimeter wave attach 3
     """
     with sweep_watch(f"wave {number}") as watch:
-        last = sweeps.follow_sweep(study, number, watch, watch.begin)
+        last = follow_sweep(study, number, watch, watch.begin)
     left = last.owed - last.finished
     print_line(
         f"the sweep of wave {number} has ended with {last.finished} of {last.owed} results; "
@@ -335,4 +339,4 @@ def stop(study: Study, number: int) -> None:
 
 def _ask(study: Study, number: int, asked: Literal["go", "pause", "stop"], then: str) -> None:
     """Ask the sweep of a wave for something, and print ``then``, which it will do."""
-    print_line(f"the sweep on {sweeps.ask_sweep(study, number, asked).host} {then}")
+    print_line(f"the sweep on {ask_sweep(study, number, asked).host} {then}")

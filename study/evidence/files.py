@@ -9,18 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.agent import rules_digest
+from harness.agent.rules import rules_digest
 from publish.release import CHECKPOINT, CHECKSUMS, COMMITMENTS, OPENINGS
 from registry.canonical import digest_bytes
-from registry.draws import allocate
+from registry.draws.allocation import allocate
 from registry.errors import RegistryError
-from registry.ledger import Entry, Provenance, Release, ReportIssued, RunManifest, SealedSet
+from registry.ledger.chain import Entry
+from registry.ledger.draw_records import SealedSet
+from registry.ledger.records import Provenance, Release, ReportIssued, RunManifest
 from registry.provenance import lock_of_commit, read_provenance
 from registry.result_row import Arm
 from registry.sealing import commit
 from study.errors import StudyError
-from study.reporting import find_report
-from study.workspace import CHECKOUT, Study
+from study.reporting.context import find_report
+from study.workspace.study import CHECKOUT, Study
 
 _REPORTS = "reports"
 

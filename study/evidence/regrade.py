@@ -18,27 +18,24 @@ from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.task import TaskInstance
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes import RESULT_CODEC, grade_episode, summarise_episode
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.errors import HarnessError
-from harness.spending import Price
+from harness.spending.prices import Price
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
-from harness.sweep import instance_of
+from harness.sweep.workbench import instance_of
 from registry.errors import BrokenPromise, MissingKey
-from registry.ledger import record_digest
+from registry.ledger.records import record_digest
 from registry.provenance import read_provenance
 from registry.sealing import Keys
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 from study.catalogue import contributions
-from study.sweeps import check_grading, price_pins
-from study.workspace import (
-    CHECKOUT,
-    Study,
-    StudySnapshot,
-    Watch,
-    WaveSnapshot,
-    registration_of,
-    take_snapshot,
-)
+from study.sweeps.manifests import check_grading
+from study.sweeps.spending import price_pins
+from study.workspace.setup import Watch, registration_of
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
+from study.workspace.study import CHECKOUT, Study
 
 Finding = tuple[str, str]  # place, problem; a place "" is a check that was not possible
 _EACH = 4  # instances that a process takes at a time
@@ -180,7 +177,7 @@ class _Bench:
         self.task, self.store = task, open_store(task.store)
         self.catalog = INSTALLED
         if task.templates:
-            from generators.templates import catalog_with
+            from generators.templates.family import catalog_with
 
             self.catalog = catalog_with(task.templates)
 

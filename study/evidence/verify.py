@@ -7,14 +7,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from registry.checkpoints import read_certificates
+from registry.checkpoints.timestamp import read_certificates
 from registry.errors import BrokenPromise
-from registry.ledger import Entry, WaveClosed, inspect_chain
-from registry.verify import Verification, verify_study
+from registry.ledger.chain import Entry, inspect_chain
+from registry.ledger.records import WaveClosed
+from registry.verify.findings import Verification
+from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.evidence.files import check_code, check_release, check_reports, kept_checkpoints
 from study.evidence.regrade import regrade_study
-from study.workspace import Study, Watch, WaveTable, read_file, registration_of
+from study.workspace.checkpoints import read_file
+from study.workspace.setup import Watch, registration_of
+from study.workspace.study import Study
+from study.workspace.tables import WaveTable
 
 Finding = tuple[str, str]  # place, problem; a place "" is a check that was not possible
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.judges import (
+from analysis.judges.error_rates import (
     FamilyBias,
     Judged,
     cohen_kappa,
@@ -20,26 +20,19 @@ from analysis.judges import (
     measure_judge,
     measure_positions,
 )
-from analysis.stats import Rate
-from generators.grading import Verdicts
-from harness.judging import (
-    Judge,
-    Sheet,
-    Submission,
-    build_judge,
-    judge_criteria,
-    judging_bound,
-    make_sheets,
-    read_grade,
-)
-from harness.spending import CallKind, ReplyStore
+from analysis.stats.proportions import Rate
+from generators.grading.rubric import Verdicts
+from harness.judging.answer_sheets import Sheet, make_sheets
+from harness.judging.grade import build_judge, read_grade
+from harness.judging.judge import Judge, Submission, judge_criteria, judging_bound
+from harness.spending.purchases import CallKind, ReplyStore
 from registry.canonical import digest_value
 from registry.files import write_whole
-from registry.ledger import JudgePin, record_body, record_digest
+from registry.ledger.records import JudgePin, record_body, record_digest
 from study.errors import StudyError, WorkOwedError
 from study.judging.records import judge_pin, record_checked
-from study.protocol import relatives_of
-from study.sweeps import (
+from study.protocol.protocol import relatives_of
+from study.sweeps.spending import (
     OVER_BUDGET,
     Caller,
     CallResult,
@@ -48,7 +41,9 @@ from study.sweeps import (
     price_pins,
     sum_calls,
 )
-from study.workspace import Study, Watch, take_snapshot
+from study.workspace.setup import Watch
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/3"

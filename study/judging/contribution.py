@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.judges import (
-    Drift,
-    JudgeColumn,
-    JudgeFacts,
-    Labels,
-    Regrading,
-    drift_controls,
-    judge_column,
-    judges_part,
-    measure_drift,
-)
-from analysis.plan import ControlResult, Verdict, explore
-from analysis.report import Part
-from harness.episodes import judged_row
-from registry.ledger import Plan
+from analysis.judges.columns import JudgeColumn, JudgeFacts, judge_column
+from analysis.judges.drift import Drift, Regrading, drift_controls, measure_drift
+from analysis.judges.error_rates import Labels
+from analysis.judges.part import judges_part
+from analysis.plan.controls import ControlResult
+from analysis.plan.look import explore
+from analysis.plan.verdict import Verdict
+from analysis.report.part import Part
+from harness.episodes.result import judged_row
+from registry.ledger.records import Plan
 from registry.result_row import ResultRow, columns_of
 from study.judging.records import (
     graded_records,
@@ -28,9 +23,9 @@ from study.judging.records import (
     rates_of,
     regradings_of,
 )
-from study.protocol import relatives_of
-from study.reporting import LookContext, LookScope, LookShare
-from study.sweeps import burned_tranches, join_draw
+from study.protocol.protocol import relatives_of
+from study.reporting.contributors import LookContext, LookScope, LookShare
+from study.sweeps.exposure_ledger import burned_tranches, join_draw
 
 
 class JudgeShare(LookShare):

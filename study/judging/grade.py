@@ -8,23 +8,16 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from analysis.judges import cohen_kappa, krippendorff_alpha
+from analysis.judges.error_rates import cohen_kappa, krippendorff_alpha
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
-from harness.episodes import LENIENT
-from harness.judging import (
-    Judge,
-    build_judge,
-    judge_episode,
-    judging_bound,
-    keep_grade,
-    questions_of,
-    read_grade,
-    submission_of,
-)
-from harness.spending import Account, Budget, CallKind, Charge, ReplyStore
-from harness.sweep import instance_of
-from registry.ledger import Graded, JudgePin, Regraded, record_digest
+from harness.episodes.result import LENIENT
+from harness.judging.grade import build_judge, judge_episode, keep_grade, read_grade, submission_of
+from harness.judging.judge import Judge, judging_bound, questions_of
+from harness.spending.budget import Account, Budget
+from harness.spending.purchases import CallKind, Charge, ReplyStore
+from harness.sweep.workbench import instance_of
+from registry.ledger.records import Graded, JudgePin, Regraded, record_digest
 from registry.sealing import Keys
 from study.errors import StudyError
 from study.judging.records import (
@@ -38,7 +31,7 @@ from study.judging.records import (
     record_regraded,
     share_of,
 )
-from study.sweeps import (
+from study.sweeps.spending import (
     OVER_BUDGET,
     Caller,
     CallResult,
@@ -48,7 +41,9 @@ from study.sweeps import (
     price_pins,
     sum_calls,
 )
-from study.workspace import Study, Watch, take_snapshot
+from study.workspace.setup import Watch
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 
 Waves = dict[int, tuple[Cell, ...]]
 

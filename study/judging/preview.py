@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from generators.task import TaskInstance
-from harness.agent import estimate_text
-from harness.judging import (
+from harness.agent.single_turn import estimate_text
+from harness.judging.judge import (
     Judge,
     Submission,
     call_digest,
@@ -17,10 +17,11 @@ from harness.judging import (
     questions_of,
 )
 from harness.model import ModelRequest, Reply, Usage
-from harness.spending import Price
-from registry.ledger import JudgePin
-from study.sweeps import ExtraPreview, RenderedCall, example_of, messages_json, price_pins
-from study.workspace import Study
+from harness.spending.prices import Price
+from registry.ledger.records import JudgePin
+from study.sweeps.preview import ExtraPreview, RenderedCall, messages_json
+from study.sweeps.spending import example_of, price_pins
+from study.workspace.study import Study
 
 ANSWER = "(here stands the answer that is graded)"
 

@@ -9,39 +9,38 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from analysis.judges import JudgeRates, Regrading, read_rates
+from analysis.judges.drift import Regrading
+from analysis.judges.error_rates import JudgeRates, read_rates
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Episode, Grade
-from harness.episodes import LENIENT, RESULT_CODEC, EpisodeResult, judged_row
-from harness.judging import read_grade
+from harness.episodes.result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row
+from harness.judging.grade import read_grade
 from harness.storage import EPISODE_CODEC, attempt_key, check_key, hex_of, result_key
 from registry.canonical import canonical_bytes, digest_bytes, digest_value
 from registry.errors import BrokenPromise
-from registry.ledger import (
+from registry.ledger.inventory import grades_folder, judge_objects, write_inventory
+from registry.ledger.records import (
     Graded,
     JudgeChecked,
     JudgePin,
     Regraded,
-    grades_folder,
-    judge_objects,
     record_body,
     record_digest,
-    write_inventory,
 )
 from registry.result_row import Arm, ResultRow
 from registry.sealing import Keys
-from registry.stores import parallel_map
+from registry.stores.parallel import parallel_map
 from study.errors import StudyError
-from study.protocol import FILE_NAME
-from study.workspace import (
-    Study,
+from study.protocol.protocol import FILE_NAME
+from study.workspace.setup import registration_of
+from study.workspace.snapshot import (
     StudySnapshot,
     closed_wave,
     closing_manifest,
     manifest_of,
-    registration_of,
     take_snapshot,
 )
+from study.workspace.study import Study
 
 FIRST = 0  # the wave with the archived answers
 Labelled = tuple[str, Grade]  # with the judge's name

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.judging import Judge, judge_episode, prompt_digest
+from harness.judging.grade import judge_episode
+from harness.judging.judge import Judge, prompt_digest
 from harness.model import ModelRequest
-from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import GRADE_CODEC, grade_key
 from registry.errors import MissingKey, RegistryError, StoreError
-from registry.ledger import JudgePin, record_digest
-from study.evidence import Finding, Regrades, RemadeEpisode, differences
-from study.workspace import StudySnapshot
+from registry.ledger.records import JudgePin, record_digest
+from study.evidence.regrade import Finding, Regrades, RemadeEpisode, differences
+from study.workspace.snapshot import StudySnapshot
 
 
 @dataclass(frozen=True, slots=True)

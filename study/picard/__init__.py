@@ -1,5 +1,1 @@
 """PICARD template files and run folders: check, prepare, score, import, report."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

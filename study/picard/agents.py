@@ -15,12 +15,12 @@ from generators.seed import Seed
 from generators.task import TaskInstance
 from study.errors import StudyError
 from study.picard.prepare import SampleTree, Watch
-from study.protocol import Protocol as StudyProtocol
-from study.protocol import read_protocol
+from study.protocol.protocol import Protocol as StudyProtocol
+from study.protocol.protocol import read_protocol
 
 if TYPE_CHECKING:
     from harness.episode import Turn
-    from harness.sandboxes import SandboxProvider
+    from harness.sandboxes.sandbox import SandboxProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class ServerAgent:
 
     def __init__(self, url: str) -> None:
         """Raises StudyError for what is no address of a server."""
-        from harness.external_agents import AgentServer
-        from harness.models import AgentServerSettings
+        from harness.external_agents.client import AgentServer
+        from harness.models.settings import AgentServerSettings
 
         self.name = url.rstrip("/").removesuffix("/api/chat")
         if not _is_address(self.name):
@@ -104,8 +104,8 @@ class ModelAgent:
     def ask(self, tree: SampleTree, instance: TaskInstance, seed: Seed) -> Conversation:
         """Let the model work on the sample as in a study, its question without the marker."""
         from harness.episode import Cell
-        from harness.episodes import AttemptRequest, run_attempt
-        from harness.spending import MemoryJournal
+        from harness.episodes.rollout import AttemptRequest, run_attempt
+        from harness.spending.purchases import MemoryJournal
 
         cell = Cell(tree.sample.qs_id, instance.spec, instance.id, seed, self.name, 0)
         brief = replace(instance.brief, prompt=tree.sample.prompt)
@@ -134,11 +134,11 @@ def _open_sandboxes(protocol: StudyProtocol, watch: Watch) -> SandboxProvider:
     image."""
     section = protocol.sandbox
     if section.kind == "local":
-        from harness.sandboxes import LocalSandboxes
+        from harness.sandboxes.local import LocalSandboxes
 
         return LocalSandboxes()
     from harness.sandboxes.docker import DockerSandboxes
-    from study.workspace import pinned_image
+    from study.workspace.setup import pinned_image
 
     return DockerSandboxes(
         pinned_image(protocol, watch).tag,

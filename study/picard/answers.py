@@ -10,16 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.picard import (
-    WIDTHS,
-    AnswerRow,
-    Answers,
-    QuestionFacts,
-    TableSet,
-    make_tables,
-    write_tables,
-)
-from generators.templates import template_family
+from analysis.picard.breakdown import AnswerRow, Answers, QuestionFacts
+from analysis.picard.breakdown_tables import TableSet, make_tables, write_tables
+from analysis.picard.sample_size import WIDTHS
+from generators.templates.family import template_family
 from registry.canonical import digest_value
 from registry.result_row import GRADER, ResultRow, Status
 from study.errors import StudyError
@@ -30,7 +24,8 @@ from study.picard.question_facts import (
     merge_facts,
 )
 from study.picard.run_folder import PRECHECK, ModelRun, Result, named_folders, score_runs
-from study.protocol import Protocol, read_template
+from study.protocol.protocol import Protocol
+from study.protocol.yaml import read_template
 
 _NO_FUNCTIONS = (
     f"{PRECHECK} does not say how its keys were computed, so that questions of one task in several "

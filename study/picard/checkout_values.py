@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from generators.templates.language import BUILT_IN, FORMAT, fault_of_text, fault_of_word
+from generators.templates.language.values import BUILT_IN, FORMAT, fault_of_text, fault_of_word
 from registry.files import write_whole
 from study.errors import StudyError
-from study.protocol import read_bounded
+from study.protocol.yaml import read_bounded
 
 POOL = "config/entity_pool.txt"
 GENERATORS = ("data_generator.py", "file_generators.py")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.picard import make_tables, templates_part
-from analysis.report import Part
+from analysis.picard.breakdown_tables import make_tables
+from analysis.picard.part import templates_part
+from analysis.report.part import Part
 from study.picard.answers import answers_of_rows, facts_of_study
-from study.reporting import LookContext, LookShare
+from study.reporting.contributors import LookContext, LookShare
 
 
 class TemplatesShare(LookShare):

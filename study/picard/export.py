@@ -13,15 +13,10 @@ from typing import Any
 import yaml
 
 from generators.errors import TemplateError
-from generators.templates.language import (
-    MAX_BYTES,
-    Component,
-    Problem,
-    Question,
-    TemplateFile,
-    foremost,
-    strings_of,
-)
+from generators.templates.language.diagnostics import Problem, foremost
+from generators.templates.language.parse import MAX_BYTES
+from generators.templates.language.strata import strings_of
+from generators.templates.language.template import Component, Question, TemplateFile
 from generators.yaml_lines import Place, YamlLimits, parse_yaml
 from study.files import new_folder
 from study.picard.checkout_values import POOL

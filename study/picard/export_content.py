@@ -10,7 +10,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from generators.templates.language import BUILT_IN, Component, infer_type
+from generators.templates.language.data_types import infer_type
+from generators.templates.language.template import Component
+from generators.templates.language.values import BUILT_IN
 from generators.yaml_lines import Place
 from study.picard.export_texts import Refuse
 from study.picard.original import COLUMN_TYPES, COMPONENTS, DATA_TYPES

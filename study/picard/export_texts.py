@@ -12,19 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generators.templates.language import (
-    BUILT_IN,
+from generators.templates.language.placeholders import (
     Call,
-    Component,
     Constant,
-    Question,
     Text,
-    Variable,
     parse_text,
-    strings_of,
     target_name,
     variables_of,
 )
+from generators.templates.language.strata import strings_of
+from generators.templates.language.template import Component, Question
+from generators.templates.language.values import BUILT_IN
+from generators.templates.language.variables import Variable
 from generators.yaml_lines import Place
 from study.picard.original import (
     CSV_FILTERS,

@@ -328,7 +328,7 @@ def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
 
 
 def _write(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
-    from analysis.data import make_table, read_rows, read_table, write_table
+    from analysis.data.table import make_table, read_rows, read_table, write_table
     from analysis.errors import AnalysisError
 
     there = path.exists()

@@ -11,23 +11,20 @@ from pathlib import Path
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates import (
+from generators.templates.check import TemplateReport, check_form, check_text, place_error
+from generators.templates.family import TemplateFamily, template_family
+from generators.templates.language.parse import problem_of
+from generators.templates.language.template import Question, TemplateFile
+from generators.templates.prepare import (
     ARTIFACTS,
     CompiledQuestion,
     Prepared,
-    TemplateFamily,
-    TemplateReport,
-    check_form,
-    check_text,
-    place_error,
     precheck_line,
     prepare,
-    template_family,
 )
-from generators.templates.language import Question, TemplateFile, problem_of
 from study.errors import StudyError
 from study.files import new_folder
-from study.protocol import read_template
+from study.protocol.yaml import read_template
 
 Watch = Callable[[str, int, int], None]  # what, samples done, of
 PRECHECK = "precheck.jsonl"

@@ -8,19 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.picard import QuestionFacts
+from analysis.picard.breakdown import QuestionFacts
 from generators.errors import TemplateError
-from generators.templates.language import (
-    BUILT_IN,
-    Call,
-    Constant,
-    Question,
-    TemplateFile,
-    Text,
-    ValueSet,
-    calls_of,
-    parse_text,
-)
+from generators.templates.language.placeholders import Call, Constant, Text, calls_of, parse_text
+from generators.templates.language.template import Question, TemplateFile
+from generators.templates.language.values import BUILT_IN, ValueSet
 from study.errors import StudyError
 
 _KINDS: Mapping[str, tuple[str, str]] = {

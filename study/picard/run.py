@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
-from generators.templates import CompiledQuestion, Prepared, TemplateFamily
+from generators.templates.family import TemplateFamily
+from generators.templates.prepare import CompiledQuestion, Prepared
 from registry.files import write_whole
 from study.errors import StudyError
 from study.files import exclusive, new_folder

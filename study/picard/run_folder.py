@@ -30,15 +30,12 @@ from pathlib import Path
 from typing import Any
 
 from generators.errors import TemplateError
-from generators.templates.scoring import (
+from generators.templates.scoring.score import Failure, Scores, score_both
+from generators.templates.scoring.scorer import AnswerScore, Key
+from generators.templates.scoring.targeted_edit import (
     JSON_EDIT,
     TARGETED_EDIT,
     TARGETED_KEYS,
-    AnswerScore,
-    Failure,
-    Key,
-    Scores,
-    score_both,
     translate_edit,
 )
 from registry.files import write_whole

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.report.figures import css_variables
+from analysis.report.figures.style import css_variables
 from study.picard.run_folder import CONVERSATIONS, PRECHECK, Result, RunScores, read_rounds
 
 PAGE = "results.html"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.templates.scoring import MOST_READ
+from generators.templates.scoring.response import MOST_READ
 from study.errors import StudyError
 
 

@@ -26,14 +26,15 @@ from harness.probing import (
     run_text_probe,
     text_digest,
 )
-from harness.spending import ReplyStore
+from harness.spending.purchases import ReplyStore
 from harness.storage import PROBES, Codec, hex_of, probe_key
-from harness.sweep import WaveInstance
-from registry.ledger import ModelPin, record_digest
+from harness.sweep.schedule import WaveInstance
+from registry.ledger.records import ModelPin, record_digest
 from study.errors import StudyError
-from study.protocol import FILE_NAME
-from study.sweeps import keeps_nothing
-from study.workspace import Study, manifest_of
+from study.protocol.protocol import FILE_NAME
+from study.sweeps.exposure_ledger import keeps_nothing
+from study.workspace.snapshot import manifest_of
+from study.workspace.study import Study
 
 BURN = "--burn"
 P = TypeVar("P")

@@ -10,38 +10,26 @@ from typing import Any
 
 from harness.build_model import build_model
 from harness.errors import Boundary, HarnessError
-from harness.external_agents import AgentServer
+from harness.external_agents.client import AgentServer
 from harness.model import OVERFLOW, Model, ModelRequest, close_model
-from harness.models.providers import batch_service
+from harness.models.providers.batch import batch_service
 from harness.probing import NOT_REPORTED, probe_request
-from harness.spending import (
+from harness.spending.batches import (
     NOT_PAID,
-    Account,
     BatchDesk,
     BatchedModel,
     BatchOutcome,
-    Budget,
-    CallKind,
-    Journal,
-    Payer,
-    PricedModel,
-    ReplyStore,
     batch_bound,
     provider_model,
-    sum_spend,
     uses_batches,
 )
+from harness.spending.budget import Account, Budget, PricedModel, sum_spend
+from harness.spending.purchases import CallKind, Journal, Payer, ReplyStore
 from harness.storage import hex_of, probe_replies, reply_key
-from harness.sweep import WaveInstance
+from harness.sweep.schedule import WaveInstance
 from registry.canonical import digest_value
-from registry.ledger import (
-    ModelPin,
-    Probed,
-    probe_objects,
-    record_body,
-    record_digest,
-    write_inventory,
-)
+from registry.ledger.inventory import probe_objects, write_inventory
+from registry.ledger.records import ModelPin, Probed, record_body, record_digest
 from study.errors import StudyError
 from study.probing.kinds import (
     MARKERS,
@@ -57,17 +45,18 @@ from study.probing.kinds import (
     stored_probes,
     text_kinds,
 )
-from study.sweeps import (
+from study.sweeps.batches import buy_batches
+from study.sweeps.spending import (
     OVER_BUDGET,
     Caller,
     CallResult,
-    buy_batches,
     lock_budget,
     open_budget,
     price_pins,
     sum_calls,
 )
-from study.workspace import Study, Watch, registration_of
+from study.workspace.setup import Watch, registration_of
+from study.workspace.study import Study
 
 UNREPORTED = {
     NOT_REPORTED: "its server answers without log-probabilities of the text",

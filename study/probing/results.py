@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from analysis.exposure_part import exposure_part
 from analysis.markers import MarkerCounts, MarkerExposure, test_markers
 from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
-from analysis.report import Part
+from analysis.report.part import Part
 from harness.markers import MarkerProbe
 from harness.probing import NOT_REPORTED
 from harness.storage import PROBES
-from harness.sweep import WaveInstance
-from registry.ledger import ModelPin, Plan
+from harness.sweep.schedule import WaveInstance
+from registry.ledger.records import ModelPin, Plan
 from registry.result_row import Arm
 from study.probing.kinds import (
     MARKERS,
@@ -33,8 +33,8 @@ from study.probing.kinds import (
     why_no_logprobs,
 )
 from study.probing.probe import UNREPORTED, find_probed
-from study.reporting import LookContext, LookShare
-from study.workspace import Study
+from study.reporting.contributors import LookContext, LookShare
+from study.workspace.study import Study
 
 
 class ProbeShare(LookShare):

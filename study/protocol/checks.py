@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel, ValidationError
 
 from generators.yaml_lines import Place, YamlDocument
-from harness.models import (
+from harness.models.settings import (
     ADDRESS,
     JUDGE_SETTINGS,
     JUDGES,
@@ -21,10 +21,10 @@ from harness.models import (
     AgentServerSettings,
     ScriptedJudgeSettings,
 )
-from harness.spending import OWN_PROVIDERS
+from harness.spending.prices import OWN_PROVIDERS
 from registry.errors import StoreError
 from registry.result_row import GRADER
-from registry.stores import check_scheme
+from registry.stores.base import check_scheme
 from study.errors import StudyFileError
 from study.protocol.plan_section import (
     SECTIONS,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from datetime import date
 from itertools import chain
 
-from analysis.plan import bridging_models, control_models
+from analysis.plan.presets import bridging_models, control_models
 from generators.yaml_lines import Place
-from harness.spending import OWN_PROVIDERS
+from harness.spending.prices import OWN_PROVIDERS
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from generators.yaml_lines import Place
-from registry.ledger import Plan
+from registry.ledger.records import Plan
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -113,7 +113,7 @@ def make_plan(
     waves; of standard-v1, those with a model that is no control. Raises AnalysisError where the
     plan cannot be run."""
     from analysis.errors import AnalysisError
-    from analysis.plan import STANDARD, basic_plan, standard_plan
+    from analysis.plan.presets import STANDARD, basic_plan, standard_plan
 
     if seeds_per_arm == 1 and len(strata) == 1:
         raise AnalysisError(

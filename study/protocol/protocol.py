@@ -17,8 +17,9 @@ from generators.errors import GeneratorError
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
-from harness.models import ModelSettings, OpenAISettings, pin_model
-from registry.ledger import JudgePin, JudgeRule, ModelPin, Parties, Plan, record_digest
+from harness.models.settings import ModelSettings, OpenAISettings, pin_model
+from registry.ledger.draw_records import Parties
+from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
@@ -372,7 +373,7 @@ class _Tasks:
     def templated(self, index: int, section: TaskSection) -> list[Task]:
         """A stratum for each of a template file's questions."""
         # Imported here: templates cost every command of a study without them a fifth of a second.
-        from generators.templates import template_family
+        from generators.templates.family import template_family
 
         for key in ("family", "version", "difficulty"):
             if getattr(section, key) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from analysis.plan import EXCLUSIONS, MULTIPLICITY, OUTCOME_WORDS, SENSITIVITY
+from analysis.plan.presets import EXCLUSIONS, MULTIPLICITY, OUTCOME_WORDS, SENSITIVITY
 from study.protocol.reference import Reference, SectionReference, plain, sections
 from study.protocol.sections import ProtocolFile, WaveSection
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from generators.yaml_lines import Place, YamlDocument
-from harness.models import ADDRESS, NAME, URL, AnyJudge, AnyModel
+from harness.models.settings import ADDRESS, NAME, URL, AnyJudge, AnyModel
 from study.errors import StudyFileError
 from study.protocol.plan_section import Count, PlanSection, Section
 from study.protocol.yaml import fault_at

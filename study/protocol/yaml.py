@@ -190,7 +190,7 @@ def read_template(folder: Path, name: str) -> TemplateSource:
 def values_path(template: Path, text: str) -> Path | None:
     """Return the path of the values file that a template names; None if it names none, or one in
     another folder, which the template's errors name."""
-    from generators.templates.language import fault_of_path, named_values_file
+    from generators.templates.language.values import fault_of_path, named_values_file
 
     name = named_values_file(text)
     return None if name is None or fault_of_path(name) else template.parent / name
@@ -199,7 +199,7 @@ def values_path(template: Path, text: str) -> Path | None:
 def _read_text(path: Path, kind: str) -> str:
     """Return the text of a file. Raises StudyError, which names a line, for one that is too large
     or no text, and FileNotFoundError for the caller to explain."""
-    from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
+    from generators.templates.language.parse import MAX_BYTES as MAX_TEMPLATE_BYTES
 
     try:
         data = read_bounded(path, MAX_TEMPLATE_BYTES, kind)

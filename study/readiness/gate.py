@@ -9,12 +9,14 @@ from itertools import chain
 
 from generators.yaml_lines import Place, key_of
 from harness.errors import HarnessError
-from registry.ledger import Underpowered, Unproved
+from registry.ledger.draw_records import Underpowered, Unproved
 from study.errors import StudyError
-from study.protocol import FILE_NAME, draw_faults, read_yaml
+from study.protocol.draw_checks import draw_faults
+from study.protocol.protocol import FILE_NAME
+from study.protocol.yaml import read_yaml
 from study.readiness.later_refusals import unproved_questions
 from study.readiness.lint import find_errors, find_needs, find_shortfalls, today
-from study.workspace import Study
+from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 OPTION = "--underpowered REASON"

@@ -7,16 +7,22 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
 
-from generators.templates import GUESSABLE, QuestionReport, check_text, template_family
+from generators.templates.check import GUESSABLE, QuestionReport, check_text
+from generators.templates.family import template_family
 from harness.errors import HarnessError
-from harness.spending import Budget, read_prices
+from harness.spending.budget import Budget
+from harness.spending.prices import read_prices
 from registry.errors import RegistryError
-from registry.ledger import JudgePin, ModelPin
+from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import read_identities, recipient_of
 from study.errors import StudyError
-from study.protocol import Faults, Protocol, TemplateSource
-from study.sweeps import attempt_turns, check_single_turns, price_pins
-from study.workspace import Study, check_files
+from study.protocol.plan_section import Faults
+from study.protocol.protocol import Protocol
+from study.protocol.yaml import TemplateSource
+from study.sweeps.spending import attempt_turns, price_pins
+from study.sweeps.sweep import check_single_turns
+from study.workspace.address import check_files
+from study.workspace.study import Study
 
 
 class _EveryKey(Mapping[str, str]):

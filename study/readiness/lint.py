@@ -11,28 +11,23 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
-from generators.grading import hidden_inputs
+from generators.grading.programs import hidden_inputs
 from generators.yaml_lines import Place, key_of
 from harness.build_model import build_model
 from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
-from harness.judging import build_judge
-from harness.spending import OWN_PROVIDERS, PriceList, read_prices
-from registry.ledger import JudgePin, Ledger, ModelPin
+from harness.judging.grade import build_judge
+from harness.spending.prices import OWN_PROVIDERS, PriceList, read_prices
+from registry.ledger.chain import Ledger
+from registry.ledger.records import JudgePin, ModelPin
 from registry.provenance import utc_now
 from registry.stores import open_store
 from study.errors import StudyFileError
-from study.protocol import (
-    PANEL,
-    Faults,
-    Protocol,
-    Task,
-    design_shortfalls,
-    draw_faults,
-    examine_protocol,
-    read_yaml,
-    tested_models,
-)
+from study.protocol.draw_checks import design_shortfalls, draw_faults, tested_models
+from study.protocol.plan_section import Faults
+from study.protocol.protocol import Protocol, Task, examine_protocol
+from study.protocol.sections import PANEL
+from study.protocol.yaml import read_yaml
 from study.readiness.later_refusals import (
     EVERY_KEY,
     context_faults,
@@ -43,8 +38,9 @@ from study.readiness.later_refusals import (
     unproved_questions,
 )
 from study.readiness.target_power import LEAST_POWER, find_power, find_remedies, points
-from study.sweeps import example_of
-from study.workspace import Study, on_this_machine
+from study.sweeps.spending import example_of
+from study.workspace.new_study import on_this_machine
+from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 _BUILT_IN = "scripted"

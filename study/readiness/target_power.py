@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from analysis.planning import (
-    Components,
+from analysis.planning.power import (
     PowerDesign,
-    SimulationSize,
     chance_cleared,
     formula_gap,
     formula_power,
     formula_seeds,
     power_at,
-    rate_error,
 )
+from analysis.planning.variance_components import Components, SimulationSize, rate_error
 from study.planning import registered_design
-from study.protocol import LEAST_CONTROL_RUNS, Protocol, tested_models
+from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
+from study.protocol.protocol import Protocol
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 

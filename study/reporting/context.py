@@ -9,22 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.report import (
-    DATA,
-    LedgerCheckpoint,
-    ModelFact,
-    Report,
-    changes_since,
-    report_json,
-)
-from harness.spending import OWN_PROVIDERS
-from publish.leakcheck import leaks_in, release_needles
+from analysis.report.facts import LedgerCheckpoint, ModelFact
+from analysis.report.json import changes_since
+from analysis.report.report import Report, report_json
+from analysis.report.write import DATA
+from harness.spending.prices import OWN_PROVIDERS
+from publish.leakcheck.check import leaks_in, release_needles
 from registry.canonical import digest_bytes
-from registry.checkpoints import SignedCheckpoint
+from registry.checkpoints.checkpoint import SignedCheckpoint
 from registry.errors import BrokenPromise
-from registry.ledger import Entry, ReportIssued
-from study.protocol import Protocol
-from study.workspace import Study, Watch
+from registry.ledger.chain import Entry
+from registry.ledger.records import ReportIssued
+from study.protocol.protocol import Protocol
+from study.workspace.setup import Watch
+from study.workspace.study import Study
 
 REPORTS = "reports"
 _SHOWN = 10

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.data import ResultTable
-from analysis.plan import ControlResult, WaveHistory
-from analysis.report import Part
-from registry.ledger import Plan
+from analysis.data.table import ResultTable
+from analysis.plan.controls import ControlResult
+from analysis.plan.history import WaveHistory
+from analysis.report.part import Part
+from registry.ledger.records import Plan
 from registry.result_row import ResultRow
 from study.catalogue import contributions
-from study.workspace import StudySnapshot, WaveSnapshot
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from analysis.data import ResultTable, codes_of, one_of, read_graded_file
+from analysis.data.import_file import read_graded_file
+from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.plan import OUTCOMES, STANDARD, WaveHistory, analyse, basic_plan, standard_plan
-from analysis.report import Report, build_table_report, table_departures
+from analysis.plan.history import WaveHistory
+from analysis.plan.look import analyse
+from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
+from analysis.report.deviations import table_departures
+from analysis.report.report import Report, build_table_report
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
-from registry.ledger import Plan, record_body
+from registry.ledger.records import Plan, record_body
 from registry.result_row import GRADER, Status
 from study.errors import StudyError
-from study.protocol import (
-    ControlsSection,
-    PlanFile,
-    explain_fault,
-    idle_keys,
-    plan_options,
-    read_yaml,
-)
+from study.protocol.plan_section import ControlsSection, PlanFile, idle_keys, plan_options
+from study.protocol.yaml import explain_fault, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,18 +11,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from analysis.csv_text import table_csv
-from analysis.data import make_table
-from analysis.plan import analyse, bridging_models
-from analysis.report import DATA, Report, ReportRequest, build_report, report_files, write_files
+from analysis.data.table import make_table
+from analysis.plan.look import analyse
+from analysis.plan.presets import bridging_models
+from analysis.report.report import Report, ReportRequest, build_report
+from analysis.report.write import DATA, report_files, write_files
 from registry.canonical import digest_bytes, digest_value
-from registry.checkpoints import (
+from registry.checkpoints.checkpoint import (
     SignedCheckpoint,
     leaf_hashes,
     put_checkpoint,
     sign_checkpoint,
 )
 from registry.files import write_whole
-from registry.ledger import Entry, Preregistration, ReportIssued, record_body
+from registry.ledger.chain import Entry
+from registry.ledger.records import Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
 from registry.sealing import encrypt
@@ -39,25 +42,20 @@ from study.reporting.context import (
     published_on,
 )
 from study.reporting.contributors import LookContext, LookScope, LookShare, shares_of
-from study.sweeps import (
-    address_of,
+from study.sweeps.exposure_ledger import exact_rows
+from study.sweeps.failing import address_of
+from study.sweeps.history import (
     check_listed,
     count_stored,
-    exact_rows,
     history_of,
     look_words,
     record_look,
     unclosed_waves,
     unclosed_words,
 )
-from study.workspace import (
-    Study,
-    StudySnapshot,
-    Watch,
-    WaveSnapshot,
-    registration_of,
-    take_snapshot,
-)
+from study.workspace.setup import Watch, registration_of
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
+from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
 

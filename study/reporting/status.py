@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from registry.errors import RegistryError
-from study.protocol import tested_models
-from study.sweeps import failing_words, stored_failures
-from study.workspace import Study, StudySnapshot, find_registration, take_snapshot
+from study.protocol.draw_checks import tested_models
+from study.sweeps.failing import failing_words, stored_failures
+from study.workspace.setup import find_registration
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study
 
 _SHOWN = 10
 

@@ -1,5 +1,1 @@
 """Waves of a study: manifests, sweeps, estimates, and exposure of instances."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

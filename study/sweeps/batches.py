@@ -7,33 +7,33 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from harness.agent import turn_request
+from harness.agent.single_turn import turn_request
 from harness.build_model import build_model, read_window
 from harness.episode import Cell, Mode
-from harness.episodes import model_seed
+from harness.episodes.rollout import model_seed
 from harness.errors import AttemptFailed, HarnessError, WorkStopped
-from harness.external_agents import AgentServer
+from harness.external_agents.client import AgentServer
 from harness.model import ModelRequest, close_model
-from harness.models.providers import batch_service
-from harness.spending import (
+from harness.models.providers.batch import batch_service
+from harness.spending.batches import (
     BatchDesk,
     BatchOutcome,
-    Budget,
-    CallKind,
-    Charge,
-    Journal,
-    Payer,
-    ReplyStore,
     batch_bound,
     provider_model,
     uses_batches,
 )
+from harness.spending.budget import Budget
+from harness.spending.purchases import CallKind, Charge, Journal, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
-from harness.sweep import Pulse, RunContext, SweepOrder, instance_of, open_budget
+from harness.sweep.epochs import Pulse
+from harness.sweep.leases import SweepOrder
+from harness.sweep.run_cell import open_budget
+from harness.sweep.workbench import RunContext, instance_of
 from registry.errors import RegistryError
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from study.errors import StudyError
-from study.workspace import Study, take_snapshot
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 
 _LOOK_SECONDS = 1.0  # between two looks at the epoch while the store takes no heartbeat
 

@@ -15,17 +15,19 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from analysis.data import ResultTable, make_table
+from analysis.data.table import ResultTable, make_table
 from harness.build_model import endpoint_of
-from harness.episodes import rows_of
-from harness.spending import OWN_PROVIDERS
+from harness.episodes.result import rows_of
+from harness.spending.prices import OWN_PROVIDERS
 from registry.errors import BrokenPromise
-from registry.ledger import Entry, Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
+from registry.ledger.chain import Entry
+from registry.ledger.records import Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
 from registry.result_row import Arm, ResultRow
 from registry.sealing import DrawnInstance, commitments_of
 from study.errors import StudyError
-from study.protocol import MAX_BYTES, read_bounded
-from study.workspace import Study, StudySnapshot, WaveSnapshot
+from study.protocol.yaml import MAX_BYTES, read_bounded
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot
+from study.workspace.study import Study
 
 NOTHING_KEPT = "none"
 Burned = Mapping[tuple[int, str], frozenset[int]]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from harness.errors import Boundary
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
-from registry.ledger import JudgePin, ModelPin
-from study.workspace import WaveSnapshot
+from registry.ledger.records import JudgePin, ModelPin
+from study.workspace.snapshot import WaveSnapshot
 
 Failing = tuple[str, str, int]  # model, class of the failure, how often
 _MOST_READ = 50  # attempts of one model

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 
-from analysis.plan import WaveHistory, control_models
+from analysis.plan.history import WaveHistory
+from analysis.plan.presets import control_models
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Entry, Look, Plan, Release, RunManifest
+from registry.ledger.chain import Entry
+from registry.ledger.records import Look, Plan, Release, RunManifest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.protocol import FILE_NAME, PANEL
-from study.workspace import Study, StudySnapshot, WaveSnapshot
+from study.protocol.protocol import FILE_NAME
+from study.protocol.sections import PANEL
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot
+from study.workspace.study import Study
 
 CALIBRATE = "calibrate"  # its results have records of their own, which reports show
 

@@ -7,26 +7,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.agent import rules_digest
+from harness.agent.rules import rules_digest
 from harness.storage import instances_key, run_key_key
-from harness.sweep import INSTANCES_CODEC
+from harness.sweep.schedule import INSTANCES_CODEC
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
-from registry.ledger import ModelPin, Preregistration, Provenance, RunManifest, record_body
+from registry.ledger.records import ModelPin, Preregistration, Provenance, RunManifest, record_body
 from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
 from registry.signing import Signer
-from study.protocol import FILE_NAME, Protocol, Tranches
-from study.workspace import (
-    CHECKOUT,
-    PinnedImage,
-    Study,
-    entropy_of,
-    grading_digest,
-    instances_of,
-    manifest_of,
-    registration_of,
-)
+from study.protocol.protocol import FILE_NAME, Protocol
+from study.protocol.sections import Tranches
+from study.workspace.grading import grading_digest
+from study.workspace.setup import PinnedImage, registration_of
+from study.workspace.snapshot import instances_of, manifest_of
+from study.workspace.study import CHECKOUT, Study
+from study.workspace.study_draw import entropy_of
 
 if TYPE_CHECKING:
     from study.sweeps.sweep import SweepRequest

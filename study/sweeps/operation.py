@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from harness.sweep import Epochs, Heartbeat, Process, Progress, SweepOrder
+from harness.sweep.epochs import Epochs, Heartbeat, Process
+from harness.sweep.leases import Progress, SweepOrder
 from study.errors import StudyError
-from study.workspace import Study, manifest_of, run_identity_of
+from study.workspace.snapshot import manifest_of, run_identity_of
+from study.workspace.study import Study
 
 _LOOK_SECONDS = 1.0
 _SILENT_SECONDS = 60.0

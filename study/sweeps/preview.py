@@ -11,27 +11,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from generators.task import Brief, Limits
-from harness.agent import (
-    TOOLS,
-    estimate_text,
-    fit_context,
-    opening_messages,
-    read_ceiling,
-    single_turn,
-)
+from harness.agent.limits import read_ceiling
+from harness.agent.prompts import opening_messages
+from harness.agent.single_turn import estimate_text, fit_context, single_turn
+from harness.agent.tools import TOOLS
 from harness.build_model import read_window
 from harness.episode import Mode
 from harness.errors import HarnessError
-from harness.external_agents import ask, program_prompt
+from harness.external_agents.client import ask
+from harness.external_agents.program_agent import program_prompt
 from harness.model import Message, Role, ToolSpec
-from harness.models import as_text
-from harness.sandboxes import locked_libraries
-from registry.ledger import ModelPin
+from harness.models.text_tool_calls import as_text
+from harness.sandboxes.image import locked_libraries
+from registry.ledger.records import ModelPin
 from study.catalogue import contributions
 from study.errors import StudyError
-from study.protocol import Protocol, Task
+from study.protocol.protocol import Protocol, Task
 from study.sweeps.spending import example_of
-from study.workspace import Study
+from study.workspace.study import Study
 
 
 @dataclass(frozen=True, slots=True)

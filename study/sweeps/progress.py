@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.sweep import Consumption, ModelProgress, Progress
+    from harness.sweep.governor import Consumption, ModelProgress
+    from harness.sweep.leases import Progress
 
 RATE_SECONDS = 300.0  # over which replies per minute are counted
 _ETA_SECONDS = 1800.0  # over which finished episodes are counted

@@ -19,32 +19,34 @@ from generators.task import Family, TaskInstance
 from harness.episode import Mode
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Usage
-from harness.spending import (
+from harness.spending.budget import (
     Budget,
-    CallKind,
-    Charge,
-    Payer,
-    Price,
     PricedModel,
-    PriceList,
-    ReplyStore,
     Spend,
     SpendingLimits,
     attempt_bound,
     price_judge,
-    read_episode_spends,
-    read_paid_calls,
-    read_prices,
     sum_spend,
 )
+from harness.spending.prices import Price, PriceList, read_prices
+from harness.spending.purchases import (
+    CallKind,
+    Charge,
+    Payer,
+    ReplyStore,
+    read_episode_spends,
+    read_paid_calls,
+)
 from registry.errors import RegistryError
-from registry.ledger import JudgePin, ModelPin, record_digest
+from registry.ledger.records import JudgePin, ModelPin, record_digest
 from registry.sealing import Keys
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import FILE_NAME, BudgetSection, Task
-from study.tasks import EXAMPLE_SEED
-from study.workspace import Study, cells_of, manifest_of
+from study.protocol.protocol import FILE_NAME, Task
+from study.protocol.sections import BudgetSection
+from study.tasks.catalog import EXAMPLE_SEED
+from study.workspace.snapshot import cells_of, manifest_of
+from study.workspace.study import Study
 
 ALLOW = "--allow-unknown-price"
 OVER_BUDGET = "not paid for by the budget"

@@ -8,40 +8,31 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from generators.catalog import Catalog
-from harness.agent import fit_context, single_turn
+from harness.agent.single_turn import fit_context, single_turn
 from harness.build_model import build_model, read_window
 from harness.episode import Cell, Mode
-from harness.episodes import RESULT_CODEC
+from harness.episodes.result import RESULT_CODEC
 from harness.errors import HarnessError
-from harness.spending import CallKind, PricedModel, Spend
+from harness.spending.budget import PricedModel, Spend
+from harness.spending.purchases import CallKind
 from harness.storage import RESULTS, finished_names
-from harness.sweep import (
-    Progress,
-    RunContext,
-    Schedule,
-    StatedLimit,
-    SweepOptions,
-    close_cell,
-    prepare_ray,
-)
+from harness.sweep.coordinator import SweepOptions
+from harness.sweep.governor import StatedLimit
+from harness.sweep.leases import Progress
+from harness.sweep.run_cell import close_cell
+from harness.sweep.schedule import Schedule
+from harness.sweep.workbench import RunContext
+from harness.sweep.worker_process import prepare_ray
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
-from registry.ledger import (
-    RUN_FOLDERS,
-    Inventory,
-    ModelPin,
-    RunManifest,
-    WaveClosed,
-    record_body,
-    run_objects,
-    write_inventory,
-)
+from registry.ledger.inventory import RUN_FOLDERS, Inventory, run_objects, write_inventory
+from registry.ledger.records import ModelPin, RunManifest, WaveClosed, record_body
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
-from registry.stores import parallel_map
+from registry.stores.parallel import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import Protocol, Task
+from study.protocol.protocol import Protocol, Task
 from study.sweeps.batches import buy_single_turns, waiting_words
 from study.sweeps.manifests import begin_wave
 from study.sweeps.spending import (
@@ -52,16 +43,9 @@ from study.sweeps.spending import (
     price_pins,
     sum_spends,
 )
-from study.workspace import (
-    PinnedImage,
-    Study,
-    Watch,
-    cells_of,
-    closed_wave,
-    pinned_image,
-    registration_of,
-    run_identity_of,
-)
+from study.workspace.setup import PinnedImage, Watch, pinned_image, registration_of
+from study.workspace.snapshot import cells_of, closed_wave, run_identity_of
+from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
 

@@ -12,31 +12,18 @@ from types import MappingProxyType
 
 from harness.storage import attempted_names
 from registry.errors import BrokenPromise
-from registry.ledger import Entry, Plan, WaveClosed
+from registry.ledger.chain import Entry
+from registry.ledger.records import Plan, WaveClosed
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import (
-    FILE_NAME,
-    PANEL,
-    Protocol,
-    Tranches,
-    read_protocol,
-    read_yaml,
-    write_tranches,
-)
+from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
+from study.protocol.sections import PANEL, Tranches, write_tranches
+from study.protocol.yaml import read_yaml
 from study.sweeps.exposure_ledger import burned_of_wave
 from study.sweeps.spending import NO_PRICING
-from study.workspace import (
-    LedgerSnapshot,
-    Study,
-    Watch,
-    check_plan,
-    closed_wave,
-    find_registration,
-    manifest_of,
-    pinned_image,
-    take_snapshot,
-)
+from study.workspace.setup import Watch, check_plan, find_registration, pinned_image
+from study.workspace.snapshot import LedgerSnapshot, closed_wave, manifest_of, take_snapshot
+from study.workspace.study import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +148,7 @@ def close_wave_now(
 def _looks(protocol: Protocol, plan: Plan, entries: Sequence[Entry]) -> dict[int, int]:
     """Return the number of the look at each wave, counted from 1. Waves that were begun before the
     release are none; planned ones are taken to come after it."""
-    from analysis.plan import control_models
+    from analysis.plan.presets import control_models
     from study.sweeps.history import history_of
 
     controls = control_models(plan)

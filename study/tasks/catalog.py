@@ -13,10 +13,10 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
 from study.files import new_folder, safe_place, write_file
-from study.protocol import read_template
+from study.protocol.yaml import read_template
 
 if TYPE_CHECKING:
-    from generators.validation import Survey
+    from generators.validation.result import Survey
     from harness.model import Message
 
 FORMS = ("agentic", "single-turn")
@@ -98,7 +98,7 @@ def show_task(name: str, difficulty: str | None = None) -> TaskView:
 
 def _family(name: str) -> Family:
     """The family of a name, or of a template file or library template."""
-    from generators.templates import template_family
+    from generators.templates.family import template_family
     from generators.templates.library import NAMES
 
     if name in NAMES or name.endswith((".yml", ".yaml")):
@@ -142,7 +142,7 @@ def check_tasks(
 
     Raises GeneratorError for an unknown name and for a family that fails.
     """
-    from generators.validation import survey
+    from generators.validation.validate import survey
 
     chosen = (
         [INSTALLED.family(name) for name in dict.fromkeys(names)]
@@ -153,7 +153,7 @@ def check_tasks(
 
 
 def _describe_single_turn(brief: Brief) -> str:
-    from harness.agent import single_turn
+    from harness.agent.single_turn import single_turn
     from harness.errors import HarnessError
 
     try:
@@ -181,7 +181,7 @@ def _write_brief(folder: Path, brief: Brief) -> int:
 
 def _write_message(folder: Path, brief: Brief, context: int | None) -> int:
     """The messages as servers that speak the OpenAI protocol take them; their tokens."""
-    from harness.agent import ContextWindow, fit_context, single_turn
+    from harness.agent.single_turn import ContextWindow, fit_context, single_turn
 
     made = single_turn(brief)
     if context is not None:

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from analysis.report.figures import Dot, css_variables, plot_dots
-from generators.validation import (
+from analysis.report.figures.intervals import Dot, plot_dots
+from analysis.report.figures.style import css_variables
+from generators.validation.result import (
     CRITERION_RATE,
     NULL_SCORE,
-    PERTURBED_RATE,
     SOLVER_SCORE,
     Survey,
     Validation,
 )
+from generators.validation.scores import PERTURBED_RATE
 from study.errors import StudyError
 
 _STYLE = """

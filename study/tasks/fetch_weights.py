@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.models import WEIGHTS, Weights, holds, weights_path
+from harness.models.local import WEIGHTS, Weights, holds, weights_path
 from study.errors import StudyError, WorkOwedError
 
 # Package, version and hash are pinned: any other file is refused.

@@ -1,5 +1,1 @@
 """Stored episodes for reading: transcripts, and logs for Inspect View."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,7 +13,7 @@ from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.episode import Cell, Episode, Turn
-from harness.episodes import RESULT_CODEC, EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.model import ToolUse
 from harness.storage import (
     EPISODE_CODEC,
@@ -24,10 +24,11 @@ from harness.storage import (
     stored_attempts,
 )
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import RunManifest, record_digest
+from registry.ledger.records import RunManifest, record_digest
 from registry.sealing import DrawnInstance
 from study.errors import StudyError
-from study.workspace import Study, StudySnapshot
+from study.workspace.snapshot import StudySnapshot
+from study.workspace.study import Study
 
 _DIGITS = re.compile(r"[0-9a-f]{1,64}")
 _SHOWN = 4  # of the episodes that an ambiguous prefix may mean

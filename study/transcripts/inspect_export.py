@@ -21,15 +21,15 @@ from typing import Any
 
 from generators.task import Limits, TaskSpec
 from harness.episode import Episode, Grade, StopReason, ToolUse, Turn
-from harness.episodes import EpisodeResult
+from harness.episodes.result import EpisodeResult
 from harness.model import Message, Usage
 from registry.canonical import digest_value
-from registry.ledger import ModelPin, RunManifest, record_digest
+from registry.ledger.records import ModelPin, RunManifest, record_digest
 from registry.result_row import Arm
 from study.errors import StudyError
 from study.files import new_folder
-from study.judging import grades_of
-from study.sweeps import record_look
+from study.judging.records import grades_of
+from study.sweeps.history import record_look
 from study.transcripts.find import (
     Listed,
     begun_waves,
@@ -40,7 +40,8 @@ from study.transcripts.find import (
     stored_attempt,
     was_refused,
 )
-from study.workspace import Study, StudySnapshot, take_snapshot
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study
 
 Json = dict[str, Any]
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that the same log has the same bytes

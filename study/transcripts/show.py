@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.episode import Episode, Grade, Mode, ToolUse, Turn
-from harness.episodes import EpisodeResult
+from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, hex_of, stored_attempts
 from registry.canonical import digest_bytes
-from registry.ledger import RunManifest
+from registry.ledger.records import RunManifest
 from registry.sealing import DrawnInstance
 from study.transcripts.find import (
     Listed,
@@ -33,7 +33,8 @@ from study.transcripts.find import (
     parse_arguments,
     require_key,
 )
-from study.workspace import Study, take_snapshot
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 
 Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
@@ -78,7 +79,7 @@ def open_transcript(
     episode, turns = open_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     if arm:
-        from study.sweeps import record_look
+        from study.sweeps.history import record_look
 
         record_look(study, [study.waves[manifest.wave]], "show --arm")
     transcript = Transcript(
@@ -86,7 +87,7 @@ def open_transcript(
     )
     if not grade:
         return transcript, turns
-    from study.judging import grades_of
+    from study.judging.records import grades_of
 
     instance = instance_of(study, entry)
     asks = {part.id: part.text for part in instance.rubric.parts} if instance is not None else {}
@@ -100,7 +101,7 @@ def list_records(study: Study, wave: int | None, model: str | None, arms: bool) 
     require_key(study, "dosimeter show --list")
     study = take_snapshot(study)
     if arms:
-        from study.sweeps import record_look  # with numpy, which most of this does without
+        from study.sweeps.history import record_look  # with numpy, which most of this does without
 
         waves = (study.waves[run.wave] for run in begun_waves(study, wave))
         record_look(study, waves, "show --arm")

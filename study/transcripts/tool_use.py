@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from analysis.report import Part
+from analysis.report.part import Part
 from analysis.tool_use import Conduct, ToolUseTables, Use, tabulate_tools, tools_part
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
-from registry.stores import parallel_map
-from study.reporting import LookContext, LookShare
+from registry.stores.parallel import parallel_map
+from study.reporting.contributors import LookContext, LookShare
 from study.transcripts.find import (
     Listed,
     list_episodes,
@@ -17,7 +17,8 @@ from study.transcripts.find import (
     stored_attempt,
     was_refused,
 )
-from study.workspace import Study, StudySnapshot, take_snapshot
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study
 
 
 def tool_tables(study: Study, wave: int | None) -> ToolUseTables:

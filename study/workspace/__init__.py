@@ -1,5 +1,1 @@
 """A study's folder: its key, store and ledger, locks, and set-up."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

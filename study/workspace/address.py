@@ -9,16 +9,19 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from harness.sandboxes import make_user_folder
+from harness.sandboxes.user_folder import make_user_folder
 from registry.canonical import canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise
 from registry.files import write_whole
-from registry.ledger import LEDGER, Entry, Ledger, StudyFiles
+from registry.ledger.chain import LEDGER, Entry, Ledger
+from registry.ledger.records import StudyFiles
 from registry.sealing import decrypt, encrypt, read_identities, read_private
 from registry.signing import Signer
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 from study.errors import StudyError
-from study.protocol import FILE_NAME, read_bounded, read_protocol
+from study.protocol.protocol import FILE_NAME, read_protocol
+from study.protocol.yaml import read_bounded
 from study.workspace.study import KEY_VARIABLE, OPERATOR_VARIABLE, Study, is_study
 
 logger = logging.getLogger(__name__)

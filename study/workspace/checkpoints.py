@@ -5,17 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from registry.checkpoints import (
+from registry.checkpoints.checkpoint import (
     TOKEN,
     SignedCheckpoint,
-    check_url,
     leaf_hashes,
     put_beside,
     put_checkpoint,
     read_checkpoint,
-    request_token,
     sign_checkpoint,
 )
+from registry.checkpoints.timestamp import check_url, request_token
 from registry.errors import RegistryError
 from study.errors import StudyError
 from study.workspace.study import Study

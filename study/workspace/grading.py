@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.grading import (
-    Answer,
+from generators.grading.answer import Answer
+from generators.grading.rubric import (
     apply_gates,
     check_facts,
     headline_credit,
@@ -18,10 +18,11 @@ from generators.grading import (
 )
 from generators.seed import Seed
 from generators.task import TaskInstance
-from generators.templates.scoring import Scored
-from generators.validation import perturb_answer, with_printed
+from generators.templates.scoring.score import Scored
+from generators.validation.programs import with_printed
+from generators.validation.scores import perturb_answer
 from registry.canonical import digest_value
-from study.protocol import Task
+from study.protocol.protocol import Task
 
 Block = dict[str, Any]
 _ROOT = Seed(hashlib.sha256(b"dosimeter/grading/1").digest())

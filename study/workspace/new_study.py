@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Template
 from urllib.parse import urlsplit
 
-from harness.models import NAME, URL, VARIABLE
-from harness.spending import OWN_PROVIDERS
+from harness.models.settings import NAME, URL, VARIABLE
+from harness.spending.prices import OWN_PROVIDERS
 
 CONTROLS, CONTROL_RUNS = 4, 2  # spec/verdicts.md, section 1: eight control runs an instance
 _USUAL_GAP = 0.1  # the default of `plan.target_gap`

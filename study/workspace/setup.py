@@ -13,27 +13,16 @@ from generators.yaml_lines import Place
 from harness.episode import Mode
 from registry.errors import BrokenPromise
 from registry.files import write_whole
-from registry.ledger import (
-    Ledger,
-    Parties,
-    Plan,
-    Preregistration,
-    SealedSet,
-    Underpowered,
-    Unproved,
-)
+from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import Parties, SealedSet, Underpowered, Unproved
+from registry.ledger.records import Plan, Preregistration
 from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
 from study.errors import StudyError
-from study.protocol import (
-    FILE_NAME,
-    PRICES_NAME,
-    SCHEMA_NAME,
-    ControlsSection,
-    Protocol,
-    read_protocol,
-    read_yaml,
-)
+from study.protocol.plan_section import ControlsSection
+from study.protocol.protocol import FILE_NAME, PRICES_NAME, Protocol, read_protocol
+from study.protocol.schema import SCHEMA_NAME
+from study.protocol.yaml import read_yaml
 from study.workspace.grading import grading_digest
 from study.workspace.new_study import NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
@@ -70,7 +59,7 @@ def create_study(folder: Path, new: NewStudy, now: str) -> Path:
     """Write the folder of a new study, with its price file and the schema for editors. Either all
     of it is written, or nothing is left. Raises StudyError if the folder holds one of these
     files."""
-    from study.protocol import study_schema  # which no other command needs
+    from study.protocol.schema import study_schema  # which no other command needs
 
     schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
     files = {PRICES_NAME: prices_text(new, now[:10]), SCHEMA_NAME: schema}
@@ -182,7 +171,7 @@ def write_registration(study: Study, record: Preregistration) -> Path:
     """Write the registered plan into the study's folder, in the fields of an OSF preregistration.
     All of it may be published. Raises OSError."""
     # Imported here: `status` asks for the registration, and needs no numpy.
-    from analysis.report import registration_json
+    from analysis.report.registration import registration_json
 
     form = registration_json(record, study.sealed_set(), study.protocol.description)
     path = study.folder / REGISTRATION
@@ -199,7 +188,7 @@ def pinned_image(protocol: Protocol, watch: Watch = lambda what, done, of: None)
         from harness.sandboxes.docker import image_digest
 
         return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
-    from harness.sandboxes import ensure_image
+    from harness.sandboxes.image import ensure_image
 
     pin = ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
     return PinnedImage(pin.tag, pin.digest)

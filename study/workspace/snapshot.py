@@ -14,13 +14,14 @@ from typing import Any
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.episodes import RESULT_CODEC, EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import attempted_names, finished_names, result_key
-from harness.sweep import Schedule, WaveInstance, schedule_cells
+from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
-from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
+from registry.ledger.chain import Entry, Ledger
+from registry.ledger.records import RunManifest, WaveClosed, record_digest
 from registry.sealing import DrawnInstance, Keys, decrypt, recipient_of
-from registry.stores import parallel_map
+from registry.stores.parallel import parallel_map
 from study.workspace.study import Study
 from study.workspace.tables import WaveTable
 

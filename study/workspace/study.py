@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.canonical import digest_bytes
-from registry.draws import place_seeds, sealed_key
+from registry.draws.allocation import place_seeds, sealed_key
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Announcement, Ledger, SealedSet, signers_of
+from registry.ledger.chain import Ledger, signers_of
+from registry.ledger.draw_records import Announcement, SealedSet
 from registry.sealing import (
     DrawnInstance,
     DrawnSeed,
@@ -23,12 +24,13 @@ from registry.sealing import (
     recipient_of,
 )
 from registry.signing import Signer
-from registry.stores import Store
+from registry.stores.base import Store
 from study.errors import StudyError
-from study.protocol import FILE_NAME, OPERATOR_KEYS, Protocol
+from study.protocol.protocol import FILE_NAME, Protocol
+from study.protocol.sections import OPERATOR_KEYS
 
 if TYPE_CHECKING:
-    from harness.sweep import WaveInstance
+    from harness.sweep.schedule import WaveInstance
 
 KEY_VARIABLE = "DOSIMETER_KEY_FILE"
 OPERATOR_VARIABLE = "DOSIMETER_OPERATOR_KEY_FILE"
@@ -182,7 +184,7 @@ class Study:
     def instances(self) -> tuple[WaveInstance, ...]:
         """Return the drawn instances of both arms, without their arms, in an order that does not
         reveal them. Raises RegistryError, BrokenPromise if the study's key has not signed them."""
-        from harness.sweep import INSTANCES_CODEC  # which few commands need
+        from harness.sweep.schedule import INSTANCES_CODEC  # which few commands need
 
         signers = {entry.signer for entry in self.ledger.entries()[:1]}
         keys = replace(self.keys(), trusted=signers)

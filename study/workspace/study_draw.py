@@ -11,28 +11,24 @@ from pathlib import Path
 from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.title import split_headline
-from harness.sweep import INSTANCES_CODEC
-from registry.draws import (
-    RELAYS,
+from harness.sweep.schedule import INSTANCES_CODEC
+from registry.draws.allocation import pending_draw, place_seeds
+from registry.draws.beacon import RELAYS, check_ahead, read_signature, round_of, round_time
+from registry.draws.seeds import (
     Entropy,
     FixedEntropy,
     Identify,
     SystemEntropy,
     allot_draw,
     announce_draw,
-    check_ahead,
     draw,
-    pending_draw,
-    place_seeds,
-    read_signature,
     record_draw,
-    round_of,
-    round_time,
 )
-from registry.ledger import Announcement, Entry, SealedSet
+from registry.ledger.chain import Entry
+from registry.ledger.draw_records import Announcement, SealedSet
 from registry.sealing import DrawnSeed, SealedSeeds
 from study.errors import StudyError, WorkOwedError
-from study.protocol import Protocol
+from study.protocol.protocol import Protocol
 from study.workspace.address import open_study
 from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
 from study.workspace.snapshot import without_arms

@@ -27,13 +27,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter
 
 from harness.episode import Grade
-from harness.episodes import RESULT_CODEC, EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import RESULTS, TABLES, result_key
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.ledger import WaveClosed, read_results
+from registry.ledger.inventory import read_results
+from registry.ledger.records import WaveClosed
 from registry.sealing import decrypt, encrypt
-from registry.stores import parallel_map
+from registry.stores.parallel import parallel_map
 from study.errors import StudyError
 from study.workspace.study import Study
 

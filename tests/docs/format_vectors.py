@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from registry.canonical import digest_bytes
-from registry.checkpoints import sign_checkpoint
-from registry.draws import allocate, reveal_bytes
-from registry.draws.allocation import allocation_seed, commit_secret
+from registry.checkpoints.checkpoint import sign_checkpoint
+from registry.draws.allocation import allocate, allocation_seed, commit_secret
 from registry.draws.beacon import QUICKNET, beacon_value
-from registry.ledger import Announcement, Beacon, Ledger, SealedSet, Withdrawal
+from registry.draws.reveal import reveal_bytes
+from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import Announcement, Beacon, SealedSet
+from registry.ledger.records import Withdrawal
 from registry.result_row import Arm
 from registry.sealing import (
     DrawnInstance,

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from registry.draws.beacon import is_signed_round
-from registry.ledger import Beacon
+from registry.ledger.draw_records import Beacon
 from registry.ledger.records import KINDS
 from registry.sealing import recipient_of
 from tests import external_check

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from generators.templates import check_text
+from generators.templates.check import check_text
 from generators.templates.language import parse
 from generators.templates.language.components_section import COMPONENT_KEYS
 from generators.templates.language.content_keys import CONTENT_KEYS

@@ -21,7 +21,8 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import Table
 
-from analysis.plan import CONTAMINATED, basic_plan
+from analysis.plan.presets import basic_plan
+from analysis.plan.verdict import CONTAMINATED
 from examples.calibration import pretrained, run, train
 from examples.calibration.doses import (
     DosedModel,
@@ -44,7 +45,7 @@ from examples.calibration.server import serving
 from examples.calibration.train import FOLDER, TrainedModel
 from examples.calibration.training import Recipe, fresh_rows, initial_weights
 from generators.catalog import INSTALLED
-from generators.grading import parse_answer
+from generators.grading.answer import parse_answer
 from generators.seed import Seed
 from harness.agent.single_turn import single_turn
 from publish.leakcheck.check import regenerate
@@ -52,7 +53,7 @@ from registry.provenance import utc_now
 from registry.result_row import Arm
 from study import pipeline
 from study.errors import StudyError
-from study.probing import ProbeRequest, probe_wave
+from study.probing.probe import ProbeRequest, probe_wave
 from study.workspace.study import Study
 from tests.harness.openai_server import completion, serve
 from tests.study.conftest import make_study, run_wave

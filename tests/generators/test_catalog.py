@@ -9,7 +9,7 @@ import pytest
 
 from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
-from generators.templates import template_family
+from generators.templates.family import template_family
 from generators.templates.library import library_text
 
 

@@ -16,7 +16,8 @@ from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore, StoreJournal
 from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 from tests.harness.script import brief, noon
 from tests.harness.served_model import served_model
 from tests.ledgers import keys_of

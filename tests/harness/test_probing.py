@@ -12,7 +12,7 @@ import pytest
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
-from generators.templates import template_family
+from generators.templates.family import template_family
 from generators.templates.library import NAMES, library_text
 from harness.model import Model, ModelRequest, Usage
 from harness.models.scripted import HonestAgent, Memory, SpikedAgent

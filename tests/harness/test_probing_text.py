@@ -6,7 +6,7 @@ import pytest
 
 from generators.catalog import INSTALLED
 from generators.seed import Seed
-from generators.templates import template_family
+from generators.templates.family import template_family
 from generators.templates.library import NAMES, library_text
 from harness.probing import MOST, OPENING, released_text
 

@@ -13,7 +13,7 @@ from generators.grading.programs import hidden_inputs
 from generators.task import DIFFICULTIES, Family, TaskInstance, TaskSpec
 from generators.validation.result import SOLVER_SCORE
 from generators.validation.validate import public_seeds
-from harness.agent import ContextWindow
+from harness.agent.single_turn import ContextWindow
 from harness.episode import Cell, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt

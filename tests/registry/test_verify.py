@@ -14,8 +14,8 @@ import pytest
 
 import registry.ledger.inventory as inventory_module
 from registry.canonical import canonical_bytes, digest_bytes
-from registry.draws import FixedEntropy, SystemEntropy, allocate, draw, sealed_key
-from registry.draws.allocation import commit_secret
+from registry.draws.allocation import allocate, commit_secret, sealed_key
+from registry.draws.seeds import FixedEntropy, SystemEntropy, draw
 from registry.errors import RegistryError, StoreError
 from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
 from registry.ledger.draw_records import Announcement
@@ -57,7 +57,8 @@ from registry.sealing import (
 from registry.signing import Signer
 from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
-from registry.verify import Verification, verify_study
+from registry.verify.findings import Verification
+from registry.verify.verify import verify_study
 from tests.ledgers import keys_of, seal_draw
 
 IDENTITY, RECIPIENT = new_identity()

@@ -14,7 +14,7 @@ from examples.agent_server.server import Agent, make_server
 from harness.external_agents.client import FOLDER_LINE, ROUNDS
 from harness.models.scripted import HonestAgent
 from registry.result_row import Status
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
 from study.workspace.snapshot import manifest_of, take_snapshot

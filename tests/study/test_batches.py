@@ -18,20 +18,21 @@ from click.testing import CliRunner, Result
 
 from harness.errors import SweptElsewhere, WorkStopped
 from harness.models.providers import batch
-from harness.spending import CallKind, read_paid_calls
+from harness.spending.purchases import CallKind, read_paid_calls
 from harness.storage import ATTEMPTS, EPISODE_CODEC
-from harness.sweep import Progress, epochs
-from harness.sweep.leases import LeaseBook, LeaseRules
+from harness.sweep import epochs
+from harness.sweep.leases import LeaseBook, LeaseRules, Progress
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import RunContext, Workbench
 from registry.provenance import utc_now
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.sweeps import SweepRequest, ask_sweep, follow_sweep, sweep_wave
-from study.workspace import take_snapshot
+from study.sweeps.operation import ask_sweep, follow_sweep
+from study.sweeps.sweep import SweepRequest, sweep_wave
 from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.batch_server import EXPIRED, Sold, sell
 from tests.progress import wait_until

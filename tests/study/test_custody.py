@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.sweep import INSTANCES_CODEC
+from harness.sweep.schedule import INSTANCES_CODEC
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Ledger, inspect_chain
-from registry.ledger.chain import _seal_entry
+from registry.ledger.chain import Ledger, _seal_entry, inspect_chain
 from registry.provenance import utc_now
 from registry.sealing import (
     decrypt,
@@ -28,7 +27,7 @@ from registry.sealing import (
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.judging.grade import GradeRequest, grade_study
 from study.probing.probe import ProbeRequest, probe_wave

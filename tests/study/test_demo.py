@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study.workspace.address import open_study
 from study.workspace.setup import init_study
 from tests.progress import Stall, files_of, finish

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.report.report import report_json
 from registry.provenance import utc_now
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.demo import Display, judge_wave, with_judge
 from study.errors import StudyError

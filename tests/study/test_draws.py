@@ -13,15 +13,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from registry.errors import BrokenPromise
-from registry.ledger import Ledger
-from registry.stores import Store
-from registry.verify import verify_study
+from registry.ledger.chain import Ledger
+from registry.stores.base import Store
+from registry.verify.verify import verify_study
 from study import pilot, pipeline
 from study.cli.main import main
 from study.errors import StudyError, WorkOwedError
 from study.reveal import check_revealed, reveal
-from study.sweeps import burned_of_wave, declare_leak
-from study.workspace import DrawRequest, Study, draw_seeds, init_study, is_drawn
+from study.sweeps.exposure_ledger import burned_of_wave, declare_leak
+from study.workspace.setup import init_study
+from study.workspace.study import Study
+from study.workspace.study_draw import DrawRequest, draw_seeds, is_drawn
 from tests.registry.draws.beacons import sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
 from tests.study.test_promises import TINY

@@ -12,19 +12,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.episodes import RESULT_CODEC
+from harness.episodes.result import RESULT_CODEC
 from registry.errors import StoreError
-from registry.ledger import Ledger, Look
+from registry.ledger.chain import Ledger
+from registry.ledger.records import Look
 from registry.provenance import utc_now
 from study import api, pipeline
-from study.calibration import CalibrateRequest, calibrate_study
+from study.calibration.from_scores import CalibrateRequest, calibrate_study
 from study.cli.main import main
 from study.errors import StudyError
-from study.evidence import VerifyRequest, verify
 from study.evidence.regrade import differences
-from study.reporting import write_internal
-from study.sweeps import look_words
-from study.transcripts import export_inspect, list_records, open_transcript
+from study.evidence.verify import VerifyRequest, verify
+from study.reporting.look import write_internal
+from study.sweeps.history import look_words
+from study.transcripts.inspect_export import export_inspect
+from study.transcripts.show import list_records, open_transcript
 from study.workspace.address import open_study
 from study.workspace.study import Study
 

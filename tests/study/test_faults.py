@@ -23,7 +23,7 @@ from harness.episode import StopReason
 from harness.sandboxes.image import ensure_image
 from harness.sweep.worker_process import prepare_ray
 from registry.sealing import decrypt
-from study.workspace import manifest_of
+from study.workspace.snapshot import manifest_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion
 from tests.hosts import Host, network, why_not

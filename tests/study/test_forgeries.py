@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.episodes import RESULT_CODEC
+from harness.episodes.result import RESULT_CODEC
 from harness.model import Message, Reply, Role, Usage
-from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, FOREIGN, attempt_key, hex_of, result_key
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.errors import ForeignObject, RegistryError
-from registry.ledger import RunManifest, WaveClosed
+from registry.ledger.records import RunManifest, WaveClosed
 from registry.provenance import utc_now
 from registry.sealing import Keys, encrypt, new_identity
 from registry.signing import Signer, sign_object
-from registry.stores import Store
-from registry.verify import verify_study
+from registry.stores.base import Store
+from registry.verify.verify import verify_study
 from study.sweeps.manifests import begin_wave
 from study.sweeps.sweep import SweepRequest, close_wave, context_of, find_finished
 from study.workspace.address import open_study

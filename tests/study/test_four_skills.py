@@ -15,7 +15,7 @@ import pytest
 
 from generators.catalog import INSTALLED
 from registry.result_row import GRADER, Status
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study.api import open_study
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.slow]

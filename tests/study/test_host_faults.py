@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from harness.storage import RESULTS
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study

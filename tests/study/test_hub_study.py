@@ -12,8 +12,8 @@ from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
 from study.release import withdraw_arm
-from study.workspace import Study
 from study.workspace.setup import init_study
+from study.workspace.study import Study
 from tests.hub_server import HubServer
 from tests.study.conftest import draw_tiny
 

@@ -16,10 +16,11 @@ import pytest
 from publish.release import read_release
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance, read_identities, recipient_of
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 from study import pipeline
-from study.workspace import Study
 from study.workspace.setup import init_study
+from study.workspace.study import Study
 from tests.kills import Killer
 from tests.study.cli.program import run
 from tests.study.conftest import run_wave

@@ -20,11 +20,13 @@ from click.testing import CliRunner, Result
 
 from harness.errors import SweptElsewhere
 from harness.storage import RESULTS
-from harness.sweep import FailedAttempts, Progress, epochs
+from harness.sweep import epochs
 from harness.sweep.epochs import Process
+from harness.sweep.governor import FailedAttempts
+from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.result_row import Status
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.sweeps.sweep import SweepRequest

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from registry.result_row import Arm
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.sweeps.sweep import SweepRequest

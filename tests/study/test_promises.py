@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.plan import standard_plan
+from analysis.plan.presets import standard_plan
 from generators.grading.answer import Answer
 from generators.grading.checks import NumberWithin
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.agent import rules_digest
+from harness.agent.rules import rules_digest
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.errors import BrokenPromise
@@ -26,7 +26,7 @@ from registry.ledger.records import ModelPin, RunManifest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.stores.base import Store
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.reporting.look import drift_of, report_study

@@ -15,7 +15,7 @@ from generators.catalog import INSTALLED
 from publish.leakcheck.check import leaks_in, release_needles
 from registry.ledger.records import Leak
 from registry.result_row import Arm
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.reporting.context import check_report
 from study.reporting.look import build_look

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.sweep.worker_process import prepare_ray
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study

@@ -22,7 +22,7 @@ from harness.episode import Episode
 from harness.model import Role
 from harness.storage import EPISODE_CODEC
 from registry.sealing import decrypt
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study

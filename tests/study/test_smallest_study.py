@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from study.protocol import read_protocol
+from study.protocol.protocol import read_protocol
 
 PAGE = Path(__file__).parents[2] / "docs/reference/study-yaml.md"
 

@@ -21,13 +21,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.model import Usage
-from harness.spending import read_episode_usages
 from harness.spending.prices import read_prices
+from harness.spending.purchases import read_episode_usages
 from harness.storage import attempted_names, replied_names
 from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import RunManifest, record_body, record_digest
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError

@@ -28,12 +28,12 @@ from harness.errors import HarnessError
 from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.result_row import Status
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.sweeps.sweep import SweepRequest
-from study.workspace import take_snapshot
 from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
 from tests.study.conftest import draw_tiny, promise_unchecked

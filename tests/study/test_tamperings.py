@@ -18,26 +18,21 @@ from typing import Any
 import boto3
 import pytest
 
-from harness.episodes import RESULT_CODEC
+from harness.episodes.result import RESULT_CODEC
 from harness.storage import attempt_key, result_key
-from registry.ledger import (
-    Entry,
-    Ledger,
-    head_digest,
-    read_inventory,
-    record_digest,
-    write_inventory,
-)
-from registry.ledger.chain import _seal_entry
+from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
+from registry.ledger.inventory import read_inventory, write_inventory
+from registry.ledger.records import record_digest
 from registry.provenance import read_provenance
 from registry.sealing import Keys, SealedSeeds, encrypt, seal_seeds
 from registry.signing import Signer
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
-from registry.verify import Verification
+from registry.verify.findings import Verification
 from study import pipeline
-from study.evidence import VerifyRequest, verify
+from study.evidence.verify import VerifyRequest, verify
 from study.workspace.address import open_study as open_folder
 from study.workspace.checkpoints import make_checkpoint
 from study.workspace.study import CHECKOUT, Study
@@ -437,7 +432,7 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """A study that was run to its report, and looked at."""
-    from study.transcripts import list_records
+    from study.transcripts.show import list_records
 
     folder = tmp_path_factory.mktemp("watched")
     study = make_study(folder / "small", SMALL)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from generators.errors import GeneratorError
-from generators.templates import template_family
+from generators.templates.family import template_family
 from generators.templates.library import NAMES
 from harness.episodes.result import EpisodeResult
 from harness.sandboxes import docker
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import Preregistration
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, read_protocol

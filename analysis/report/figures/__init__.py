@@ -1,5 +1,1 @@
 """Plots of the report, as SVG in one style."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.report.figures import style
 from analysis.report.report import Report
-from analysis.stats import counted
+from analysis.stats.intervals import counted
 from registry.result_row import Arm
 
 _BOX, _ARROW, _EDGE, _LINE = 0.2, 0.42, 0.08, 0.16  # inches

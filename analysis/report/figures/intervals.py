@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.plan import CONTAMINATED, ArmMean, PrimaryResult, Verdict
+from analysis.plan.look import ArmMean
+from analysis.plan.results import PrimaryResult
+from analysis.plan.verdict import CONTAMINATED, Verdict
 from analysis.report.figures import style
-from analysis.stats import points, signed
+from analysis.stats.intervals import points, signed
 from registry.result_row import Arm
 
 _ROW, _FOOT, _HEAD = 0.36, 0.55, 0.2  # inches

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.plan import CONTAMINATED, Monitored
+from analysis.plan.monitoring import Monitored
+from analysis.plan.verdict import CONTAMINATED
 from analysis.report.figures import style
 
 _LEFT, _RIGHT, _HIGH, _FOOT, _HEAD = 0.75, 0.25, 1.6, 0.55, 0.45  # inches

@@ -14,7 +14,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any, ParamSpec
 
-from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
 
 _Given = ParamSpec("_Given")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from analysis.plan import Verdict
+from analysis.plan.verdict import Verdict
 from analysis.report.facts import ModelFact
 from analysis.report.figures import style
 from analysis.report.report import Report
-from analysis.stats import signed
+from analysis.stats.intervals import signed
 
 _ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
 _LEFT, _RIGHT, _GAP, _FOOT, _HEAD, _HIGH = 0.55, 0.12, 0.3, 0.62, 0.36, 1.55  # inches

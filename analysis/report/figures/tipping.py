@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.plan import CONTAMINATED, PrimaryResult
+from analysis.plan.results import PrimaryResult
+from analysis.plan.verdict import CONTAMINATED
 from analysis.report.figures import style
-from analysis.stats import CLEARING_LEVEL, p_words
+from analysis.stats.clearing import CLEARING_LEVEL
+from analysis.stats.intervals import p_words
 
 _ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
 _LEFT, _RIGHT, _GAP, _HEAD, _HIGH, _FOOT = 0.85, 0.2, 0.35, 0.35, 1.4, 0.6  # inches

@@ -20,19 +20,15 @@ from generators.family import (
     form_criteria,
     list_of,
 )
-from generators.grading import (
+from generators.grading.checks import (
     Gated,
     ListsNumber,
-    Metarubric,
     NumberPrecision,
     NumberRecall,
     NumberWithin,
-    Row,
-    Rubric,
     ShareOf,
-    fill_rubric,
-    number_near,
 )
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric, number_near
 from generators.seed import Streams, redraw
 from generators.task import GroundTruth, Limits, Scalar, TruthTable
 

@@ -25,17 +25,8 @@ from generators.family import (
     answer_schema,
     form_criteria,
 )
-from generators.grading import (
-    Gated,
-    MeanAgrees,
-    Metarubric,
-    Row,
-    Rubric,
-    ShareOf,
-    ValueEquals,
-    fill_rubric,
-    number_near,
-)
+from generators.grading.checks import Gated, MeanAgrees, ShareOf, ValueEquals
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric, number_near
 from generators.seed import Streams, redraw
 from generators.stream import Stream
 from generators.task import GroundTruth, Limits, TruthTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from generators.family import form_criteria
-from generators.grading import Metarubric, Rubric, fill_rubric
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.ladder.answers import (
     MOST_CRITERIA,
     answer_block,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from generators.family import TEXT, answer_schema, form_criteria
-from generators.grading import Gated, Metarubric, Prints, Row, Rubric, fill_rubric
+from generators.grading.checks import Gated
+from generators.grading.programs import Prints
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric
 from generators.ladder.program_repair.parameters import NAME, Parameters
 from generators.task import GroundTruth
 

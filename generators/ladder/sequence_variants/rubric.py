@@ -6,19 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from generators.family import TEXT, answer_schema, form_criteria, list_of, record_of
-from generators.grading import (
-    Check,
-    Gated,
-    ItemList,
-    ItemPrecision,
-    ItemRecall,
-    ItemValue,
-    Metarubric,
-    Row,
-    Rubric,
-    ShareOf,
-    fill_rubric,
-)
+from generators.grading.checks import Check, Gated, ShareOf
+from generators.grading.item_lists import ItemList, ItemPrecision, ItemRecall, ItemValue
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric
 from generators.ladder.sequence_variants.genes import BASES, effect_of
 from generators.ladder.sequence_variants.parameters import (
     MISSENSE,

@@ -128,7 +128,7 @@ def write_orders(sample: Sample) -> bytes:
 def write_chain(sample: Sample) -> bytes:
     """The database of shops and products."""
     # Imported here: listing the families should not cost the components of templates.
-    from generators.templates.components.sqlite import write_database
+    from generators.templates.components.sqlite.database import write_database
 
     return write_database(
         (

@@ -10,23 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
-from generators.grading import (
-    Check,
-    Gated,
+from generators.grading.checks import Check, Gated, NumberWithin, ShareOf
+from generators.grading.item_lists import (
     ItemList,
     ItemNumber,
     ItemPrecision,
     ItemRecall,
     ListsItem,
-    Metarubric,
-    NumberWithin,
     OmitsItem,
-    Row,
-    Rubric,
-    ShareOf,
-    fill_rubric,
-    number_between,
 )
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric, number_between
 from generators.physics.cepheid_calibration.parameters import (
     GATE_TOLERANCE,
     NAME,

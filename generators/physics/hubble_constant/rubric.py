@@ -8,23 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
-from generators.grading import (
-    Check,
-    Gated,
+from generators.grading.checks import Check, Gated, NumberWithin, ShareOf
+from generators.grading.item_lists import (
     ItemCount,
     ItemList,
     ItemNumber,
     ItemPrecision,
     ItemRecall,
     ListsItem,
-    Metarubric,
-    NumberWithin,
-    Row,
-    Rubric,
-    ShareOf,
-    fill_rubric,
-    number_between,
 )
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric, number_between
 from generators.physics.hubble_constant.parameters import (
     CONSTANT_RANGE,
     DISTANCE_RANGE,

@@ -10,20 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of
-from generators.grading import (
-    PAIRS,
-    Check,
-    Gated,
-    ItemList,
-    ItemNumber,
-    ItemsNear,
-    Metarubric,
-    NumberWithin,
-    Row,
-    Rubric,
-    fill_rubric,
-    number_between,
-)
+from generators.grading.checks import Check, Gated, NumberWithin
+from generators.grading.item_lists import PAIRS, ItemList, ItemNumber, ItemsNear
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric, number_between
 from generators.physics.invariant_mass_reconstruction.parameters import (
     CALORIMETER_RADIUS,
     FIELD_TOLERANCE,

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.family import NUMBER, TEXT, answer_schema, form_criteria, list_of, record_of
-from generators.grading import (
+from generators.grading.checks import Check, Gated, ShareOf, ValueEquals
+from generators.grading.item_lists import (
     TEXTS,
-    Check,
-    Gated,
     ItemList,
     ItemNumber,
     ItemPrecision,
@@ -22,15 +21,10 @@ from generators.grading import (
     ItemsWithin,
     ItemValue,
     ListsItem,
-    Metarubric,
     OmitsItem,
-    Row,
-    Rubric,
-    ShareOf,
     TextsOfRead,
-    ValueEquals,
-    fill_rubric,
 )
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric
 from generators.physics.lissajous_figures.parameters import (
     CLASSIFIED_SHARE,
     FREQUENCY_TOLERANCE,

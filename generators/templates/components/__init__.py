@@ -15,17 +15,11 @@ from generators.templates.components.csv_table import compile_csv
 from generators.templates.components.distractors import Distractors, compile_distractors
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
 from generators.templates.components.schema import Given
-from generators.templates.components.sqlite import compile_sqlite
+from generators.templates.components.sqlite.database import compile_sqlite
 from generators.templates.components.text_files import Tree, compile_files, compile_tree, draw_tree
-from generators.templates.language import (
-    Component,
-    MadeFile,
-    Maker,
-    Problems,
-    ValueSet,
-    mapping,
-    refuse,
-)
+from generators.templates.language.diagnostics import Problems, mapping, refuse
+from generators.templates.language.template import Component, MadeFile, Maker
+from generators.templates.language.values import ValueSet
 
 __all__ = ["COMPONENTS", "Given", "compile_component", "draw_tree"]
 

@@ -10,21 +10,23 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.stream import Stream
-from generators.templates.language import (
+from generators.templates.language.data_types import (
     DataType,
-    Problems,
-    ValueSet,
-    check_size,
     drawn_columns,
     infer_type,
+    partners,
+    sizes_of,
+)
+from generators.templates.language.diagnostics import (
+    Problems,
+    check_size,
     line,
     mapping,
-    partners,
     refuse,
     sequence,
-    sizes_of,
     whole,
 )
+from generators.templates.language.values import ValueSet
 
 DEFAULT_HEADERS, DEFAULT_ROWS = ("name", "email", "age"), 10
 

@@ -10,17 +10,9 @@ from typing import Any
 
 from generators.stream import Stream
 from generators.templates.components import text_files as lorem
-from generators.templates.language import (
-    MOMENT,
-    POOLS,
-    MadeFile,
-    check_size,
-    indices,
-    mapping,
-    refuse,
-    shown,
-    whole,
-)
+from generators.templates.language.data_types import MOMENT, POOLS, indices
+from generators.templates.language.diagnostics import check_size, mapping, refuse, shown, whole
+from generators.templates.language.template import MadeFile
 
 DEFAULT_COUNT = 5
 KINDS = ("", ".tmp", ".log", ".cache")  # "" is a hidden file: .word1234

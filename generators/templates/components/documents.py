@@ -22,7 +22,9 @@ from generators.templates.components.schema import (
     element_name,
     is_xml_text,
 )
-from generators.templates.language import ValueSet, check_size, line, mapping, refuse, text
+from generators.templates.language.data_types import text
+from generators.templates.language.diagnostics import check_size, line, mapping, refuse
+from generators.templates.language.values import ValueSet
 
 # Letters first, then nothing that YAML could read as other than text.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./@()&+-]*(?: [A-Za-z0-9_./@()+-]+)*", re.ASCII)

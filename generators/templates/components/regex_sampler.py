@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from string import ascii_letters, digits
 from typing import NoReturn
 
-from generators.templates.language import refuse
+from generators.templates.language.diagnostics import refuse
 
 LONGEST_PATTERN, LONGEST_TEXT, DEEPEST = 200, 1000, 20
 OPEN_END = 8  # repeats that * + {n,} add at most

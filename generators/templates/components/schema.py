@@ -18,21 +18,19 @@ from generators.errors import nearest
 from generators.stream import Stream
 from generators.templates.components import text_files as lorem
 from generators.templates.components.regex_sampler import Piece, compile_pattern, log10_sum
-from generators.templates.language import (
-    BUILT_IN,
-    DOCUMENT_KEYS,
-    ENUM,
-    ENUMERATED,
+from generators.templates.language.content_keys import DOCUMENT_KEYS, ENUM, ENUMERATED
+from generators.templates.language.data_types import (
     LATIN,
     DataType,
-    Problems,
-    ValueSet,
     hundredths,
     indices,
     integers,
+    partners,
+)
+from generators.templates.language.diagnostics import (
+    Problems,
     mapping,
     number,
-    partners,
     refuse,
     sequence,
     shown,
@@ -40,6 +38,7 @@ from generators.templates.language import (
     whole,
     writable,
 )
+from generators.templates.language.values import BUILT_IN, ValueSet
 
 MOST_EXTRAS = 3  # additional properties, named extra_0, extra_1, …
 

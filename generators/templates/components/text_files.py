@@ -13,20 +13,17 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.language import (
-    LATIN,
-    POOLS,
-    TEXT_KINDS,
-    MadeFile,
+from generators.templates.language.content_keys import TEXT_KINDS
+from generators.templates.language.data_types import LATIN, POOLS, indices, lookup
+from generators.templates.language.diagnostics import (
     check_size,
-    indices,
-    lookup,
     mapping,
     refuse,
     span,
     whole,
     writable,
 )
+from generators.templates.language.template import MadeFile
 
 LEAST_WORDS, MOST_WORDS = 8, 15  # of a sentence
 LEAST_SENTENCES, MOST_SENTENCES = 4, 8  # of a paragraph

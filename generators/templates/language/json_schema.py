@@ -41,7 +41,8 @@ from generators.templates.language.values import (
     SECTIONS,
     VALUES_FILE_KEYS,
 )
-from generators.templates.scoring import SCORING_TYPES, scoring_types
+from generators.templates.scoring.score import scoring_types
+from generators.templates.scoring.scorer import SCORING_TYPES
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]

@@ -32,12 +32,12 @@ from generators.templates.language.values import (
     ValuesForm,
     fault_of_path,
 )
-from generators.templates.scoring import (
+from generators.templates.scoring.score import scoring_types
+from generators.templates.scoring.scorer import SCORING_TYPES
+from generators.templates.scoring.targeted_edit import (
     JSON_EDIT,
-    SCORING_TYPES,
     TARGETED_EDIT,
     TARGETED_KEYS,
-    scoring_types,
     translate_edit,
 )
 from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml

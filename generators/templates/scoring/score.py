@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.grading import Answer
+from generators.grading.answer import Answer
 from generators.templates.scoring.comparison import (
     NotJson,
     differences,

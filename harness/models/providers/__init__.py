@@ -1,5 +1,1 @@
 """Hosted models: one module per provider, with retries."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -23,7 +23,7 @@ from study.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from study.workspace import Study
+    from study.workspace.study import Study
 
 underpowered_option = click.option(
     "--underpowered",
@@ -96,7 +96,7 @@ def draw(
       dosimeter draw --study my-study
       dosimeter draw --beacon drand:34567890
     """
-    from study.workspace import DrawRequest
+    from study.workspace.study_draw import DrawRequest
 
     request = DrawRequest(beacon, again=again)
     if relays:
@@ -110,10 +110,11 @@ def draw(
 
 def show_readiness(study: Study) -> None:
     """Print the power of the plan, and what later steps will need, to stderr."""
-    from study import readiness
+    from study.readiness.gate import find_warnings
+    from study.readiness.target_power import describe_power
 
-    click.echo(readiness.describe_power(study.protocol), err=True)
-    for warning in readiness.find_warnings(study):
+    click.echo(describe_power(study.protocol), err=True)
+    for warning in find_warnings(study):
         click.echo(f"warning: {warning}", err=True)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from study import workspace
 from study.cli.output import (
     PATH,
     Exit,
@@ -19,9 +18,16 @@ from study.cli.output import (
     print_records,
     study_option,
 )
+from study.workspace.custody import (
+    check_keys,
+    check_store,
+    default_files,
+    make_operator_key,
+    make_study_key,
+)
 
 if TYPE_CHECKING:
-    from study.workspace import Study
+    from study.workspace.study import Study
 
 
 @click.group()
@@ -47,10 +53,10 @@ def new(study: Study, operator: bool) -> None:
       dosimeter keys new --operator --study my-study >> my-study/study.yaml
     """
     if not operator:
-        path, recipient = workspace.make_study_key(study)
+        path, recipient = make_study_key(study)
         click.echo(f"wrote {path}, public key {recipient}", err=True)
         return
-    path, recipient, signer = workspace.make_operator_key(study)
+    path, recipient, signer = make_operator_key(study)
     click.echo(f"wrote {path}; its public halves for study.yaml:", err=True)
     click.echo(f'operator:\n  recipient: {recipient}\n  signer: "{signer}"')
 
@@ -71,9 +77,9 @@ def check(study: Study, files: tuple[Path, ...], store: bool, as_json: bool) -> 
       dosimeter keys check recipient.txt
       dosimeter keys check --store
     """
-    paths = files or workspace.default_files(study)
-    rows = [asdict(row) for row in workspace.check_keys(study, paths)]
-    kept = asdict(workspace.check_store(study)) if store else None
+    paths = files or default_files(study)
+    rows = [asdict(row) for row in check_keys(study, paths)]
+    kept = asdict(check_store(study)) if store else None
     if as_json:
         print_json({"keys": rows} | ({} if kept is None else {"store": kept}))
     else:

@@ -20,20 +20,9 @@ from generators.family import (
     form_criteria,
     list_of,
 )
-from generators.grading import (
-    TEXTS,
-    Gated,
-    ItemList,
-    ItemPrecision,
-    ItemRecall,
-    ListsItem,
-    Metarubric,
-    Row,
-    Rubric,
-    ShareOf,
-    fill_rubric,
-    number_near,
-)
+from generators.grading.checks import Gated, ShareOf
+from generators.grading.item_lists import TEXTS, ItemList, ItemPrecision, ItemRecall, ListsItem
+from generators.grading.rubric import Metarubric, Row, Rubric, fill_rubric, number_near
 from generators.seed import Streams, redraw
 from generators.task import GroundTruth, Limits, TruthTable
 

@@ -27,7 +27,7 @@ from analysis.plan.standard import bears_on
 from analysis.report.wording import monitored_words
 from analysis.stats.adjustment import fit_slope
 from analysis.stats.intervals import estimate_gap
-from registry.ledger import JudgeRule
+from registry.ledger.records import JudgeRule
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, simulate
 

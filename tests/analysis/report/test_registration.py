@@ -9,15 +9,8 @@ import pytest
 from analysis.plan.describe import describe_plan
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.report.registration import FormField, fill_form, registration_json
-from registry.ledger import (
-    JudgeRule,
-    Plan,
-    Preregistration,
-    Provenance,
-    SealedSet,
-    Underpowered,
-    record_digest,
-)
+from registry.ledger.draw_records import SealedSet, Underpowered
+from registry.ledger.records import JudgeRule, Plan, Preregistration, Provenance, record_digest
 
 STRATA = ("count_circles/easy", "compute_average/hard")
 BASIC = basic_plan(STRATA, 24, looks=2)

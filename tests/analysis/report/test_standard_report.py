@@ -26,19 +26,10 @@ from analysis.calibration_part import calibration_part, calibration_words
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.exposure_part import exposure_part
-from analysis.plan import (
-    AGREES,
-    CONTAMINATED,
-    DISAGREES,
-    INCONCLUSIVE,
-    NO_INFLATION,
-    NOT_RUN,
-    UNINFORMATIVE,
-    WITHHELD,
-    Verdict,
-)
 from analysis.plan.look import analyse
+from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
 from analysis.plan.presets import basic_plan, standard_plan
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.probes import Exposure
 from analysis.report.facts import ModelFact
 from analysis.report.figures.flow import make_flow
@@ -57,7 +48,7 @@ from analysis.report.report import (
 from analysis.report.tables import tables_of
 from analysis.report.wording import headline, summarise
 from analysis.report.write import report_files, write_files
-from analysis.stats import points, signed
+from analysis.stats.intervals import points, signed
 from analysis.stats.proportions import wilson
 from analysis.tool_use import Conduct, Use, tabulate_tools, tools_part
 from registry.canonical import canonical_bytes

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.stats import GapEstimates, estimate_gaps, holm
 from analysis.stats.clearing import clear_models
+from analysis.stats.intervals import GapEstimates, estimate_gaps
+from analysis.stats.permutation import holm
 
 pytestmark = pytest.mark.filterwarnings("error")
 MARGIN = 0.05

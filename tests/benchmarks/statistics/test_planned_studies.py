@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from analysis.data.table import check_table
-from analysis.plan import CONTAMINATED, NO_INFLATION
 from analysis.plan.standard import run_standard
-from analysis.stats import permutation_seed
+from analysis.plan.verdict import CONTAMINATED, NO_INFLATION
+from analysis.stats.permutation import permutation_seed
 from benchmarks.statistics import planned_studies as planned
 from benchmarks.statistics.mixed_strata import Model, draw_panel, run_model
 

@@ -10,7 +10,6 @@ from time import process_time
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates import template_family
 from generators.templates.check import (
     GUESSABLE,
     SAMPLES,
@@ -18,6 +17,7 @@ from generators.templates.check import (
     check_text,
     constant_guess,
 )
+from generators.templates.family import template_family
 from generators.templates.language.data_types import POOLS
 from generators.templates.language.parse import read_template
 from generators.templates.library import NAMES, library_text

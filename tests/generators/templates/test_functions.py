@@ -16,7 +16,7 @@ from generators.templates.functions import (
 )
 from generators.templates.functions.csv_file import parse_table
 from generators.templates.functions.json_yaml import parse_json, parse_yaml
-from generators.templates.language import parse_text
+from generators.templates.language.placeholders import parse_text
 
 
 def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:

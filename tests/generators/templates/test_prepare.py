@@ -15,9 +15,9 @@ import pytest
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
-from generators.templates import template_family
 from generators.templates.check import check_text
 from generators.templates.components.text_files import draw_tree
+from generators.templates.family import template_family
 from generators.templates.language.parse import parse_template
 from generators.templates.language.placeholders import Scope
 from generators.templates.language.variables import NUMBER_KINDS, find_variable

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.errors import TemplateError
-from generators.templates.scoring import translate_edit
 from generators.templates.scoring.comparison import (
     as_number,
     differences,
@@ -31,6 +30,7 @@ from generators.templates.scoring.score import (
     scoring_types,
 )
 from generators.templates.scoring.scorer import SCORING_TYPES, Key
+from generators.templates.scoring.targeted_edit import translate_edit
 
 
 class Files:

@@ -17,9 +17,9 @@ import yaml
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates import prepare, template_family
-from generators.templates.language import named_values_file
-from generators.templates.prepare import Prepared
+from generators.templates.family import template_family
+from generators.templates.language.values import named_values_file
+from generators.templates.prepare import Prepared, prepare
 from tests.study.cli.program import run
 
 ROWS = 4000

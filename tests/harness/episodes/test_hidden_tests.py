@@ -14,7 +14,7 @@ from generators.ladder.program_repair import FAMILY
 from generators.ladder.program_repair.parameters import PROGRAM_FILE
 from generators.task import Asset, Limits, TaskSpec
 from generators.validation.validate import public_seeds
-from harness.agent import ContextWindow
+from harness.agent.single_turn import ContextWindow
 from harness.episode import Cell, Episode, Grade, GradeStatus, Mode, ProgramRun, StopReason
 from harness.episodes import hidden_tests
 from harness.episodes.grading import grade_episode

@@ -27,7 +27,7 @@ from examples.agent_server.server import Agent, main, make_server, models_of
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
-from generators.templates import template_family
+from generators.templates.family import template_family
 from generators.templates.library import library_text
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model

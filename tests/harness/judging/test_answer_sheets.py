@@ -11,7 +11,7 @@ from generators.catalog import INSTALLED
 from generators.grading.answer import parse_answer
 from generators.grading.rubric import check_facts
 from generators.seed import Seed
-from generators.templates import template_family
+from generators.templates.family import template_family
 from harness.errors import HarnessError
 from harness.judging.answer_sheets import STYLES, Sheet, make_sheets
 from harness.judging.judge import CHUNK, questions_of

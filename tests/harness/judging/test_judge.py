@@ -15,7 +15,7 @@ from generators.catalog import INSTALLED
 from generators.grading.rubric import Part
 from generators.seed import Seed
 from generators.task import TaskInstance
-from generators.templates import template_family
+from generators.templates.family import template_family
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.errors import AttemptFailed, HarnessError

@@ -13,23 +13,20 @@ from generators.seed import Seed
 from harness.build_model import build_model
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Message, ModelRequest, Reply, Role, Usage, close_model
-from harness.models.providers import batch_service
-from harness.spending import (
+from harness.models.providers.batch import batch_service
+from harness.spending.batches import (
     NOT_PAID,
     BatchDesk,
     BatchedModel,
     BatchOutcome,
-    Budget,
-    Payer,
-    Price,
-    PricedModel,
-    SpendingLimits,
     batch_bound,
     provider_model,
     uses_batches,
 )
-from harness.spending.purchases import MemoryJournal
-from registry.ledger import ModelPin
+from harness.spending.budget import Budget, PricedModel, SpendingLimits
+from harness.spending.prices import Price
+from harness.spending.purchases import MemoryJournal, Payer
+from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores import open_store
 from tests.batch_server import EXPIRED, INVALID, OVERLOAD, Sold, sell

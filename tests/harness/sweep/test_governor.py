@@ -19,7 +19,7 @@ from harness.episode import Cell
 from harness.sweep.governor import RATE_WAIT, LeaseOutcome, StatedLimit, WaitReason
 from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.purchases import CallCounts, CallLimit
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from tests.harness.listed_cells import ListedCells
 
 HOUR, SLOTS = 3600, 6

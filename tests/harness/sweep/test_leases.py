@@ -12,7 +12,8 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.model import Usage
-from harness.spending import Budget, Price, PricedModel, Spend, SpendingLimits
+from harness.spending.budget import Budget, PricedModel, Spend, SpendingLimits
+from harness.spending.prices import Price
 from harness.sweep.governor import Consumption, FailedAttempts, LeaseOutcome
 from harness.sweep.leases import LeaseBook, LeaseRules, WorkerEnd
 from registry.errors import StoreUnavailable

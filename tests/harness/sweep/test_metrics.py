@@ -8,8 +8,9 @@ from itertools import count
 
 import pytest
 
-from harness.spending import Account
-from harness.sweep import Consumption, FailedAttempts, ModelProgress, Progress, WaitReason
+from harness.spending.budget import Account
+from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, WaitReason
+from harness.sweep.leases import Progress
 from harness.sweep.metrics import MetricRecorder
 
 RUN = "sha256:" + "ab" * 32

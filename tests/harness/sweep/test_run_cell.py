@@ -20,7 +20,7 @@ from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.errors import HarnessError
 from harness.model import Message, ModelRequest, Reply, Role, Usage
 from harness.sandboxes.local import LocalSandboxes
-from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key
 from harness.sweep.run_cell import close_cell, keep_killed, run_cell
 from harness.sweep.workbench import LastMade, RunContext, Workbench, check_host
@@ -229,7 +229,7 @@ def test_a_host_that_cannot_work_is_named_with_the_reason(
 
 @pytest.mark.docker
 def test_a_host_with_another_sandbox_image_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.sandboxes import ensure_image
+    from harness.sandboxes.image import ensure_image
 
     monkeypatch.setenv("NOVA_KEY", "k")
     pin = ensure_image()

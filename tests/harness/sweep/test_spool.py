@@ -19,7 +19,8 @@ from harness.errors import HarnessError, WorkStopped
 from harness.sweep import spool as spool_module
 from harness.sweep.spool import SpooledStore
 from registry.errors import MissingKey, StoreError
-from registry.stores import Store, open_store, s3
+from registry.stores import open_store, s3
+from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 from tests.conftest import S3Server
 from tests.faults import Fault, FaultProxy, fault_proxy, remount, spooled

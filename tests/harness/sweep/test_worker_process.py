@@ -18,7 +18,7 @@ import pytest
 from harness.episode import Cell, Mode
 from harness.errors import HarnessError, WorkerKilled
 from harness.model import Reply
-from harness.spending import CallKind, read_paid_calls
+from harness.spending.purchases import CallKind, read_paid_calls
 from harness.storage import ATTEMPTS, EPISODE_CODEC, RESULTS, result_key
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import pytest
 
-from publish.leakcheck import leaks_in
+from publish.leakcheck.check import leaks_in
 from publish.leakcheck.secrets import Needles
 from tests.publish.leakcheck.test_check import parquet, picture_with_comment, tarred, zipped
 

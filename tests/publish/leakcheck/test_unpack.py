@@ -27,8 +27,8 @@ import pytest
 from PIL import Image
 
 from generators.seed import Seed
-from publish.leakcheck import leaks_in, scan_paths, unpack
-from publish.leakcheck.check import _opened
+from publish.leakcheck import unpack
+from publish.leakcheck.check import _opened, leaks_in, scan_paths
 from publish.leakcheck.secrets import Needles
 from publish.leakcheck.unpack import Chunk
 from tests.publish.leakcheck.test_check import tarred, zipped

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from registry.stores import Store, open_store
+from registry.stores import open_store
+from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 
 _names = (f"checkpoints-{number}" for number in count())

@@ -8,21 +8,21 @@ from collections.abc import Callable
 
 import pytest
 
-from registry.checkpoints import (
-    check_checkpoints,
+from registry.checkpoints.check import CheckpointFindings, check_checkpoints
+from registry.checkpoints.checkpoint import (
+    Checkpoint,
     leaf_hashes,
     put_checkpoint,
     read_checkpoint,
     sign_checkpoint,
+    sign_note,
 )
-from registry.checkpoints.check import CheckpointFindings
-from registry.checkpoints.checkpoint import Checkpoint, sign_note
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Ledger, inspect_chain, merkle_root
+from registry.ledger.chain import Ledger, inspect_chain
+from registry.ledger.merkle import merkle_root
 from registry.signing import Signer, is_signed_text
-from registry.stores import Store
-from registry.stores.base import MemoryStore
-from registry.verify import verify_study
+from registry.stores.base import MemoryStore, Store
+from registry.verify.verify import verify_study
 from tests.ledgers import SIGNER
 from tests.registry.checkpoints.watched import begin, copied, grow, joined, publish, rewritten
 

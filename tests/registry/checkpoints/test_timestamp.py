@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from registry.checkpoints import (
-    check_checkpoints,
-    put_beside,
+from registry.checkpoints.check import check_checkpoints
+from registry.checkpoints.checkpoint import TOKEN, put_beside
+from registry.checkpoints.timestamp import (
+    check_token,
+    check_url,
     read_certificates,
     request_token,
+    stamped_at,
 )
-from registry.checkpoints.checkpoint import TOKEN
-from registry.checkpoints.timestamp import check_token, check_url, stamped_at
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Ledger, inspect_chain
-from registry.stores import Store
-from registry.stores.base import MemoryStore
+from registry.ledger.chain import Ledger, inspect_chain
+from registry.stores.base import MemoryStore, Store
 from tests.ledgers import SIGNER
 from tests.registry.checkpoints.watched import begin, grow, publish
 from tests.tsa import Authority, make_authority, serve

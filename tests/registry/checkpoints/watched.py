@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from registry.checkpoints import SignedCheckpoint, leaf_hashes, put_checkpoint, sign_checkpoint
-from registry.ledger import Ledger, Look
+from registry.checkpoints.checkpoint import (
+    SignedCheckpoint,
+    leaf_hashes,
+    put_checkpoint,
+    sign_checkpoint,
+)
+from registry.ledger.chain import Ledger
+from registry.ledger.records import Look
 from registry.signing import Signer
-from registry.stores import Store
-from registry.stores.base import MemoryStore
+from registry.stores.base import MemoryStore, Store
 from tests.ledgers import SIGNER, announcement
 
 NOW = "2026-11-01T12:00:00Z"

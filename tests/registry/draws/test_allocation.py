@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-from registry.draws import (
+from registry.draws.allocation import allocation_seed, check_draws, commit_secret, pending_draw
+from registry.draws.seeds import (
     FixedEntropy,
     SystemEntropy,
     allot_draw,
     announce_draw,
-    check_draws,
     draw,
-    pending_draw,
     record_draw,
 )
-from registry.draws.allocation import allocation_seed, commit_secret
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Announcement, Beacon, Ledger, SealedSet
+from registry.ledger.chain import Ledger
+from registry.ledger.draw_records import Announcement, Beacon, SealedSet
 from registry.ledger.records import Plan, Preregistration, Provenance
 from registry.sealing import SealedSeeds, new_identity
 from registry.stores import MemoryStore

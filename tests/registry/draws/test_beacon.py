@@ -10,10 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from registry.draws import check_ahead, read_signature, round_of, round_time
-from registry.draws.beacon import QUICKNET, beacon_value, is_signed_round
+from registry.draws.beacon import (
+    QUICKNET,
+    beacon_value,
+    check_ahead,
+    is_signed_round,
+    read_signature,
+    round_of,
+    round_time,
+)
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger import Beacon
+from registry.ledger.draw_records import Beacon
 
 # Published by drand's quicknet.
 SIGNATURES = {

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.canonical import digest_bytes
-from registry.draws import Draw, FixedEntropy, SystemEntropy, allocate, draw, place_seeds
+from registry.draws.allocation import allocate, place_seeds
+from registry.draws.seeds import Draw, FixedEntropy, SystemEntropy, draw
 from registry.errors import RegistryError
 from registry.result_row import Arm
 from registry.sealing import commitments_of, new_identity, open_seeds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study.workspace.address import open_study
 from tests.study.calibration.test_from_scores import TINY, json_of
 from tests.study.conftest import make_study

@@ -22,7 +22,7 @@ from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger.records import Preregistration, record_body
 from registry.result_row import Arm
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.calibration.from_agents import RunRequest, plan_run
 from study.calibration.from_scores import Companions, companions_of, make_clean_scores

@@ -12,13 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generators.task import DIFFICULTIES
-from harness.spending import read_prices
-from study import guided, pipeline, workspace
+from harness.spending.prices import read_prices
+from study import guided, pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.protocol import study_schema
-from study.readiness import LEAST_POWER, check_ready, find_power
-from study.workspace import NewModel, NewStudy
+from study.protocol.schema import study_schema
+from study.readiness.gate import check_ready
+from study.readiness.target_power import LEAST_POWER, find_power
+from study.workspace.new_study import NewModel, NewStudy
+from study.workspace.setup import create_study, init_study
 
 TODAY = "2026-11-22T10:00:00Z"
 ANSWERS = {  # one a question, in their order
@@ -196,7 +198,7 @@ def test_whatever_stops_the_writing_leaves_nothing(
 
     monkeypatch.setattr("study.workspace.setup.read_protocol", fail)
     with pytest.raises(stop):
-        workspace.init_study(tmp_path / "deep" / "new")
+        init_study(tmp_path / "deep" / "new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -206,7 +208,7 @@ def test_a_key_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / ".gitignore").write_text("mine\n")
     monkeypatch.setattr("study.workspace.setup.read_protocol", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        workspace.init_study(tmp_path)
+        init_study(tmp_path)
     assert (tmp_path / "keys" / "study.txt").read_text() == "AGE-SECRET-KEY-1"
     assert not (tmp_path / "prices.yaml").exists()
 
@@ -229,7 +231,7 @@ def test_a_study_of_the_computed_size_passes_the_check_of_a_draw(
     tmp_path: Path, new: NewStudy
 ) -> None:
     sized = guided.forecast_study(new, TODAY, lambda *_: None).new
-    workspace.create_study(tmp_path / "new", sized, TODAY)
+    create_study(tmp_path / "new", sized, TODAY)
     study = pipeline.open_study(tmp_path / "new")
     assert check_ready(study, "", lambda *_: None) is None
     fewer = replace(study.protocol, seeds_per_arm=sized.seeds_per_arm // 2)

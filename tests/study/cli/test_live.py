@@ -11,17 +11,12 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from harness.spending import Account
-from harness.sweep import (
-    Consumption,
-    FailedAttempts,
-    ModelProgress,
-    Progress,
-    StorePause,
-    WaitReason,
-)
+from harness.spending.budget import Account
+from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, WaitReason
+from harness.sweep.leases import Progress
+from harness.sweep.spool import StorePause
 from study.cli.live import sweep_json, sweep_screen, sweep_watch
-from study.sweeps import SweepHistory, sweep_facts
+from study.sweeps.progress import SweepHistory, sweep_facts
 from tests.study.cli.program import on_terminal
 
 

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from harness.spending import Account
+from harness.spending.budget import Account
 from study.cli.main import main
 from study.cli.output import print_accounts, print_records
 from tests.study.cli.program import commands, on_terminal

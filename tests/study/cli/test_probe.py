@@ -28,7 +28,7 @@ from registry.canonical import digest_value
 from registry.ledger.records import record_body
 from registry.provenance import utc_now
 from registry.result_row import Arm
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.probing.kinds import instance_of

@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 
 from generators.catalog import INSTALLED
 from generators.grading.rubric import Part
-from harness.episodes import RESULT_CODEC
+from harness.episodes.result import RESULT_CODEC
 from harness.judging.answer_sheets import make_sheets
 from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
@@ -37,7 +37,7 @@ from registry.ledger.records import JudgeRule, Plan, read_record, record_body, r
 from registry.provenance import utc_now
 from registry.result_row import ResultRow
 from registry.sealing import decrypt, new_identity
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from generators.seed import Seed
-from generators.templates import prepare, template_family
+from generators.templates.family import template_family
+from generators.templates.prepare import prepare
 from study.errors import StudyError
 from study.picard.checkout_values import read_checkout, write_checkout_values
 from study.protocol.yaml import read_template

@@ -12,9 +12,11 @@ import yaml
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates import check_text, prepare, template_family
+from generators.templates.check import check_text
+from generators.templates.family import template_family
 from generators.templates.library import NAMES, library_text
-from study.picard import export_template
+from generators.templates.prepare import prepare
+from study.picard.export import export_template
 from tests.study.cli.program import run
 
 ROOT = Path(__file__).resolve().parents[3]

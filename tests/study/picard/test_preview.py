@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from study.cli.main import main
 from study.errors import StudyError
-from study.protocol import read_protocol
+from study.protocol.protocol import read_protocol
 
 SEED = "0" * 63 + "7"
 TEMPLATE = """\

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.picard.breakdown import break_down
-from generators.templates import template_family
+from generators.templates.family import template_family
 from generators.templates.language.parse import parse_template
 from registry.result_row import Arm, ResultRow, Status
 from study.cli.main import main

@@ -16,11 +16,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import HarnessError
-from harness.models import JUDGE_SETTINGS, MODEL_SETTINGS
-from harness.spending import read_prices
+from harness.models.settings import JUDGE_SETTINGS, MODEL_SETTINGS
+from harness.spending.prices import read_prices
 from study.errors import StudyError
-from study.protocol import read_protocol
 from study.protocol.plan_section import PlanSection
+from study.protocol.protocol import read_protocol
 from study.protocol.sections import ProtocolFile
 from study.reporting.external_table import _read_plan
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from registry.ledger.records import Underpowered, Unproved
 from study import pipeline
 from study.cli.main import main
-from study.protocol import draw_faults
+from study.protocol.draw_checks import draw_faults
 from study.readiness.target_power import describe_power
 from study.reporting.look import shortfalls_of
 from study.workspace.setup import find_registration, init_study

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.judging import build_judge
-from harness.spending import Budget
+from harness.judging.grade import build_judge
+from harness.spending.budget import Budget
 from registry.provenance import utc_now
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.sweeps import attempt_turns, price_pins
 from study.sweeps import sweep as sweeping
+from study.sweeps.spending import attempt_turns, price_pins
 from study.sweeps.sweep import SweepRequest, sweep_wave
-from study.workspace import open_study
+from study.workspace.address import open_study
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
 from tests.study.conftest import SMALLNESS
 

@@ -28,7 +28,7 @@ from registry.ledger.records import Look, record_digest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.sealing import decrypt
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import catalogue, pipeline
 from study.cli.main import main
 from study.errors import StudyError

@@ -18,7 +18,7 @@ from registry.ledger.inventory import run_objects, write_inventory
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from registry.stores.base import MemoryStore, Store
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, find_finished
 from study.workspace.address import open_study
 from study.workspace.setup import pinned_image

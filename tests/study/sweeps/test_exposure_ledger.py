@@ -25,7 +25,7 @@ from registry.ledger.records import (
 )
 from registry.result_row import Arm
 from registry.stores.base import MemoryStore
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study.cli.main import main
 from study.probing.kinds import instances_of_model
 from study.probing.results import _adjusted

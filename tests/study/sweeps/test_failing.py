@@ -13,17 +13,18 @@ from click.testing import CliRunner
 
 from generators.seed import Seed
 from harness.storage import hex_of
-from harness.sweep import Progress, RunContext
-from harness.sweep.leases import LeaseBook, LeaseRules
+from harness.sweep.leases import LeaseBook, LeaseRules, Progress
 from harness.sweep.run_cell import run_cell
-from harness.sweep.workbench import Workbench
-from registry.ledger import ModelPin
+from harness.sweep.workbench import RunContext, Workbench
+from registry.ledger.records import ModelPin
 from registry.provenance import utc_now
 from study import pipeline
 from study.cli.main import main
-from study.sweeps import SweepRequest, address_of, failing_words
-from study.workspace import Study, take_snapshot
+from study.sweeps.failing import address_of, failing_words
+from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 from tests.study.conftest import promise_unchecked
 
 STUDY = """\

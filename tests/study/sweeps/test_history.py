@@ -15,7 +15,7 @@ from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.errors import BrokenPromise
 from registry.provenance import utc_now
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError

@@ -13,14 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generators.seed import Seed
-from harness.spending import PricedModel, Spend
-from harness.sweep import Progress
+from harness.spending.budget import PricedModel, Spend
+from harness.sweep.leases import Progress
 from registry.errors import RegistryError
-from registry.verify import verify_study
-from study import guided, pilot, pipeline, workspace
+from registry.verify.verify import verify_study
+from study import guided, pilot, pipeline
 from study.cli.main import main
 from study.sweeps.sweep import SweepOutcome, SweepRequest
-from study.workspace.setup import init_study
+from study.workspace.new_study import NewStudy
+from study.workspace.setup import Watch, init_study
 from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study
 from study.workspace.study_draw import draw_seeds, pilots_of
@@ -70,7 +71,7 @@ def sweep_here(
     watch: Callable[[Progress], None],
     now: Callable[[], str],
     begin: Callable[[str], None],
-    closing: workspace.Watch,
+    closing: Watch,
     spent: tuple[tuple[PricedModel, Spend], ...],
 ) -> SweepOutcome:
     """Sweep a wave in this process, without Ray."""
@@ -192,7 +193,7 @@ def test_init_computes_the_seeds_by_it_too(
 ) -> None:
     """They are enough by the published variance, which `draw` asks for, and by the pilot's."""
     study, _ = piloted
-    new = workspace.NewStudy(gap=0.5, tasks=("compute_average/easy",))
+    new = NewStudy(gap=0.5, tasks=("compute_average/easy",))
     now = "2026-11-22T10:00:00Z"
     plain = guided.forecast_study(new, now, lambda *step: None)
     source = guided.read_source(study.folder, now)

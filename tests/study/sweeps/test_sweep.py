@@ -13,7 +13,7 @@ from harness.episode import Mode
 from harness.sweep.leases import Progress
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import RunContext, Workbench
-from registry.ledger import ModelPin
+from registry.ledger.records import ModelPin
 from registry.provenance import utc_now
 from study.errors import StudyError
 from study.protocol.protocol import Task

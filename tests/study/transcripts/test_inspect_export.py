@@ -21,7 +21,7 @@ from generators.task import Limits, TaskSpec
 from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from registry.ledger import ModelPin, Provenance, RunManifest
+from registry.ledger.records import ModelPin, Provenance, RunManifest
 from study.cli.main import main
 from study.transcripts.find import list_episodes, stored_attempt
 from study.transcripts.inspect_export import LoggedEpisode, LogHeader, write_log

@@ -14,12 +14,13 @@ import pytest
 from harness.sandboxes.user_folder import make_user_folder
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger import FILES, Ledger, StudyFiles
+from registry.ledger.chain import Ledger
+from registry.ledger.records import FILES, StudyFiles
 from registry.provenance import utc_now
 from registry.sealing import decrypt, encrypt, new_identity, read_identities, write_identity
 from registry.signing import Signer
 from registry.stores import open_store
-from registry.verify import verify_study
+from registry.verify.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.workspace.address import record_files

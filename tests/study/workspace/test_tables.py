@@ -12,19 +12,23 @@ from random import Random
 
 import pytest
 
-from harness.episodes import RESULT_CODEC, EpisodeResult
+from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import RESULTS, TABLES
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, StoreError
 from registry.ledger.inventory import head_key, part_key
 from registry.sealing import decrypt, encrypt, new_identity, write_identity
-from registry.stores import Store
+from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 from study import pipeline
 from study.errors import StudyError
-from study.evidence import VerifyRequest
-from study.sweeps import exact_rows
-from study.workspace import Study, WaveTable, closed_wave, open_study, tables, take_snapshot
+from study.evidence.verify import VerifyRequest
+from study.sweeps.exposure_ledger import exact_rows
+from study.workspace import tables
+from study.workspace.address import open_study
+from study.workspace.snapshot import closed_wave, take_snapshot
+from study.workspace.study import Study
+from study.workspace.tables import WaveTable
 from tests.study.conftest import make_study, run_wave
 from tests.study.sweeps.test_closing import WatchedStore
 

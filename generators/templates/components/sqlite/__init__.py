@@ -1,5 +1,1 @@
 """SQLite databases as template components, written byte by byte."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,7 +20,8 @@ from generators.templates.components.sqlite.spec import (
     TableSpec,
     read_tables,
 )
-from generators.templates.language import DataType, ValueSet, integers, partners
+from generators.templates.language.data_types import DataType, integers, partners
+from generators.templates.language.values import ValueSet
 
 if TYPE_CHECKING:
     from numpy import float64

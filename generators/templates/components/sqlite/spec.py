@@ -8,17 +8,17 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.templates.components.csv_table import type_at
-from generators.templates.language import (
-    COLUMN_KEYS,
+from generators.templates.language.content_keys import COLUMN_KEYS, TABLE_KEYS
+from generators.templates.language.data_types import (
     MOMENT,
-    TABLE_KEYS,
     DataType,
-    Problems,
-    ValueSet,
-    check_size,
     hundredths,
     infer_type,
     integers,
+)
+from generators.templates.language.diagnostics import (
+    Problems,
+    check_size,
     line,
     mapping,
     refuse,
@@ -26,6 +26,7 @@ from generators.templates.language import (
     shown,
     whole,
 )
+from generators.templates.language.values import ValueSet
 
 DEFAULT_TABLE, DEFAULT_ROWS, DEFAULT_KEY = "data", 5, "id"
 MOST_TABLES, MOST_COLUMNS, LONGEST_NAME = 200, 1000, 200

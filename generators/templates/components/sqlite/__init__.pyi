@@ -1,2 +1,0 @@
-from .database import compile_sqlite as compile_sqlite
-from .database import write_database as write_database
