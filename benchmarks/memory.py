@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.markers import MarkerCounts, MarkerFinding, test_markers
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.primary import ModelScores, Studies
 from analysis.plan.rule import apply_rule
-from analysis.planning.variance_components import rate_error
+from analysis.power.variance_components import rate_error
+from analysis.probe.markers import MarkerCounts, MarkerFinding, test_markers
 from analysis.stats.permutation import Bools, Floats
 from generators.attackers import Attackable
 from generators.catalog import INSTALLED
@@ -51,9 +51,9 @@ from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from generators.title import marker_of, title_of
 from generators.validation.programs import with_printed
-from harness.markers import marker_messages, read_marker
 from harness.model import ModelRequest
 from harness.models.scripted import Memory, SpikedAgent
+from harness.probe.markers import marker_messages, read_marker
 from registry.ledger.records import Plan
 
 ROOT = Seed(b"dosimeter benchmarks/memory seed".ljust(32, b"."))

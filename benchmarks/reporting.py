@@ -25,7 +25,7 @@ _RUN = """
 import json, resource, sys, time
 from pathlib import Path
 start, cpu = time.perf_counter(), time.process_time()
-from study.reporting.external_table import analyze_table
+from study.extras.tables.external_table import analyze_table
 report = analyze_table(Path(sys.argv[1]), now="2026-01-01T00:00:00Z")
 if len(sys.argv) > 2:
     from analysis.report.write import write_report

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from study.picard.run_folder import score_run, write_scores
+from study.extras.templates.run_folder import score_run, write_scores
 
 QUESTIONS, SAMPLES = 10, 20
 REPEATS = 25

@@ -23,7 +23,7 @@ from statistics import median
 
 from generators.seed import Seed
 from generators.templates.family import TemplateFamily, template_family
-from study.picard.prepare import write_samples
+from study.extras.templates.prepare import write_samples
 from study.protocol.yaml import read_template
 
 ROUNDS = 15
@@ -31,7 +31,7 @@ TARGET = 5000  # samples a CPU-second in memory
 COMMANDS = 7
 TARGET_COMMAND = 0.6  # CPU-seconds beyond those of --help
 _UNCACHED = "PYTHONDONTWRITEBYTECODE"  # would have every command compile all modules again
-_MAIN = "import sys; from study.cli.main import main; sys.argv[0] = 'dosimeter'; main()"
+_MAIN = "import sys; from study.main import main; sys.argv[0] = 'dosimeter'; main()"
 MEMORY = "/dev/shm"  # a file system that no disk is behind, on Linux
 
 Tree = tuple[list[str], list[tuple[str, bytes]]]  # folders, and files with their bytes

@@ -11,9 +11,9 @@ from registry.ledger.records import ReportIssued
 from registry.result_row import columns_of
 from study import pipeline
 from study.errors import StudyError
-from study.reporting.context import find_report
-from study.reporting.look import graded_rows
-from study.sweeps.history import record_look
+from study.steps.report.context import find_report
+from study.steps.report.look import graded_rows
+from study.steps.sweep.history import record_look
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 

@@ -17,15 +17,15 @@ from importlib import import_module
 from typing import Any
 
 CONTRIBUTORS: Mapping[str, tuple[str, ...]] = {
-    "templates": ("study.picard.contribution:look",),
-    "transcripts": ("study.transcripts.tool_use:look",),
-    "calibrate": ("study.calibration.contribution:look",),
-    "probe": ("study.probing.results:look",),
+    "templates": ("study.extras.templates.contribution:look",),
+    "transcripts": ("study.extras.transcripts.tool_use:look",),
+    "calibrate": ("study.extras.calibrate.contribution:look",),
+    "probe": ("study.extras.probe.results:look",),
     "judge": (
-        "study.judging.contribution:look",
-        "study.judging.preview:preview",
-        "study.judging.regrade:regrades",
-        "harness.judging:pin_judge",
+        "study.extras.judge.contribution:look",
+        "study.extras.judge.preview:preview",
+        "study.extras.judge.regrade:regrades",
+        "harness.judge.grade:pin_judge",
     ),
 }
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.provenance import utc_now
-from study.reporting.look import report_study
-from study.reporting.status import read_status
-from study.sweeps.sweep import sweep_wave
+from study.steps.register.draw import draw_seeds, is_drawn
+from study.steps.report.look import report_study
+from study.steps.status import read_status
+from study.steps.sweep.sweep import sweep_wave
 from study.workspace import address
 from study.workspace.address import record_files
 from study.workspace.setup import pinned_image, register_plan, write_registration
-from study.workspace.study_draw import draw_seeds, is_drawn
 
 if TYPE_CHECKING:
     from analysis.report.report import Report
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from registry.ledger.draw_records import SealedSet, Underpowered, Unproved
     from registry.ledger.records import Preregistration, Release
     from registry.verify.findings import Verification
-    from study.evidence.verify import VerifyRequest
-    from study.sweeps.sweep import SweepOutcome, SweepRequest
+    from study.steps.register.draw import DrawRequest
+    from study.steps.sweep.sweep import SweepOutcome, SweepRequest
+    from study.steps.verify.verify import VerifyRequest
     from study.workspace.study import Study
-    from study.workspace.study_draw import DrawRequest
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -64,7 +64,7 @@ def register(
     changed since. Seeds are drawn first if none are drawn yet.
     ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for
     template questions with an error; by default the draw's."""
-    from study.readiness.target_power import describe_chances
+    from study.extras.power.target_power import describe_chances
 
     if not is_drawn(study):
         pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
@@ -84,7 +84,7 @@ def _gate(
     any."""
 
     def check(powerless: str, faulty: str) -> tuple[Underpowered | None, Unproved | None]:
-        from study.readiness.gate import check_proved, check_ready
+        from study.steps.register.gate import check_proved, check_ready
 
         proved = check_proved(study, unproved or faulty)
         return check_ready(study, underpowered or powerless, watch), proved
@@ -107,7 +107,7 @@ def publish(
     study: Study, upload: bool | None, watch: Watch, tranches: Sequence[int] = ()
 ) -> tuple[Release, bool]:
     """The public arm into a release folder, and to the Hub, after the leak check."""
-    from study.release import publish_arm
+    from study.steps.publish.release import publish_arm
 
     return publish_arm(study, upload, watch, utc_now, tranches)
 
@@ -121,7 +121,7 @@ def report(
 
 def verify(study: Study, request: VerifyRequest, watch: Watch) -> Verification:
     """Recompute every promise of the study, by its store and by what was kept elsewhere."""
-    from study.evidence import verify as verify_module
+    from study.steps.verify import verify as verify_module
 
     return verify_module.verify(study, request, watch)
 

@@ -128,7 +128,7 @@ class _Hook:
 
 def _run(request: Mapping[str, Any], folder: str, output: IO[bytes], told: int) -> None:
     """Run the command in this process, which ends with it."""
-    from study.cli.main import main
+    from study.main import main
 
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)

@@ -365,7 +365,7 @@ def run_at(head: Head, *command: str) -> str:
 @pytest.mark.ray
 def test_a_client_a_job_and_the_routine_run_waves_on_a_cluster(head: Head, tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", STUDY)
-    sweep = (sys.executable, "-m", "study.cli.main", "sweep", "--allow-dirty", "--study")
+    sweep = (sys.executable, "-m", "study.main", "sweep", "--allow-dirty", "--study")
     client = f"ray://127.0.0.1:{head.client}"
     run_at(head, *sweep, str(study.folder), "--wave", "0", "--address", client)
     assert closed_waves(study) == [0]

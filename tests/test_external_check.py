@@ -25,17 +25,17 @@ from registry.stores.folder import FolderStore
 from registry.verify.verify import verify_study
 from study import pipeline
 from study.errors import WorkOwedError
-from study.evidence.verify import VerifyRequest, verify
-from study.release import withdraw_arm
-from study.reveal import reveal
+from study.extras.reveal.reveal import reveal
+from study.steps.publish.release import withdraw_arm
+from study.steps.register.draw import DrawRequest, draw_seeds
+from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.setup import init_study
 from study.workspace.study import Study
-from study.workspace.study_draw import DrawRequest, draw_seeds
 from tests import external_check
 from tests.registry.checkpoints.watched import begin, publish
 from tests.registry.draws.beacons import CHAIN, sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave
-from tests.study.test_draws import RESERVE
+from tests.study.steps.register.test_draws import RESERVE
 
 SCRIPT = Path(external_check.__file__)
 ENTROPY = 'entropy: "fixed:' + "5e" * 32 + '"\n'

@@ -116,5 +116,5 @@ def test_a_changed_conftest_touches_its_folder(touched: ModuleType, graph: Any) 
 
 
 def test_data_of_a_package_touches_the_modules_beside_it(touched: ModuleType, graph: Any) -> None:
-    tests = touched.touched_tests(["study/demo.yaml"], graph)
-    assert "tests/study/test_demo.py" in tests
+    tests = touched.touched_tests(["study/steps/demo/demo.yaml"], graph)
+    assert "tests/study/steps/demo/test_demo.py" in tests

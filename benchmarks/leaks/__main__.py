@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from analysis.json_values import plain_values
 from analysis.plan.presets import basic_plan
-from analysis.planning.power import PowerDesign, PowerSetting, claims, power_at
-from analysis.planning.variance_components import Components, SimulationSize
+from analysis.power.power import PowerDesign, PowerSetting, claims, power_at
+from analysis.power.variance_components import Components, SimulationSize
 from analysis.stats.proportions import wilson
 from benchmarks.leaks.page import render_page
 from examples.calibration.doses import area_under_curve

@@ -11,7 +11,7 @@ with mean 1, so that difficulty is skewed. From p = 1 / (1 + odds):
 
 A failed run scores 0. A leaked instance is known to the model, which then scores full marks. Full
 marks are TOP, not 1, so that a faulty harness can raise an arm by ten points and keep scores in
-0…1. Nothing here is Gaussian, logistic or shared with ``analysis/planning``.
+0…1. Nothing here is Gaussian, logistic or shared with ``analysis/power``.
 
 Pure: the stream is passed. Shapes: n instances sorted by stratum, B studies, R runs.
 """

@@ -14,14 +14,14 @@ import numpy as np
 
 from analysis.plan.standard import run_standard
 from analysis.plan.verdict import CONTAMINATED
-from analysis.planning.power import (
+from analysis.power.power import (
     PowerDesign,
     PowerSetting,
     chance_cleared,
     first_rejections,
     power_at,
 )
-from analysis.planning.variance_components import (
+from analysis.power.variance_components import (
     ARTICLE,
     Components,
     SimulationSize,

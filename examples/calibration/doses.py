@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.plan.verdict import CONTAMINATED, Word
-from analysis.planning.power import claims
+from analysis.power.power import claims
 from analysis.stats.permutation import Bools, Floats, Ints
 from analysis.stats.proportions import Rate, difference, rate_of_counts
 from registry.ledger.records import Plan

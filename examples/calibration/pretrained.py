@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from analysis.data.seed_means import make_seed_means
 from analysis.json_values import plain_values
-from analysis.markers import tail
+from analysis.probe.markers import tail
 from analysis.stats.proportions import wilson
 from examples.calibration.doses import area_under_curve, cochran_armitage
 from examples.calibration.run import dosimeter
@@ -39,12 +39,12 @@ from generators.seed import Seed
 from generators.task import Asset, Brief, TaskInstance
 from generators.title import MARKERS
 from harness.agent.single_turn import single_turn
-from harness.markers import MARKER_CODEC, marker_messages
 from harness.models.local import find_weights, start_server
 from harness.models.token_logprobs import mean_of_least
+from harness.probe.markers import MARKER_CODEC, marker_messages
 from harness.storage import PROBES
 from publish.leakcheck.check import regenerate
-from study.sweeps.exposure_ledger import exact_table
+from study.steps.sweep.exposure_ledger import exact_table
 from study.workspace.address import open_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study

@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).with_name("study.yaml")
 URL = f"http://127.0.0.1:{PORT}/v1"
 DOSES, SEEDS = (0, 1, 2, 4, 8, 16), 3
 REASON = "it is a demonstration: a dose with a small gap may stay unfound"
-_MAIN = "import sys; from study.cli.main import main; sys.argv[0] = 'dosimeter'; main()"
+_MAIN = "import sys; from study.main import main; sys.argv[0] = 'dosimeter'; main()"
 
 
 def main() -> None:

@@ -40,8 +40,8 @@ from publish.leakcheck.check import regenerate
 from publish.release import read_release
 from registry.files import write_whole
 from study.errors import StudyError
+from study.steps.register.draw import is_drawn
 from study.workspace.study import Study
-from study.workspace.study_draw import is_drawn
 
 FOLDER = Path("calibration/trained")  # in the study's
 

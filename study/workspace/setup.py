@@ -23,8 +23,8 @@ from study.protocol.plan_section import ControlsSection
 from study.protocol.protocol import FILE_NAME, PRICES_NAME, Protocol, read_protocol
 from study.protocol.schema import SCHEMA_NAME
 from study.protocol.yaml import read_yaml
+from study.steps.init.new_study import NewStudy, prices_text, study_name, study_text
 from study.workspace.grading import grading_digest
-from study.workspace.new_study import NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from study.cli.main import main
+from study.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -53,7 +53,7 @@ from registry.provenance import utc_now
 from registry.result_row import Arm
 from study import pipeline
 from study.errors import StudyError
-from study.probing.probe import ProbeRequest, probe_wave
+from study.extras.probe.probe import ProbeRequest, probe_wave
 from study.workspace.study import Study
 from tests.harness.openai_server import completion, serve
 from tests.study.conftest import make_study, run_wave

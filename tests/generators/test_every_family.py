@@ -161,7 +161,7 @@ def test_every_criterion_can_be_decided_without_a_judge(stratum):
 
 # Keys from one number to a list of 50: how many, is what the levels of this family differ in.
 BY_LENGTH = {"order_statistics/easy": 2 + 1, "order_statistics/hard": 2 + 50}
-ONE_CALL = 20  # parts that a judge is asked at once (harness/judging/judge.py)
+ONE_CALL = 20  # parts that a judge is asked at once (harness/judge/judge.py)
 
 
 def test_an_instance_has_15_to_50_criteria_and_a_judge_is_asked_each_in_one_call(stratum):

@@ -19,7 +19,7 @@ from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolU
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from harness.models.token_logprobs import Membership
-from harness.probing import PROBE_CODEC, TEXT_PROBE_CODEC, Probe, TextProbe
+from harness.probe.probing import PROBE_CODEC, TEXT_PROBE_CODEC, Probe, TextProbe
 from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from harness.storage import EPISODE_CODEC, GRADE_CODEC
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance

@@ -15,11 +15,11 @@ from harness.sweep.workbench import Workbench
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
+from study.steps.register.draw import draw_seeds
+from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.setup import init_study, pinned_image, register_plan
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
-from study.workspace.study_draw import draw_seeds
 
 SMALL = """\
 study: small

@@ -25,8 +25,8 @@ from registry.sealing import Keys, encrypt, new_identity
 from registry.signing import Signer, sign_object
 from registry.stores.base import Store
 from registry.verify.verify import verify_study
-from study.sweeps.manifests import begin_wave
-from study.sweeps.sweep import SweepRequest, close_wave, context_of, find_finished
+from study.steps.sweep.manifests import begin_wave
+from study.steps.sweep.sweep import SweepRequest, close_wave, context_of, find_finished
 from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot

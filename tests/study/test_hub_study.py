@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from registry.provenance import utc_now
 from study import pipeline
-from study.cli.main import main
 from study.errors import StudyError
-from study.release import withdraw_arm
+from study.main import main
+from study.steps.publish.release import withdraw_arm
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.hub_server import HubServer

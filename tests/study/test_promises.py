@@ -28,9 +28,9 @@ from registry.result_row import Arm
 from registry.stores.base import Store
 from registry.verify.verify import verify_study
 from study import pipeline
-from study.cli.main import main
-from study.reporting.look import drift_of, report_study
-from study.sweeps.sweep import (
+from study.main import main
+from study.steps.report.look import drift_of, report_study
+from study.steps.sweep.sweep import (
     SweepRequest,
     begin_wave,
     close_wave,
@@ -175,7 +175,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     git(folder, "init", "-q")
     git(folder, "commit", "-q", "--allow-empty", "-m", "one")
-    for module in ("study.sweeps.manifests", "study.workspace.setup"):
+    for module in ("study.steps.sweep.manifests", "study.workspace.setup"):
         monkeypatch.setattr(f"{module}.CHECKOUT", folder)
     return folder
 

@@ -17,9 +17,9 @@ from registry.ledger.records import Leak
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
 from study import pipeline
-from study.reporting.context import check_report
-from study.reporting.look import build_look
-from study.sweeps.exposure_ledger import exact_rows
+from study.steps.report.context import check_report
+from study.steps.report.look import build_look
+from study.steps.sweep.exposure_ledger import exact_rows
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import make_study, run_wave

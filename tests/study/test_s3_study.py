@@ -13,7 +13,7 @@ import pytest
 from harness.sweep.worker_process import prepare_ray
 from registry.verify.verify import verify_study
 from study import pipeline
-from study.sweeps.sweep import SweepRequest
+from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import init_study
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import draw_tiny, make_study

@@ -69,7 +69,7 @@ def study(tmp_path: Path) -> Study:
 
 def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "study.cli.main", *arguments, "--study", str(study.folder)],
+        [sys.executable, "-m", "study.main", *arguments, "--study", str(study.folder)],
         env={
             **os.environ,
             "RAY_TMPDIR": str(rooms / "ray"),

@@ -85,7 +85,7 @@ class Run:
 def dosimeter(
     folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "study.cli.main", *arguments, "--study", str(folder)]
+    command = [sys.executable, "-m", "study.main", *arguments, "--study", str(folder)]
     process = subprocess.Popen(
         command,
         env={**{n: v for n, v in os.environ.items() if n != VARIABLE}, **environment},

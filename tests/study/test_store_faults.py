@@ -25,8 +25,8 @@ from tests.faults import Fault, fault_proxy, fill, remount, spooled
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.progress import Stall
 from tests.study.conftest import draw_tiny
+from tests.study.steps.sweep.test_sweeps import start_sweep
 from tests.study.test_faults import check_clean, cluster, marks, processes_of
-from tests.study.test_sweeps import start_sweep
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 

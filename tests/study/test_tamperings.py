@@ -32,7 +32,7 @@ from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify.findings import Verification
 from study import pipeline
-from study.evidence.verify import VerifyRequest, verify
+from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.address import open_study as open_folder
 from study.workspace.checkpoints import make_checkpoint
 from study.workspace.study import CHECKOUT, Study
@@ -432,7 +432,7 @@ ROWS: list[tuple[str, Callable[[World, Signer], None], Expected, Expected]] = [
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """A study that was run to its report, and looked at."""
-    from study.transcripts.show import list_records
+    from study.extras.transcripts.show import list_records
 
     folder = tmp_path_factory.mktemp("watched")
     study = make_study(folder / "small", SMALL)

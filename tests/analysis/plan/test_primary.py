@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.calibration import one_model_studies
+from analysis.calibrate.calibration import one_model_studies
 from analysis.data.seed_means import SeedMeans, make_seed_means
 from analysis.data.table import ResultTable, make_table
 from analysis.plan.presets import standard_plan

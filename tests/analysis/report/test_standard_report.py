@@ -21,16 +21,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from analysis.calibration import RecordedCalibration, read_calibration
-from analysis.calibration_part import calibration_part, calibration_words
+from analysis.calibrate.calibration import RecordedCalibration, read_calibration
+from analysis.calibrate.part import calibration_part, calibration_words
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.exposure_part import exposure_part
 from analysis.plan.look import analyse
 from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.probes import Exposure
+from analysis.probe.part import exposure_part
+from analysis.probe.probes import Exposure
 from analysis.report.facts import ModelFact
 from analysis.report.figures.flow import make_flow
 from analysis.report.figures.intervals import interval_ends, plot_gaps
@@ -50,7 +50,7 @@ from analysis.report.wording import headline, summarise
 from analysis.report.write import report_files, write_files
 from analysis.stats.intervals import points, signed
 from analysis.stats.proportions import wilson
-from analysis.tool_use import Conduct, Use, tabulate_tools, tools_part
+from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_part
 from registry.canonical import canonical_bytes
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, make_records, simulate

@@ -21,9 +21,9 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.hidden_tests import run_hidden_tests
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.judging.judge import is_judged
+from harness.judge.judge import is_judged
 from harness.model import Reply
-from harness.probing import probe_messages
+from harness.probe.probing import probe_messages
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider
 from harness.spending.purchases import MemoryJournal

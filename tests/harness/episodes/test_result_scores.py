@@ -18,8 +18,8 @@ from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, Tas
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import judged_row, row_of, summarise_episode
-from harness.judging.grade import judge_episode
-from harness.judging.judge import Judge
+from harness.judge.grade import judge_episode
+from harness.judge.judge import Judge
 from harness.model import Message, ModelRequest, Reply, Role, Usage
 from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import JudgePin

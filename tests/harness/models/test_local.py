@@ -30,7 +30,7 @@ from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from study.errors import StudyError
-from study.tasks.fetch_weights import fetch_weights
+from study.extras.tasks.fetch_weights import fetch_weights
 from tests.harness.script import noon
 
 pytestmark = [pytest.mark.slow]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judges.error_rates import cohen_kappa
+from analysis.judge.error_rates import cohen_kappa
 from generators.catalog import INSTALLED
 from generators.grading.rubric import Part
 from generators.seed import Seed
 from harness.errors import HarnessError
-from harness.judging.answer_sheets import make_sheets
-from harness.judging.grade import build_judge, pin_judge
-from harness.judging.judge import Judge, Submission, judge_criteria
+from harness.judge.answer_sheets import make_sheets
+from harness.judge.grade import build_judge, pin_judge
+from harness.judge.judge import Judge, Submission, judge_criteria
 from harness.model import Message, ModelRequest, Role
 from harness.models.scripted import CarelessJudge, load_criteria
 from harness.spending.purchases import MemoryJournal

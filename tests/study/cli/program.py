@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 from click.testing import CliRunner, Result
 
-from study.cli.main import main
+from study.main import main
 
-PROGRAM = (sys.executable, "-m", "study.cli.main")
+PROGRAM = (sys.executable, "-m", "study.main")
 SECONDS = 200.0  # of a process, at most
 
 

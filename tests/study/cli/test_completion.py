@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from study.cli.main import main
+from study.main import main
 
 STUDY = """\
 study: complete
@@ -83,7 +83,7 @@ def test_a_study_that_cannot_be_read_completes_nothing(
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_s_script_is_printed(shell: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from study.cli.main import main; main(prog_name='dosimeter')"],
+        [sys.executable, "-c", "from study.main import main; main(prog_name='dosimeter')"],
         env={**os.environ, "_DOSIMETER_COMPLETE": f"{shell}_source"},
         capture_output=True,
         text=True,

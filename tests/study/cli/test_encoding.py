@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from registry.provenance import PACKAGES
-from study.cli.encoding import PLAIN, replace_in_streams
-from study.cli.output import print_records
+from study.encoding import PLAIN, replace_in_streams
+from study.printing import print_records
 from study.workspace.setup import init_study
 from tests.study.cli.program import run_process
 from tests.study.conftest import SMALLNESS

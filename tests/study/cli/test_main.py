@@ -92,7 +92,7 @@ def test_the_readme_shows_what_init_writes(tmp_path: Path) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from study.cli.main import main\n"
+        "import sys; from study.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'ray', 'docker', 'boto3', 'pandas', 'numpy', 'scipy', 'datasets', 'pydantic_ai',"
@@ -161,7 +161,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
     study = pipeline.open_study(tmp_path / "study")
     draw_tiny(study)
     pipeline.register(study)
-    monkeypatch.setattr("study.sweeps.manifests.CHECKOUT", tmp_path)  # no repository at all
+    monkeypatch.setattr("study.steps.sweep.manifests.CHECKOUT", tmp_path)  # no repository at all
     message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"), code=3)
     assert "--allow-dirty" in message
     assert "dirty" in message
@@ -286,7 +286,7 @@ def test_tasks_make_says_where_it_may_not_write(tmp_path: Path) -> None:
 def test_tasks_make_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("study.tasks.catalog._write_truth", lambda *given: 1 / 0)
+    monkeypatch.setattr("study.extras.tasks.catalog._write_truth", lambda *given: 1 / 0)
     result = run(
         *("tasks", "make", "compute_average", "--seed", SEED),
         *("--out", str(tmp_path / "out"), "--with-truth"),

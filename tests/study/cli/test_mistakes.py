@@ -320,7 +320,7 @@ def test_a_mistake_is_one_line_with_its_remedy_and_leaves_nothing(
     monkeypatch.chdir(folder)
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    monkeypatch.setattr("study.cli.output.LOG_SECONDS", 1e9)  # no progress on a slow machine
+    monkeypatch.setattr("study.printing.LOG_SECONDS", 1e9)  # no progress on a slow machine
     for name, value in mistake.variables:
         monkeypatch.setenv(name, value)
     before = contents(folder)

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.spending.budget import Account
-from study.cli.main import main
-from study.cli.output import print_accounts, print_records
+from study.main import main
+from study.printing import print_accounts, print_records
 from tests.study.cli.program import commands, on_terminal
 
 ROWS = [

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from syrupy.assertion import SnapshotAssertion
 
-from study.cli.main import main
+from study.main import main
 
 WIDTH = 100
 

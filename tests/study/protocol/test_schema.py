@@ -12,8 +12,8 @@ import yaml
 from click.testing import CliRunner
 
 from generators.templates.library import library_text
-from study.cli.main import main
 from study.errors import StudyError
+from study.main import main
 from study.protocol.protocol import read_protocol
 from study.protocol.reference import sections
 from study.protocol.schema import DIALECT, study_schema
@@ -83,7 +83,7 @@ def test_every_form_of_a_key_is_accepted(tmp_path: Path) -> None:
 
 
 def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
-    assert valid((ROOT / "study/demo.yaml").read_text())
+    assert valid((ROOT / "study/steps/demo/demo.yaml").read_text())
     assert valid(init_study(tmp_path / "mine").read_text())
 
 

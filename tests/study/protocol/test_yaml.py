@@ -19,10 +19,10 @@ from harness.errors import HarnessError
 from harness.models.settings import JUDGE_SETTINGS, MODEL_SETTINGS
 from harness.spending.prices import read_prices
 from study.errors import StudyError
+from study.extras.tables.external_table import _read_plan
 from study.protocol.plan_section import PlanSection
 from study.protocol.protocol import read_protocol
 from study.protocol.sections import ProtocolFile
-from study.reporting.external_table import _read_plan
 
 BAD = [None, True, -1, 0, 0.5, 1e9, float("nan"), "", "x", "12", "2027-13-41", "http://a:b@c", "ß"]
 BAD += ["a\0b", [], {}, [1], ["a", 2, None], {"a": 1}, [{}], "9" * 5000, 10**4000, "a\tb"]

@@ -22,13 +22,13 @@ from registry.signing import Signer
 from registry.stores import open_store
 from registry.verify.verify import verify_study
 from study import pipeline
-from study.cli.main import main
+from study.main import main
 from study.workspace.address import record_files
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import draw_tiny, make_study, run_wave
-from tests.study.test_template_study import OWN
+from tests.study.extras.templates.test_template_study import OWN
 
 TEXT = """\
 study: addressed

@@ -22,15 +22,15 @@ from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 from study import pipeline
 from study.errors import StudyError
-from study.evidence.verify import VerifyRequest
-from study.sweeps.exposure_ledger import exact_rows
+from study.steps.sweep.exposure_ledger import exact_rows
+from study.steps.verify.verify import VerifyRequest
 from study.workspace import tables
 from study.workspace.address import open_study
 from study.workspace.snapshot import closed_wave, take_snapshot
 from study.workspace.study import Study
 from study.workspace.tables import WaveTable
 from tests.study.conftest import make_study, run_wave
-from tests.study.sweeps.test_closing import WatchedStore
+from tests.study.steps.sweep.test_closing import WatchedStore
 
 ROWS = 5  # a part
 PARTS = 5  # of 24 results

@@ -1,0 +1,1 @@
+"""Rates and gaps of a calibration, and findings by dose."""

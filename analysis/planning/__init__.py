@@ -1,1 +1,0 @@
-"""Before a study: simulated power of its plan, and seeds and controls that it needs."""

@@ -1,0 +1,1 @@
+"""The power of a plan by simulation, and the seeds that it needs."""

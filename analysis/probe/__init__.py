@@ -1,0 +1,1 @@
+"""Tests of probes: closed-book answers, texts and markers."""

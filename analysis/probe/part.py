@@ -1,0 +1,169 @@
+"""The part of a report on models' knowledge without an instance's data: probes, markers, texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.csv_text import csv_files
+from analysis.json_values import json_rows
+from analysis.probe.markers import MarkerExposure, MarkerFinding
+from analysis.probe.probes import MEASURES, Exposure, TextExposure
+from analysis.report.part import (
+    NONE,
+    Block,
+    Bullets,
+    Columns,
+    Heading,
+    Paragraph,
+    Part,
+    ReportTable,
+    tabulate,
+)
+from analysis.report.wording import range_words, score_words
+from analysis.stats.intervals import p_words, points, signed
+
+
+def exposure_part(
+    exposure: Sequence[Exposure] = (),
+    markers: Sequence[MarkerExposure] = (),
+    texts: Sequence[TextExposure] = (),
+    notes: Sequence[str] = (),
+) -> Part:
+    """The part on the probes from memory, the exact tests of markers, and how likely models find
+    the texts; ``notes`` are on models without token log-probabilities."""
+    data = {
+        "exposure": json_rows(exposure),
+        "markers": json_rows(markers),
+        "texts": json_rows(texts),
+    }
+    made = (_exposure_table(exposure), _marker_table(markers), _text_table(texts))
+    tables = [table for table in made if table.rows]
+    known = bool(tables or notes)
+    lines = (Bullets(tuple(map(marker_words, markers))),) if markers else ()
+    remarks = (Bullets(tuple(f"{note}." for note in notes)),) if notes else ()
+    return Part(
+        name="exposure",
+        title="Exposure",
+        after="monitoring",
+        body=tuple(_body(made, markers, notes)) if known else (),
+        summary=(Heading("Exposure"), *lines, *tables, *remarks) if known else (),
+        data={**data, "text_notes": list(notes)},
+        files=csv_files(data),
+    )
+
+
+def _body(
+    tables: Sequence[ReportTable], markers: Sequence[MarkerExposure], notes: Sequence[str]
+) -> Iterator[Block]:
+    exposure, marked, texts = tables
+    if exposure.rows:
+        yield Paragraph(
+            "Each instance's question asked from memory, without its data. Who knows more of the "
+            "public instances has met them, even where that does not raise a score; no verdict "
+            "rests on it. Where exposure is not shown, a gap near zero is no sign of resistance."
+        )
+        yield exposure
+    if markers:
+        yield Paragraph(
+            "Each instance is published under one of eight markers, drawn at random and of no use "
+            "for the task. Who has not read it names the marker of its title one time in eight at "
+            "most, whatever its skill."
+        )
+        yield from (Paragraph(marker_words(row)) for row in markers)
+        yield marked
+    yield texts
+    yield from (Paragraph(f"{note}.", note=True) for note in notes)
+
+
+def marker_words(row: MarkerExposure) -> str:
+    """The markers that a model named, in words."""
+    public, private = row.public, row.private
+    low, high = row.interval
+    p = f"p {p_words(row.p)}, released before the publication"
+    if row.p_adjusted is not None:
+        p = f"adjusted p {p_words(row.p_adjusted)}, level {row.alpha:.4g}"
+    counts = (
+        f"{row.model}, wave {row.wave}: named the markers of {public.right} of {public.asked} "
+        f"public instances ({points(row.rate)} %, 95 % interval {points(low)} to {points(high)} %; "
+        f"by chance 12.5 %; {p}) and of "
+        f"{private.right} of {private.asked} private ones (p {p_words(row.p_private)})."
+    )
+    if row.finding is MarkerFinding.INVALID:
+        return f"{counts} Invalid: it knows markers that it cannot have read."
+    if row.finding is MarkerFinding.EXPOSED:
+        return (
+            f"{counts} Exposed: it has met the public instances. This shows no inflation of its "
+            "score; the verdict has that."
+        )
+    return f"{counts} Exposure is not shown."
+
+
+_MODEL: Columns = {"Model": "model", "#Wave": "wave"}
+_P: Columns = {
+    "#p": lambda row: p_words(row.p, row.p_floor),
+    "#Adjusted p": lambda row: p_words(row.p_adjusted, row.p_floor),
+}
+
+
+def _exposure_table(rows: Sequence[Exposure]) -> ReportTable:
+    return tabulate(
+        "exposure",
+        "Answers from memory, without the instance's data: mean score in points of 100.",
+        rows,
+        {
+            **_MODEL,
+            "#Public": lambda e: points(e.public),
+            "#Private": lambda e: points(e.private),
+            "#Gap": lambda e: signed(e.gap),
+            "#95 % interval": lambda e: range_words(e.interval),
+            **_P,
+            "Result": lambda e: "exposed" if e.exposed else "not shown",
+        },
+    )
+
+
+def _marker_table(rows: Sequence[MarkerExposure]) -> ReportTable:
+    return tabulate(
+        "markers",
+        "Markers named right, of the instances asked about; by chance one in 8 at most. Recalled: "
+        "the share of the public markers that was known, if the others were guessed. Control: p of "
+        "the private instances.",
+        rows,
+        {
+            **_MODEL,
+            "#Public": lambda m: f"{m.public.right} of {m.public.asked}",
+            "#Private": lambda m: f"{m.private.right} of {m.private.asked}",
+            "#Rate, 95 % interval": lambda m: f"{score_words(m.rate, m.interval)} %",
+            "#Recalled": lambda m: f"{points(m.recalled)} %".replace("-", "−"),
+            "#p": lambda m: p_words(m.p),
+            "#Adjusted p": lambda m: NONE if m.p_adjusted is None else p_words(m.p_adjusted),
+            "#Control": lambda m: p_words(m.p_private),
+            "Result": "finding",
+        },
+    )
+
+
+def _text_table(rows: Sequence[TextExposure]) -> ReportTable:
+    return tabulate(
+        "texts",
+        "Exploratory: how likely each model finds the text of public and of private instances. "
+        "Loss: mean negative log-probability of a token, in nats; lower on public speaks for "
+        "exposure. Min-K% and Min-K%++ (k = 20): higher on public does. Adjusted p: over all rows "
+        "of a wave.",
+        rows,
+        {
+            **_MODEL,
+            "Measure": lambda t: MEASURES[t.measure][0],
+            "#Public": lambda t: _nats(t.public),
+            "#Private": lambda t: _nats(t.private),
+            "#Gap": lambda t: _nats(t.gap, "+"),
+            "#95 % interval": lambda t: (
+                NONE if t.interval is None else " to ".join(_nats(end, "+") for end in t.interval)
+            ),
+            **_P,
+        },
+    )
+
+
+def _nats(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f}".replace("-", "−")

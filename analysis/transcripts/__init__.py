@@ -1,0 +1,1 @@
+"""How models used their tools."""

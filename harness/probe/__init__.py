@@ -1,0 +1,1 @@
+"""Questions about an instance from memory, and the markers of a release."""

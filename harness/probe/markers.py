@@ -1,0 +1,84 @@
+"""Marker probes: which of the markers belongs to a title? (spec/episodes.md, section 4)
+
+One question about each instance, with its title and the markers in an order of its own, and nothing
+else of it. The order follows from the title alone, so that it shows nothing of the marker. A reply
+counts whatever it is: one that names no marker, or several, names none, and is not right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+from generators.catalog import Catalog
+from generators.seed import Seed
+from generators.task import TaskInstance
+from generators.title import MARKERS
+from harness.agent.loop import buy_reply
+from harness.model import MARKER_MARK, Message, Model, Role
+from harness.probe.probing import probe_request
+from harness.spending.purchases import Charge, ReplyStore
+from harness.storage import Codec, probe_key
+from registry.canonical import digest_value
+
+SYSTEM = f"""\
+{MARKER_MARK} Each instance belongs to one of eight series, which its published text names. Name \
+the series of this instance; if you do not remember it, guess. Reply with one word of the list and \
+nothing else."""
+_QUESTION = "Title: {title}\nSeries: {markers}"
+_READ = "the only marker that the reply names as a word, in any case of letters"
+_WORD = re.compile(rf"\b(?:{'|'.join(MARKERS)})\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerProbe:
+    """The result of a marker probe: the marker ``named``, "" for none; ``score`` is 1 if it is the
+    instance's, else 0."""
+
+    charge: Charge
+    instance: str = field(repr=False)
+    named: str
+    score: float
+    served_version: str
+
+
+MARKER_CODEC: Codec[MarkerProbe] = Codec("marker-probe", 1, MarkerProbe)
+
+
+def marker_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...]:
+    """Return the question on an instance. The catalog is that of the other probes' questions."""
+    seed = Seed(hashlib.sha256(instance.title.encode()).digest()).child("markers")
+    listed = ", ".join(seed.rng().shuffle(MARKERS))
+    question = _QUESTION.format(title=instance.title, markers=listed)
+    return Message(Role.SYSTEM, SYSTEM), Message(Role.USER, question)
+
+
+def read_marker(reply: str) -> str:
+    """Return the only marker that a reply names; "" for none or several."""
+    named = {word.lower() for word in _WORD.findall(reply)}
+    return named.pop() if len(named) == 1 else ""
+
+
+def marker_digest() -> str:
+    """Return the digest of how models are asked for markers."""
+    return digest_value({"texts": [SYSTEM, _QUESTION], "markers": list(MARKERS), "read": _READ})
+
+
+def run_marker_probe(
+    instance: TaskInstance,
+    messages: tuple[Message, ...],
+    model: Model,
+    replies: ReplyStore,
+    catalog: Catalog,
+) -> MarkerProbe:
+    """Ask, keep the reply before it is read, and store its result. Raises AttemptFailed."""
+    request = probe_request(messages, replies.charge.subject)
+    reply = buy_reply(model, replies.probe(), 0, request)
+    named = read_marker(reply.message.text)
+    probe = MarkerProbe(
+        replies.charge, instance.id, named, float(named == instance.marker), reply.served_version
+    )
+    key = probe_key(replies.charge.payer.pin, replies.charge.subject)
+    MARKER_CODEC.write(replies.store, key, probe, replies.keys)
+    return probe

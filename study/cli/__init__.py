@@ -1,1 +1,0 @@
-"""The command line of dosimeter: one module for each group of commands."""

@@ -1,1 +1,0 @@
-"""Commands for evidence: draws and reveals, and the keys of a study."""

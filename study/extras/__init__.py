@@ -1,0 +1,1 @@
+"""Extras of a study: each can be taken out whole (study/catalogue.py)."""

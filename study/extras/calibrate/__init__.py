@@ -1,0 +1,1 @@
+"""Calibration: how large a leak a study would detect."""

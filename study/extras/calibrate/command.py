@@ -1,0 +1,146 @@
+"""The command ``dosimeter calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from analysis.stats.intervals import signed
+from registry.provenance import utc_now
+from study.errors import StudyError
+from study.extras.calibrate import from_agents
+from study.extras.calibrate.from_agents import plan_run, run_calibration
+from study.extras.calibrate.from_scores import (
+    FOLDER,
+    CalibrateRequest,
+    as_kept,
+    calibrate_study,
+    record_calibration,
+    write_calibration,
+)
+from study.printing import (
+    PATH,
+    cluster_options,
+    complete_models,
+    folder_option,
+    json_option,
+    print_json,
+    print_records,
+)
+from study.steps.sweep.live import sweep_watch
+
+if TYPE_CHECKING:
+    from study.extras.calibrate.from_agents import RunRequest
+    from study.extras.calibrate.from_scores import Calibrated
+    from study.workspace.study import Study
+
+_OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
+
+
+@click.command()
+@folder_option
+@click.option(
+    "--doses",
+    default="0,.05,.1,.2,.5,1",
+    show_default=True,
+    metavar="F,F,…",
+    help="Shares of the public arm that are known.",
+)
+@click.option("--replicates", type=int, help="Of each dose. Default: 20; with --run, 1.")
+@click.option(
+    "--wave",
+    type=click.IntRange(0),
+    help="Whose stored scores are taken. Default: the newest closed one with a clean model.",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    shell_complete=complete_models,
+    help="The clean model. Default: one that the plan names "
+    "as released before publication or frozen.",
+)
+@click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
+@click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
+@cluster_options("With --run: ")
+@click.option(
+    "--out",
+    type=PATH,
+    help="Folder for JSON, SVG and the scratch study. Default: calibration, in the study's.",
+)
+@json_option
+def calibrate(
+    study: Study, doses: str, run: bool, yes: bool, out: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Measure how large a leak the study would detect: the positive control, over doses.
+
+    Known leaks are put into a clean model's stored scores, and the registered test is run on
+    each: how often is a share of the public arm found, and from which share on reliably? With
+    --run, agents that remember a share of a release go through the whole pipeline instead, in a
+    scratch study with its own seeds and key; interrupted, the same command resumes it. What
+    comes of either is put on record, and reports show it from then on.
+
+    \b
+    Examples:
+      dosimeter calibrate
+      dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
+      dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if not run and (yes or given.keys() & _OF_RUNS):
+        raise click.UsageError("--yes, --address, --workers and --parallel go with --run")
+    if run and given.keys() & _OF_SCORES:
+        raise click.UsageError("--wave and --model are of stored scores: leave out --run")
+    given["doses"] = _doses(doses)
+    place = out or study.folder / FOLDER
+    if run:
+        made = _run(study, from_agents.RunRequest(**given), place, yes or as_json)
+    else:
+        made = calibrate_study(study, CalibrateRequest(**given))
+    kept = record_calibration(study, made, utc_now())
+    files = write_calibration(place, made)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        _print(made, files)
+        click.echo(f"on record: {kept.uri}")
+
+
+def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
+    scratch = plan_run(study, request, place)
+    size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
+    if not agreed:
+        raise StudyError(f"{size}: nothing was run yet; add --yes to run them")
+    click.echo(size, err=True)
+    return run_calibration(study, scratch, request, sweep_watch)
+
+
+def _doses(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise click.UsageError(
+            f"--doses {text!r}: give shares between 0 and 1 with commas between, such as 0,.1,.5"
+        ) from None
+
+
+def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
+    rows = [
+        {
+            "known": f"{100 * dose.dose:g} %",
+            "found": f"{dose.detected} of {dose.replicates}",
+            "rate": f"{100 * dose.rate:.0f} %",
+            "95 %": f"{100 * dose.interval[0]:.0f}…{100 * dose.interval[1]:.0f}",
+            "curve": "–" if dose.fitted is None else f"{100 * dose.fitted:.0f} %",
+            "gap, points": signed(dose.gap),
+        }
+        for dose in made.found.doses
+    ]
+    where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
+    print_records(rows, title=f"Known leaks: {where}")
+    from analysis.calibrate.part import calibration_words
+
+    for line in calibration_words(as_kept(made)):
+        click.echo(line)
+    click.echo(f"wrote {files[0]} and {files[1]}")

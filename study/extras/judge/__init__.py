@@ -1,0 +1,1 @@
+"""LLM judges of a study: grading, measuring, and grading again for drift."""

@@ -1,0 +1,271 @@
+"""``dosimeter judge check``: measures a judge on answer sheets with known verdicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from analysis.judge.error_rates import (
+    FamilyBias,
+    Judged,
+    cohen_kappa,
+    family_bias,
+    krippendorff_alpha,
+    measure_judge,
+    measure_positions,
+)
+from analysis.stats.proportions import Rate
+from generators.grading.rubric import Verdicts
+from harness.judge.answer_sheets import Sheet, make_sheets
+from harness.judge.grade import build_judge, read_grade
+from harness.judge.judge import Judge, Submission, judge_criteria, judging_bound
+from harness.spending.purchases import CallKind, ReplyStore
+from registry.canonical import digest_value
+from registry.files import write_whole
+from registry.ledger.records import JudgePin, record_body, record_digest
+from study.errors import StudyError, WorkOwedError
+from study.extras.judge.records import judge_pin, record_checked
+from study.protocol.protocol import relatives_of
+from study.steps.sweep.spending import (
+    OVER_BUDGET,
+    Caller,
+    CallResult,
+    lock_budget,
+    open_budget,
+    price_pins,
+    sum_calls,
+)
+from study.workspace.setup import Watch
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
+
+FOLDER = "judges"  # of the study's folder; a file a judge
+FORMAT = "dosimeter/judge-check/3"
+_REVERSED = "/reversed"  # ends the name of a sheet that is asked in reverse order
+LEAST = 400  # criteria that a plan requires (spec/statistics.md, C3)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """A judge to measure, and the least number of criteria."""
+
+    judge: str
+    criteria: int = LEAST
+    parallel: int = 4  # sheets at once
+    allow_unknown_price: bool = False
+
+
+def check_judge(
+    study: Study, request: CheckRequest, watch: Watch, now: Callable[[], str]
+) -> tuple[dict[str, Any], Path]:
+    """Measure a judge on sheets from the study's tasks. Returns the result and its file in the
+    study's folder; the store keeps the measurement and the ledger promises it.
+
+    Replies are stored as in grading: if killed, it resumes when called again. Raises
+    WorkOwedError if the provider fails or the budget is spent, HarnessError, RegistryError.
+    """
+    pin = judge_pin(study, request.judge)
+    pricing = price_pins(study, [pin], request.allow_unknown_price)
+    strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
+    sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
+    backwards = [_reverse(sheet) for sheet in sheets if len(sheet.parts) > 1]
+    judge = build_judge(pin, str(study.folder.resolve()))
+    with ExitStack() as stack:
+        stack.callback(judge.close)
+        lock_budget(study, (), stack)
+        budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
+        price = pricing.price_of(pin.name)
+        caller = Caller(study, CallKind.JUDGE, pin, None, price, budget)
+        verdicts, failed = _grade_sheets(
+            judge, caller, (*sheets, *backwards), request.parallel, watch
+        )
+        measured = _measured(pin, sheets, backwards, verdicts)
+        record_checked(study, pin, measured, now)
+    compared = _compared(study, request.judge, sheets, verdicts)
+    body = {**measured, **compared, "failed_tries": failed}
+    path = study.folder / FOLDER / f"{pin.name}.json"
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    return body, path
+
+
+def _reverse(sheet: Sheet) -> Sheet:
+    """The same sheet with its parts in reverse order."""
+    return replace(
+        sheet, id=sheet.id + _REVERSED, parts=sheet.parts[::-1], truths=sheet.truths[::-1]
+    )
+
+
+def _grade_sheets(
+    judge: Judge, caller: Caller, sheets: Sequence[Sheet], parallel: int, watch: Watch
+) -> tuple[dict[str, Verdicts], dict[str, int]]:
+    """Return the verdicts on each sheet by its id, and the failed requests by class."""
+    name, price = judge.pin.name, caller.price
+    verdicts: dict[str, Verdicts] = {}
+
+    def grade(sheet: Sheet) -> CallResult:
+        submission, parts = Submission(sheet.task, sheet.answer), sheet.parts
+        bound = judging_bound(judge, submission, parts, price) if price else None
+
+        def decide(replies: ReplyStore) -> None:
+            verdicts[sheet.id] = judge_criteria(judge, submission, parts, replies.judge_call)
+
+        return caller.pay(sheet.id, bound, decide)
+
+    results: list[CallResult] = []
+    for result in caller.call_each(grade, sheets, parallel):
+        if result.failure == OVER_BUDGET:
+            raise WorkOwedError(
+                f"judge {name!r}: the budget does not pay for the rest of its check; raise "
+                "`budget:` in study.yaml and run this again: no request is paid for twice"
+            )
+        if result.failure:
+            raise WorkOwedError(
+                f"judge {name!r}: {result.error or result.failure}; run this again to go on where "
+                "it stopped"
+            )
+        results.append(result)
+        watch(f"judge {name}", len(results), len(sheets))
+    return verdicts, dict(sum_calls(results, False).failed_tries)
+
+
+def _measured(
+    pin: JudgePin,
+    sheets: Sequence[Sheet],
+    backwards: Sequence[Sheet],
+    verdicts: Mapping[str, Verdicts],
+) -> dict[str, Any]:
+    """Return the measurement on the sheets alone, which the store keeps unencrypted."""
+    calls = {sheet.id: _judged(sheet, verdicts[sheet.id]) for sheet in sheets}
+    judged = [row for call in calls.values() for row in call]
+    positions = measure_positions(
+        [calls[sheet.id] for sheet in sheets if len(sheet.parts) > 1],
+        [_judged(sheet, verdicts[sheet.id]) for sheet in backwards],
+    )
+    decided = [row.verdict for row in judged]
+    names = _names(sheets)
+    measured: dict[str, Any] = {
+        "format": FORMAT,
+        "judge": record_body(pin),
+        "digest": record_digest(pin),
+        "sheets": _sheets_digest(sheets),
+        "criteria": len(judged),
+        "unparsed": decided.count(None),
+        "accuracy": [
+            {
+                "by": accuracy.by,
+                "group": accuracy.group,
+                "sensitivity": _rate(accuracy.sensitivity),
+                "specificity": _rate(accuracy.specificity),
+                "parsed": _rate(accuracy.parsed),
+            }
+            for accuracy in (*measure_judge(judged), *positions)
+        ],
+        "kappa": cohen_kappa([row.truth for row in judged], decided),
+        "verdicts": [
+            {"sheet": sheet, "criterion": criterion, "truth": row.truth, "verdict": row.verdict}
+            for (sheet, criterion, _), row in zip(names, judged, strict=True)
+        ],
+        "reversed": [
+            {"sheet": sheet.id, "verdicts": list(verdicts[sheet.id])} for sheet in backwards
+        ],
+    }
+    # Floats are rounded, so that they do not depend on the order of a summation.
+    rounded: dict[str, Any] = json.loads(
+        json.dumps(measured), parse_float=lambda text: round(float(text), 9)
+    )
+    return rounded
+
+
+def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
+    return [[sheet.id, part.id, part.text] for sheet in sheets for part in sheet.parts]
+
+
+def _sheets_digest(sheets: Sequence[Sheet]) -> str:
+    """Return the digest of the sheets: judges are compared on equal ones only."""
+    return digest_value([[sheet.answer for sheet in sheets], _names(sheets)])
+
+
+def _compared(
+    study: Study, name: str, sheets: Sequence[Sheet], verdicts: Mapping[str, Verdicts]
+) -> dict[str, Any]:
+    """Return the agreement with the study's other judges, and the bias towards its own family: the
+    latter rests on episodes of the study, and stays in the study's folder."""
+    decided = [verdict for sheet in sheets for verdict in verdicts[sheet.id]]
+    by_judge = _others(study, name, _sheets_digest(sheets))
+    bias = _bias(study, name)
+    return {
+        "others": {other: cohen_kappa(decided, theirs) for other, theirs in by_judge.items()},
+        "alpha": krippendorff_alpha([decided, *by_judge.values()]) if by_judge else None,
+        "same_family": list(relatives_of(study.protocol, name)),
+        "family_bias": None if bias is None else asdict(bias),
+    }
+
+
+def _judged(sheet: Sheet, verdicts: Verdicts) -> list[Judged]:
+    name = sheet.id.removesuffix(_REVERSED)  # the same answer: what is right of both goes together
+    return [
+        Judged(name, sheet.stratum, part.dimension, sheet.style, truth, verdict)
+        for part, truth, verdict in zip(sheet.parts, sheet.truths, verdicts, strict=True)
+    ]
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    return {
+        "rate": rate.mean,
+        "interval": rate.interval,
+        "criteria": rate.answers,
+        "sheets": rate.instances,
+    }
+
+
+def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]]:
+    """Return the verdicts of the study's other judges on sheets with this digest, by name."""
+    by_judge = {}
+    for pin in study.protocol.judges:
+        path = study.folder / FOLDER / f"{pin.name}.json"
+        if pin.name == name or not path.is_file():
+            continue
+        try:
+            body = json.loads(path.read_text(encoding="utf-8"))
+            if (body["digest"], body["sheets"]) == (record_digest(pin), sheets):
+                by_judge[pin.name] = [row["verdict"] for row in body["verdicts"]]
+        except (ValueError, KeyError, TypeError):
+            raise StudyError(
+                f"{path}: not the result of a judge check; run `dosimeter judge check {pin.name}`"
+            ) from None
+    return by_judge
+
+
+def _bias(study: Study, name: str) -> FamilyBias | None:
+    """Return a judge's bias towards its own family on the episodes that it has graded; None if
+    families are not given, or too little is graded."""
+    families = dict(study.protocol.families)
+    if name not in families:
+        return None
+    digest, keys = record_digest(judge_pin(study, name)), study.keys()
+
+    def shifts_by_instance() -> Iterator[tuple[str, bool, float]]:
+        waves = take_snapshot(study).waves.values()
+        for result in chain.from_iterable(wave.results.values() for wave in waves):
+            if result.model not in families:
+                continue
+            grade = read_grade(study.store, digest, result.episode, keys)
+            if grade is None:
+                continue
+            # Excess of the judge's met marks over the truth, among facts decided by both.
+            shifts = [
+                verdict - truth
+                for verdict, truth in zip(grade.facts, result.grade.facts, strict=True)
+                if verdict is not None and truth is not None
+            ]
+            if shifts:
+                yield result.instance, families[result.model] == families[name], fmean(shifts)
+
+    return family_bias(shifts_by_instance())

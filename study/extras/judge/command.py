@@ -1,0 +1,194 @@
+"""``dosimeter grade`` and the commands of ``dosimeter judge``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.provenance import utc_now
+from study.extras.judge.check import CheckRequest, check_judge
+from study.extras.judge.grade import GradeRequest, grade_study
+from study.printing import (
+    accounts_json,
+    complete_judges,
+    count_failures,
+    exit_by,
+    folder_option,
+    json_option,
+    parallel_option,
+    print_accounts,
+    print_json,
+    print_records,
+    progress_watch,
+    study_option,
+    unknown_price_option,
+)
+
+if TYPE_CHECKING:
+    from study.extras.judge.grade import GradeOutcome
+    from study.workspace.study import Study
+
+_VERDICTS = ("verdicts", "reversed")  # in the file of a check only
+
+
+@click.command()
+@study_option
+@click.option(
+    "--judge",
+    "judges",
+    multiple=True,
+    required=True,
+    shell_complete=complete_judges,
+    help="Of study.yaml; more than once for more.",
+)
+@click.option("--wave", type=click.IntRange(0), help="Default: every wave that was begun.")
+@click.option(
+    "--again-at",
+    show_default="no second grading",
+    type=click.IntRange(1),
+    metavar="WAVE",
+    help="Grade the first wave's answers once more, for the look at this later wave, and nothing "
+    "else: the report shows whether the judge has drifted.",
+)
+@parallel_option
+@unknown_price_option("Ask judges")
+@json_option
+def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Have judges grade the stored episodes, in addition to exact grading. No episode is run again.
+
+    Interrupt it at will; run it again to resume. No request is paid for twice. Exits with 1 while
+    episodes are ungraded because a provider failed or the budget in study.yaml does not pay for
+    them.
+
+    \b
+    Examples:
+      dosimeter grade --judge haiku
+      dosimeter grade --judge haiku --judge flash --wave 0 --json
+      dosimeter grade --judge flash --again-at 3
+    """
+    request = GradeRequest(tuple(dict.fromkeys(judges)), **options)
+    if request.wave is not None and request.again_at is not None:
+        raise click.UsageError("--again-at grades the first wave's answers: leave --wave out")
+    with progress_watch("grading") as watch:
+        outcome = grade_study(study, request, watch, utc_now)
+    if as_json:
+        budget = [{"wave": wave, **row} for wave, a in outcome.accounts for row in accounts_json(a)]
+        print_json(
+            {
+                "judges": [asdict(judge) for judge in outcome.judges],
+                "alpha": outcome.alpha,
+                "again_at": outcome.again_at,
+                "budget": budget,
+            }
+        )
+    else:
+        _print_grading(outcome)
+    exit_by(outcome.complete)
+
+
+def _print_grading(outcome: GradeOutcome) -> None:
+    hidden = ("digest", "recorded", "unpinned")
+    rows = [
+        {name: value for name, value in asdict(judge).items() if name not in hidden}
+        | {name: count_failures(getattr(judge, name)) for name in ("failures", "failed_tries")}
+        for judge in outcome.judges
+    ]
+    print_records(rows)
+    if outcome.alpha is not None:
+        click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
+    for judge in outcome.judges:
+        recorded = f"{judge.judge}: the ledger records that"
+        if judge.recorded and outcome.again_at is not None:
+            at = f"at wave {outcome.again_at}"
+            click.echo(f"{recorded} the first wave's answers are graded again {at}")
+        elif judge.recorded:
+            click.echo(f"{recorded} wave {', '.join(map(str, judge.recorded))} is graded whole")
+        for wave in judge.unpinned:
+            click.echo(
+                f"{judge.judge}: wave {wave} was begun without naming this judge; it is recorded "
+                "as chosen afterwards"
+            )
+    accounts = [account for _, accounts in outcome.accounts for account in accounts]
+    print_accounts(accounts, outcome.over_budget)
+
+
+@click.group()
+def judge() -> None:
+    """The judges of a study: measure how far they can be trusted."""
+
+
+@judge.command("check")
+@click.argument("name", shell_complete=complete_judges)
+@folder_option
+@click.option(
+    "--criteria",
+    type=click.IntRange(1, 100_000),
+    default=400,
+    show_default=True,
+    help="Minimum number of criteria, over all tasks and answer styles.",
+)
+@parallel_option
+@unknown_price_option("Ask judges")
+@json_option
+def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
+    """Measure the judge NAME on fresh answers with known verdicts.
+
+    Writes judges/NAME.json in the study's folder, keeps the result in the store and records it in
+    the ledger. Run again after a failure, it resumes. Exits with 1 if the budget in study.yaml does
+    not pay for it.
+
+    \b
+    Examples:
+      dosimeter judge check haiku
+      dosimeter judge check haiku --criteria 2000 --json | jq .kappa
+    """
+    request = CheckRequest(name, **options)
+    with progress_watch("checking") as watch:
+        body, path = check_judge(study, request, watch, utc_now)
+    if as_json:
+        print_json({key: value for key, value in body.items() if key not in _VERDICTS})
+    else:
+        _print_check(body, path)
+
+
+def _print_check(body: dict[str, Any], path: Path) -> None:
+    rows = [
+        {
+            "group": f"{group['by']}: {group['group']}" if group["by"] else "all",
+            "sensitivity": _share(group["sensitivity"]),
+            "specificity": _share(group["specificity"]),
+            "parsed": _share(group["parsed"]),
+        }
+        for group in body["accuracy"]
+    ]
+    print_records(rows, title=f"Judge {body['judge']['name']}: {body['criteria']} criteria")
+    agreement = [("the exact grader", body["kappa"]), *body["others"].items()]
+    for other, kappa in agreement:
+        click.echo(f"Cohen's kappa with {other}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
+    if body["alpha"] is not None:
+        click.echo(f"Krippendorff's alpha of all judges on these sheets: {body['alpha']:.3f}")
+    if body["failed_tries"]:
+        click.echo(f"requests that failed: {count_failures(tuple(body['failed_tries'].items()))}")
+    if body["same_family"]:
+        click.echo(
+            f"of the same family as {', '.join(body['same_family'])}: a judge may favour its own"
+        )
+    if body["family_bias"] is not None:
+        bias = body["family_bias"]
+        low, high = bias["interval"]
+        click.echo(
+            f"bias to its own family: {100 * bias['difference']:+.1f} points "
+            f"({100 * low:+.1f}…{100 * high:+.1f}), {bias['instances']} instances"
+        )
+    click.echo(f"wrote {path}")
+
+
+def _share(rate: dict[str, Any]) -> str:
+    if rate["rate"] is None:
+        return "–"
+    low, high = rate["interval"]
+    shown = f"{100 * rate['rate']:.1f} % ({100 * low:.1f}…{100 * high:.1f})"
+    return f"{shown} of {rate['criteria']}"

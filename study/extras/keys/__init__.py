@@ -1,0 +1,1 @@
+"""Make and check the keys of a study."""

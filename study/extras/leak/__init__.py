@@ -1,0 +1,1 @@
+"""Look for leaked private seeds, and declare a leak."""

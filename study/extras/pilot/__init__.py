@@ -1,0 +1,1 @@
+"""A pilot: a scratch study of few instances before the real one."""

@@ -1,0 +1,232 @@
+"""The command ``dosimeter pilot``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from generators import task as tasks
+from registry.provenance import utc_now
+from study.printing import (
+    exit_by,
+    json_option,
+    models_option,
+    print_json,
+    print_line,
+    print_records,
+    study_option,
+    unknown_price_option,
+)
+from study.steps.sweep.command import outcome_json, print_failed, print_outcome
+from study.steps.sweep.live import sweep_watch
+
+if TYPE_CHECKING:
+    from analysis.power.pilot import StratumVariance, TurnScore
+    from study.extras.pilot.pilot import PilotForecast, PilotModel, PilotOutcome
+    from study.workspace.study import Study
+
+
+@click.command()
+@study_option
+@models_option("study.yaml")
+@click.option(
+    "--difficulty",
+    "difficulties",
+    multiple=True,
+    type=click.Choice(tasks.DIFFICULTIES),
+    help="Run the families of the study's tasks at this difficulty; more than once for more. "
+    "Questions of templates, which have none, are left out. Default: the study's tasks.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(2, 1000),
+    default=2,
+    show_default=True,
+    help="Instances of each task in each of the pilot's two arms.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    default=2,
+    show_default=True,
+    help="Of a model on an instance.",
+)
+@unknown_price_option("Run models")
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Only show the episodes still owed and what they may cost; no network.",
+)
+@json_option
+def pilot(
+    study: Study,
+    models: tuple[str, ...],
+    difficulties: tuple[str, ...],
+    estimate: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run models on a few instances apart from the study's, before anything is registered.
+
+    A pilot is a scratch study in a folder under pilot/, with a draw of its own, that the ordinary
+    steps run. Shows score against turns, ceiling and floor (the share of runs that score 1 and 0),
+    cost, and how scores vary. `dosimeter power --from` and `dosimeter init --guided --from` take
+    the variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
+    are owed because a provider failed or the budget does not pay for them.
+
+    \b
+    Examples:
+      dosimeter pilot --estimate
+      dosimeter pilot --model nova-1 --seeds 3
+      dosimeter pilot --difficulty easy --difficulty hard
+      dosimeter pilot --json | jq '.scores[] | {model, stratum, turns, score}'
+    """
+    from study.extras.pilot import pilot as pilots  # with numpy, which other commands need not load
+
+    request = pilots.PilotRequest(
+        tuple(dict.fromkeys(models)), tuple(dict.fromkeys(difficulties)), **options
+    )
+    if estimate:
+        _print_forecast(pilots.forecast_pilot(study, request), as_json)
+        return
+    with sweep_watch("pilot") as watch:
+        made = pilots.run_pilot(study, request, watch, watch.begin, watch.count, utc_now)
+    if as_json:
+        print_json(_outcome_json(made))
+    else:
+        _print_outcome(made)
+    exit_by(made.complete)
+
+
+def _print_forecast(forecasts: Sequence[PilotForecast], as_json: bool) -> None:
+    if as_json:
+        print_json({"models": [asdict(forecast) for forecast in forecasts]})
+        return
+    rows = [
+        {
+            "model": forecast.model,
+            "episodes": forecast.episodes,
+            "USD, first requests": _usd(forecast.first_usd, forecast.free),
+            "USD at most": _usd(forecast.most_usd, forecast.free, "no bound"),
+        }
+        for forecast in forecasts
+    ]
+    print_records(
+        rows, title="What the pilot still takes", right=("USD, first requests", "USD at most")
+    )
+    print_line(
+        "An episode takes several requests, and each repeats what came before. The most is that of "
+        "full contexts and the longest replies in every turn; it needs `context` and `max_tokens`."
+    )
+
+
+def _usd(value: float | None, free: bool, unknown: str = "unknown") -> str:
+    if free:
+        return "free"
+    return unknown if value is None else f"{value:,.4f}"
+
+
+def _outcome_json(made: PilotOutcome) -> dict[str, Any]:
+    return {
+        "complete": made.complete,
+        "folder": str(made.folder),
+        "scores": [asdict(row) for row in made.scores],
+        "variance": [_variance_json(row) for row in made.variance],
+        "models": [{**asdict(model), "usd_of_run": model.usd_of_run} for model in made.models],
+        "skipped": [{"model": name, "reason": reason} for name, reason in made.skipped],
+        "sweep": outcome_json(made.swept, 0, made.pins),
+    }
+
+
+def _variance_json(row: StratumVariance) -> dict[str, Any]:
+    return {
+        "stratum": row.stratum or None,
+        "outcomes": list(row.outcomes),
+        "reason": row.reason or None,
+        "found": None
+        if row.found is None
+        else {**asdict(row.found), "icc": row.found.components.seed_share},
+    }
+
+
+def _print_outcome(made: PilotOutcome) -> None:
+    if made.scores:
+        rows = [_score_row(row) for row in made.scores]
+        right = ("turns", "score", "at 100", "at 0", "out of turns")
+        print_records(rows, title="Scores after so many turns, in points", right=right)
+        print_line(
+            "* the task's own turns; with fewer, a run that took more counts 0. ±: standard error "
+            "over instances. At 100, at 0, out of turns: shares of the runs."
+        )
+    if any(row.found is not None for row in made.variance):
+        title = "How scores vary: SD in points, shares of the variance"
+        rows = [_variance_row(row) for row in made.variance]
+        print_records(rows, title=title, right=tuple(rows[0])[1:])
+        print_line("ICC: the share that stays with the instance, for all models and for one.")
+        for line in _variance_notes(made.variance):
+            print_line(line)
+    elif made.variance:
+        print_line(made.variance[-1].reason)
+    rows = [_model_row(model) for model in made.models]
+    print_records(rows, title="What it took", right=("USD", "USD a run"))
+    for name, reason in made.skipped:
+        print_line(f"{name}: {reason}; not run")
+    print_outcome(made.swept, 0)
+    print_failed(made.swept, made.pins)
+
+
+def _score_row(row: TurnScore) -> dict[str, Any]:
+    error = "" if row.error is None else f" ± {100 * row.error:.1f}"
+    return {
+        "model": row.model,
+        "stratum": row.stratum,
+        "turns": f"{row.turns}{'*' if row.turns == row.limit else ' '}",
+        "runs": row.runs,
+        "score": f"{100 * row.score:.1f}{error}",
+        "at 100": _percent(row.ceiling),
+        "at 0": _percent(row.floor),
+        "out of turns": _percent(row.at_limit),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _variance_row(row: StratumVariance) -> dict[str, Any]:
+    stratum = row.stratum or "all"
+    if row.found is None:
+        return {"stratum": stratum, **dict.fromkeys(_PARTS, "–")}
+    components = row.found.components
+    parts = (components.seed_share, *components.parts)
+    values = (f"{100 * components.sd[0]:.1f}", *map(_percent, parts))
+    return {"stratum": stratum, **dict(zip(_PARTS, values, strict=True))}
+
+
+_PARTS = ("SD of a run", "ICC", "instance, all models", "instance, one model", "run")
+
+
+def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
+    """Return lines on strata without an estimate, and on limits of the numbers over all strata."""
+    notes = [f"{row.stratum or 'all'}: {row.reason}" for row in rows if row.found is None]
+    whole = rows[-1]
+    if whole.found is not None:
+        notes += [f"note: {note}" for note in whole.found.notes]
+        if whole.reason:
+            notes.append(f"too few runs for `dosimeter power --from`: {whole.reason}")
+    return notes
+
+
+def _model_row(model: PilotModel) -> dict[str, Any]:
+    unknown = "unknown" if model.runs else "–"
+    return {
+        "model": model.model,
+        "runs": model.runs,
+        "input tokens": model.input_tokens,
+        "output tokens": model.output_tokens,
+        "USD": _usd(model.usd, model.free, unknown),
+        "USD a run": _usd(model.usd_of_run, model.free, unknown),
+    }

@@ -1,0 +1,1 @@
+"""The power of a plan by simulation."""

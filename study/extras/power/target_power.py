@@ -1,0 +1,191 @@
+"""The power of a plan to find its target gap in one model, simulated as `dosimeter power` does, and
+the changes that would raise it to 80 %."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from analysis.power.power import (
+    PowerDesign,
+    chance_cleared,
+    formula_gap,
+    formula_power,
+    formula_seeds,
+    power_at,
+)
+from analysis.power.variance_components import Components, SimulationSize, rate_error
+from study.extras.power.planning import registered_design
+from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
+from study.protocol.protocol import Protocol
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+
+LEAST_POWER = 0.8
+STUDY_GAP = 0.05  # reported for the study as a whole, and not required
+_SEED = 1
+_FEW, _MANY = 100, 300  # simulated studies: at first, and if the power may be near 80 %
+_LEAST_PERMUTATIONS = 999
+_SCORES = 1_000_000  # instances times studies that a simulation may take
+_NEAR = 4.0  # Monte-Carlo errors from 80 % that settle the question
+_STEP, _TRIES = 1.08, 4  # by how much a remedy grows that falls short, and how often
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPower:
+    """The probability to find the target gap, with its Monte-Carlo error; None if it is that of the
+    formula, for a study that is too large to simulate."""
+
+    power: float
+    error: float | None
+
+    @property
+    def suffices(self) -> bool:
+        """True from 80 % on."""
+        return self.power >= LEAST_POWER
+
+    def __str__(self) -> str:
+        of = " by formula" if self.error is None else f" ± {self.error:.2f}"
+        return f"{self.power:.2f}{of}"
+
+
+def find_power(protocol: Protocol, components: Components | None = None) -> TargetPower:
+    """Simulate the power of a study's plan, with other variance components than those of its tasks
+    if they are given. The same plan gives the same number."""
+    return _simulate(registered_design(protocol, protocol.plan.target_gap, components))
+
+
+def describe_chances(protocol: Protocol) -> str:
+    """Return the power for the target gap in a model, and the chance that a clean model is cleared,
+    in words for the registered plan."""
+    found, design = find_power(protocol), registered_design(protocol, protocol.plan.target_gap)
+    words = f"finds {points(protocol.plan.target_gap)} in one model with probability {found}"
+    if found.error is None:
+        return words
+    cleared = chance_cleared(design, _size(design, _FEW))
+    error = rate_error(cleared, _FEW * design.setting.models)
+    clearing = f"clears a model without inflation with probability {cleared:.2f} ± {error:.2f}"
+    return f"{words}, and {clearing}"
+
+
+def describe_power(protocol: Protocol) -> str:
+    """Return these chances in one line, and the power for five points in the whole study."""
+    found, line = find_power(protocol), f"power: {describe_chances(protocol)}"
+    design = registered_design(protocol, STUDY_GAP)
+    if design.plan.standard is None or found.error is None:
+        return line
+    point = power_at(design, _size(design, _FEW))
+    return (
+        f"{line}; {points(STUDY_GAP)} in all models from look {design.setting.onset} on with "
+        f"probability {point.study_power or 0.0:.2f} ± {point.study_error or 0.0:.2f}, for the "
+        "study as a whole"
+    )
+
+
+def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:
+    """Yield the changes that raise the power to 80 %, each alone, with the power that they give."""
+    design = registered_design(protocol, protocol.plan.target_gap)
+    searches = (_more_seeds, _more_runs, _more_control_runs, _fewer_looks, _larger_gap)
+    for number, search in enumerate(searches):
+        watch("simulating what would mend it", number, len(searches))
+        if remedy := search(design, protocol):
+            yield remedy
+    watch("simulating what would mend it", len(searches), len(searches))
+
+
+def points(gap: float) -> str:
+    """Return a gap in words."""
+    return f"{100 * gap:g} points"
+
+
+def _more_seeds(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the instances that are enough: simulated, or by formula if there are too many."""
+    seeds = formula_seeds(design, LEAST_POWER)
+    for _ in range(_TRIES):
+        larger = replace(design, plan=replace(design.plan, seeds_per_arm=seeds))
+        if _instances(larger) * _MANY > _SCORES:
+            return f"about {seeds} instances an arm and stratum (by formula)"
+        if (found := _simulate(larger)).suffices:
+            return f"`seeds_per_arm: {seeds}` ({found})"
+        seeds = math.ceil(_STEP * seeds) + 1
+    return ""
+
+
+def _more_runs(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the fewest runs of a model on an instance that are enough, up to three times those
+    planned. Control models have as many, unless the study states theirs."""
+    planned, controls = design.plan.replicates, protocol.plan.controls
+    for runs in range(planned + 1, 3 * planned + 1):
+        setting = design.setting
+        if controls is not None and controls.runs is None:
+            setting = replace(setting, control_runs=runs)
+        more = replace(design, plan=replace(design.plan, replicates=runs), setting=setting)
+        if formula_power(more) >= LEAST_POWER and (found := _simulate(more)).suffices:
+            return f"`replicates: {runs}` ({found})"
+    return ""
+
+
+def _more_control_runs(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the eight control runs that a plan needs, if they alone are enough."""
+    models, runs = design.setting.control_models, design.setting.control_runs
+    if not models or models * runs >= LEAST_CONTROL_RUNS:
+        return ""
+    more = replace(design.setting, control_runs=math.ceil(LEAST_CONTROL_RUNS / models))
+    found = _simulate(replace(design, setting=more))
+    return f"{LEAST_CONTROL_RUNS} control runs an instance ({found})" if found.suffices else ""
+
+
+def _fewer_looks(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the most looks that are enough, if the planned waves leave a choice."""
+    planned = max(1, sum(1 for models in tested_models(protocol)[1:] if models))
+    for looks in range(design.plan.looks - 1, planned - 1, -1):
+        fewer = replace(
+            design,
+            plan=replace(design.plan, looks=looks),
+            setting=replace(design.setting, onset=min(design.setting.onset, looks)),
+        )
+        if formula_power(fewer) >= LEAST_POWER and (found := _simulate(fewer)).suffices:
+            return f"`looks: {looks}` ({found})"
+    return ""
+
+
+def _larger_gap(design: PowerDesign, protocol: Protocol) -> str:
+    """Return the smallest target that the plan is enough for, in whole points."""
+    gap = math.ceil(100 * formula_gap(design, LEAST_POWER)) / 100
+    for _ in range(_TRIES):
+        if gap >= 1:
+            return ""
+        larger = replace(design, setting=replace(design.setting, gap=gap))
+        if (found := _simulate(larger)).suffices:
+            return f"`target_gap: {gap:g}` in the plan ({found})"
+        gap = math.ceil(100 * _STEP * gap) / 100
+    return ""
+
+
+@cache
+def _simulate(design: PowerDesign) -> TargetPower:
+    """Simulate a few studies; if the power may be near 80 %, more. A study with very many instances
+    goes by the formula."""
+    if _instances(design) * _FEW > _SCORES:
+        return TargetPower(formula_power(design), None)
+    found = _at(design, _FEW)
+    if found.error is None or abs(found.power - LEAST_POWER) > _NEAR * found.error:
+        return found
+    return _at(design, max(_FEW, min(_MANY, _SCORES // _instances(design))))
+
+
+def _at(design: PowerDesign, replications: int) -> TargetPower:
+    point = power_at(design, _size(design, replications), study=False)
+    return TargetPower(point.power, point.error)
+
+
+def _size(design: PowerDesign, replications: int) -> SimulationSize:
+    """Return a size with as many permutations as the plan's alpha needs at a look."""
+    least = math.ceil(design.plan.looks / design.plan.alpha) - 1
+    return SimulationSize(replications, max(_LEAST_PERMUTATIONS, least), _SEED)
+
+
+def _instances(design: PowerDesign) -> int:
+    return 2 * design.plan.seeds_per_arm * len(design.plan.strata)

@@ -1,0 +1,1 @@
+"""Probes of a wave's models, recorded in the ledger and joined to the arms later."""

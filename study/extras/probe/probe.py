@@ -1,0 +1,360 @@
+"""Exposure probes of a wave's models: paid for once, stored for good, blind to the arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from harness.build_model import build_model
+from harness.errors import Boundary, HarnessError
+from harness.external_agents.client import AgentServer
+from harness.model import OVERFLOW, Model, ModelRequest, close_model
+from harness.models.providers.batch import batch_service
+from harness.probe.probing import NOT_REPORTED, probe_request
+from harness.spending.batches import (
+    NOT_PAID,
+    BatchDesk,
+    BatchedModel,
+    BatchOutcome,
+    batch_bound,
+    provider_model,
+    uses_batches,
+)
+from harness.spending.budget import Account, Budget, PricedModel, sum_spend
+from harness.spending.purchases import CallKind, Journal, Payer, ReplyStore
+from harness.storage import hex_of, probe_replies, reply_key
+from harness.sweep.schedule import WaveInstance
+from registry.canonical import digest_value
+from registry.ledger.inventory import probe_objects, write_inventory
+from registry.ledger.records import ModelPin, Probed, record_body, record_digest
+from study.errors import StudyError
+from study.extras.probe.kinds import (
+    MARKERS,
+    QUESTIONS,
+    TEXTS,
+    ProbeKind,
+    check_sending,
+    done_calls,
+    instance_of,
+    instances_of_kind,
+    instances_of_model,
+    notes_on_sent,
+    stored_probes,
+    text_kinds,
+)
+from study.steps.sweep.batches import buy_batches
+from study.steps.sweep.spending import (
+    OVER_BUDGET,
+    Caller,
+    CallResult,
+    lock_budget,
+    open_budget,
+    price_pins,
+    sum_calls,
+)
+from study.workspace.setup import Watch, registration_of
+from study.workspace.study import Study
+
+UNREPORTED = {
+    NOT_REPORTED: "its server answers without log-probabilities of the text",
+    "bad_request": "its server refuses to tell log-probabilities of a text",
+    OVERFLOW: "a text is too long for it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """Models to probe, and how: without ``models``, every model of the wave that can be asked one
+    question. With ``markers``, for the marker of each title instead of the questions. With
+    ``texts``, also the likelihood of each instance's text; ``burn`` allows sending private text to
+    providers that may keep it."""
+
+    wave: int
+    models: tuple[str, ...] = ()
+    parallel: int = 4
+    allow_unknown_price: bool = False
+    markers: bool = False
+    texts: bool = False
+    burn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOutcome:
+    """One model's probes over both arms, which only the report distinguishes."""
+
+    wave: int
+    model: str
+    owed: int
+    done: int
+    fresh: int  # of them, now
+    mean_score: float | None  # of answers, over both arms; None while any is owed, and for texts
+    failures: tuple[tuple[str, int], ...]  # why probes are still owed, and how often
+    failed_tries: tuple[tuple[str, int], ...]
+    cost_usd: float | None  # of the replies paid for now; None if unknown
+    what: str = "questions"
+    note: str = ""  # why nothing more is owed: the model does not report it
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing more is owed."""
+        return self.done == self.owed or bool(self.note)
+
+    @property
+    def over_budget(self) -> bool:
+        """True if the budget does not pay for the probes still owed."""
+        return OVER_BUDGET in dict(self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedWave:
+    """The probes of a wave's models."""
+
+    models: tuple[ProbeOutcome, ...]  # of questions, or of markers
+    skipped: tuple[str, ...]  # models that have no single question
+    strata: tuple[str, ...]  # without a closed-book form
+    accounts: tuple[Account, ...] = ()
+    texts: tuple[ProbeOutcome, ...] = ()
+    notes: tuple[str, ...] = ()  # on models without log-probabilities, or with a doubtful control
+    plain: tuple[str, ...] = ()  # strata without a text of their own
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing more is owed."""
+        return all(outcome.complete for outcome in (*self.models, *self.texts))
+
+    @property
+    def over_budget(self) -> bool:
+        """True if the budget does not pay for the probes still owed."""
+        return any(outcome.over_budget for outcome in (*self.models, *self.texts))
+
+
+def probe_wave(
+    study: Study, request: ProbeRequest, watch: Watch, now: Callable[[], str]
+) -> ProbedWave:
+    """Ask each model of a wave about every instance of both arms that it was not asked about, as
+    far as the wave's budget goes, and record it in the ledger if that is done. Killed at any
+    moment, it resumes when called again.
+
+    Raises StudyError, RegistryError, HarnessError (a model that cannot be built).
+    """
+    registration_of(study)
+    wave = request.wave
+    pins, skipped = _pins(study, request)
+    of_texts, notes = text_kinds(study, pins) if request.texts else ({}, ())
+    if of_texts:
+        check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
+    if request.markers:
+        notes += notes_on_sent(study, pins)
+    pricing = price_pins(study, pins, request.allow_unknown_price, turns=1)
+    with ExitStack() as stack:
+        models = [_open_model(study, pin, stack) for pin in pins]
+        lock_budget(study, (wave,), stack)
+        kind: ProbeKind[Any] = MARKERS if request.markers else QUESTIONS
+        askable, silent = instances_of_kind(study, kind)
+        budget = open_budget(study, wave, pricing, CallKind.PROBE, pins, lambda _: True)
+        probers = [
+            _Prober(study, request, pin, model, priced, budget, watch, now)
+            for pin, model, priced in zip(pins, models, pricing.models, strict=True)
+        ]
+        questions = tuple(prober.probe_all(kind, askable) for prober in probers)
+        readable, plain = instances_of_kind(study, TEXTS) if of_texts else ((), ())
+        texts = tuple(
+            prober.probe_all(of_texts[prober.pin.name], readable)
+            for prober in probers
+            if prober.pin.name in of_texts
+        )
+        accounts = budget.accounts() if budget is not None else ()
+        return ProbedWave(questions, skipped, silent, accounts, texts, notes, plain)
+
+
+def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:
+    """Return the models to ask, and those of the wave that cannot be asked. Raises StudyError."""
+    known = {pin.name: pin for pin in study.protocol.wave_models(request.wave)}
+    for name in request.models:
+        if name not in known:
+            raise StudyError(
+                f"wave {request.wave} has no model {name!r}; it has {', '.join(known)}"
+            )
+        if known[name].provider == "agent_server":
+            raise StudyError(
+                f"{name!r} is an agent behind a server, with tools of its own: it cannot be asked "
+                "from memory alone"
+            )
+    wanted = request.models or tuple(known)
+    skipped = tuple(name for name in wanted if known[name].provider == "agent_server")
+    return tuple(known[name] for name in wanted if name not in skipped), skipped
+
+
+def _open_model(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
+    model = build_model(pin, folder=str(study.folder.resolve()))
+    stack.callback(close_model, model)
+    if isinstance(model, AgentServer):  # _pins has left these out
+        raise HarnessError(f"model {pin.name!r} cannot be asked one question")
+    return model
+
+
+@dataclass(frozen=True, slots=True)
+class _Prober:
+    """Puts probes to one model at a wave."""
+
+    study: Study
+    request: ProbeRequest
+    pin: ModelPin
+    model: Model
+    priced: PricedModel
+    budget: Budget | None
+    watch: Watch
+    now: Callable[[], str]
+
+    def probe_all(self, kind: ProbeKind[Any], instances: Iterable[WaveInstance]) -> ProbeOutcome:
+        """Make the probes of a kind that were not made before, as far as the budget goes, and
+        promise them in the ledger if nothing more is owed."""
+        study, wave, pin = self.study, self.request.wave, self.pin
+        asked = instances_of_model(study, wave, pin, instances)
+        probes = {kind.name(study.protocol.name, wave, pin, each.instance): each for each in asked}
+        # In the order of their names, which do not depend on arms.
+        owed = sorted(probes.keys() - done_calls(study, pin))
+        done = len(probes) - len(owed)
+        price = self.priced.price
+        caller = Caller(study, CallKind.PROBE, pin, wave, price, self.budget)
+
+        def probe(call: str) -> CallResult:
+            return self._probe(kind, caller, call, probes[call])
+
+        results: list[CallResult] = []
+        outcomes: dict[str, BatchOutcome] = {}
+        if kind.messages and uses_batches(pin):
+            self.watch(f"probing {pin.name} in batches: this may take a day", done, len(probes))
+            outcomes = self._buy(kind, caller, {call: probes[call] for call in owed})
+            results += [_batched(call) for call in outcomes.values() if call.failure]
+            owed = [call for call in owed if not outcomes.get(hex_of(call), BatchOutcome()).failure]
+        for result in caller.call_each(probe, owed, self.request.parallel):
+            results.append(result)
+            done += not result.failure
+            self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
+        batch = sum_spend((call.usage for call in outcomes.values() if call.usage), price)
+        calls = sum_calls(results, self.model.paid and price is None, batch)
+        mean = None
+        if kind.messages and done == len(probes):
+            stored = stored_probes(study, wave, pin, asked, kind)
+            mean = fmean(probe.score for probe in stored.values()) if stored else None
+        outcome = ProbeOutcome(
+            wave=wave,
+            model=pin.name,
+            owed=len(probes),
+            done=done,
+            mean_score=mean,
+            what=kind.what,
+            note=_unreported(calls.failures) if kind.what == TEXTS.what else "",
+            **asdict(calls),
+        )
+        if asked and outcome.complete:
+            _record_probed(study, wave, pin, kind, probes, done, self.now)
+        return outcome
+
+    def _buy(
+        self, kind: ProbeKind[Any], caller: Caller, owed: Mapping[str, WaveInstance]
+    ) -> dict[str, BatchOutcome]:
+        """Buy the replies to the questions that have none in batches; the outcomes by name, 64
+        hexadecimal digits. Raises StudyError."""
+        study, pin, catalog = self.study, self.pin, self.study.protocol.catalog
+        requests: dict[str, ModelRequest] = {}
+        journals: dict[str, Journal] = {}
+        for call, drawn in owed.items():
+            journal = caller.replies(call).probe()
+            messages = kind.content(instance_of(drawn, catalog), catalog)
+            if messages is not None and journal.load(0) is None:
+                journals[hex_of(call)] = journal
+                requests[hex_of(call)] = probe_request(messages, call)
+        model, price = provider_model(self.model), self.priced.price
+        desk = BatchDesk(
+            study.store,
+            Payer.of(pin),
+            f"{kind.word}-{self.request.wave:04d}",
+            model,
+            batch_service(model),
+            study.keys(),
+            self.budget,
+            price,
+            batch_bound(pin, price, self.budget),
+        )
+        return buy_batches(desk, requests, journals)
+
+    def _probe(
+        self, kind: ProbeKind[Any], caller: Caller, call: str, drawn: WaveInstance
+    ) -> CallResult:
+        """Make one probe, if the budget pays for it."""
+        study = self.study
+        instance = instance_of(drawn, study.protocol.catalog)
+        if study.store.exists(reply_key(probe_replies(record_digest(self.pin), call), 0)):
+            caller = replace(caller, budget=None)  # paid for before a crash: only to be read
+
+        def ask(replies: ReplyStore) -> None:
+            content = kind.content(instance, study.protocol.catalog)
+            if content is None:
+                raise HarnessError(
+                    f"{drawn.spec.stratum}: an instance has no {kind.what} to be asked"
+                )
+            model = BatchedModel(self.model) if uses_batches(self.pin) else self.model
+            kind.ask(instance, content, model, replies, study.protocol.catalog)
+
+        return caller.pay(call, self.priced.bound, ask)
+
+
+def _batched(call: BatchOutcome) -> CallResult:
+    """The result of a request that a batch did not answer."""
+    if call.failure == NOT_PAID:
+        return CallResult(OVER_BUDGET)
+    return CallResult(f"{Boundary.PROVIDER}:{call.failure}", failed=(call.failure,))
+
+
+def _unreported(failures: Iterable[tuple[str, int]]) -> str:
+    """Return a note if the model turned out to report no log-probabilities: nothing is owed
+    then."""
+    failed = dict(failures)
+    reasons = [why for kind, why in UNREPORTED.items() if f"{Boundary.PROVIDER}:{kind}" in failed]
+    return f"no log-probabilities: {reasons[0]}" if reasons else ""
+
+
+def _record_probed(
+    study: Study,
+    wave: int,
+    pin: ModelPin,
+    kind: ProbeKind[Any],
+    calls: Collection[str],
+    done: int,
+    now: Callable[[], str],
+) -> None:
+    """Promise a model's stored probes of a wave, named ``calls``, and the replies that they rest on
+    in the ledger. To be called once all are ``done``, or as many as the model answers."""
+    plan = digest_value(record_body(registration_of(study)))
+    known = find_probed(study, pin, wave, kind.what)
+    if known is not None and (known.method, known.probes) == (kind.method, done):
+        return
+    inventory = write_inventory(study.store, probe_objects(study.store, record_digest(pin), calls))
+    tranches = study.protocol.wave_tranches(wave)[pin.name]
+    record = Probed(
+        wave=wave,
+        plan=plan,
+        model=pin,
+        what=kind.what,
+        method=kind.method,
+        probes=done,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+        retention=dict(study.protocol.retention).get(pin.name, ""),
+        tranches=() if tranches == (0,) else tranches,
+    )
+    study.ledger.append_unless(
+        record, now(), lambda entry: entry.kind == "probed" and entry.record == record
+    )
+
+
+def find_probed(study: Study, pin: ModelPin, wave: int, what: str) -> Probed | None:
+    """Return the newest record that a model was probed in this way at a wave, if any."""
+    records: list[Probed] = [entry.record for entry in study.ledger.find("probed")]
+    wanted = (wave, pin, what)
+    return next((r for r in reversed(records) if (r.wave, r.model, r.what) == wanted), None)

@@ -1,0 +1,203 @@
+"""The probes of closed waves, joined to the arms and tested."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.probe.markers import MarkerCounts, MarkerExposure, test_markers
+from analysis.probe.part import exposure_part
+from analysis.probe.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
+from analysis.report.part import Part
+from harness.probe.markers import MarkerProbe
+from harness.probe.probing import NOT_REPORTED
+from harness.storage import PROBES
+from harness.sweep.schedule import WaveInstance
+from registry.ledger.records import ModelPin, Plan
+from registry.result_row import Arm
+from study.extras.probe.kinds import (
+    MARKERS,
+    QUESTIONS,
+    TEXTS,
+    P,
+    ProbeKind,
+    instances_of_kind,
+    instances_of_model,
+    stored_probes,
+    text_kinds,
+    why_no_logprobs,
+)
+from study.extras.probe.probe import UNREPORTED, find_probed
+from study.steps.report.contributors import LookContext, LookShare
+from study.workspace.study import Study
+
+
+class ProbeShare(LookShare):
+    """The share of probes in a look at the data."""
+
+    def parts(self, look: LookContext) -> Sequence[Part]:
+        """Return the part on exposure."""
+        study, waves = self.scope.study, self.scope.numbers
+        texts, notes = texts_of(study, look.plan, look.registration, waves)
+        exposure = exposure_of(study, look.plan, look.registration, waves)
+        return (exposure_part(exposure, markers_of(study, look.plan, waves), texts, notes),)
+
+
+look = ProbeShare
+
+
+def exposure_of(
+    study: Study, plan: Plan, registration: str, waves: Sequence[int]
+) -> tuple[Exposure, ...]:
+    """Return the test of the probes of some waves for each model that was asked about every
+    instance. Needs the study's key."""
+    if next(iter(study.store.list(PROBES)), None) is None:
+        return ()
+    askable, _ = instances_of_kind(study, QUESTIONS)
+    arms = _arms(study)
+    exposures: list[Exposure] = []
+    for wave in waves:
+        groups = _complete_columns(study, wave, QUESTIONS, askable, {"score": attrgetter("score")})
+        for entries, columns in groups.items():
+            stratum, public = _labels(entries, arms)
+            models = [model for model, _ in columns]
+            scores = np.array(list(columns.values()), dtype=np.float64).T
+            rows = test_exposure(
+                plan, models, scores, stratum, public, wave=wave, registration=registration
+            )
+            exposures += (_adjusted(row, len(groups)) for row in rows)
+    return tuple(exposures)
+
+
+def _adjusted(row: Exposure, groups: int) -> Exposure:
+    """Return a row with its p over all groups of models that were asked about other tranches than
+    the rest."""
+    p = min(1.0, groups * row.p_adjusted)
+    return replace(row, p_adjusted=p, exposed=p <= row.alpha)
+
+
+def markers_of(study: Study, plan: Plan, waves: Sequence[int]) -> tuple[MarkerExposure, ...]:
+    """Return the test of the markers of some waves for each model that was asked about every
+    instance. Needs the study's key."""
+    if next(iter(study.store.list(PROBES)), None) is None:
+        return ()
+    askable, _ = instances_of_kind(study, MARKERS)
+    arms = _arms(study)
+    return tuple(row for wave in waves for row in _markers_at(study, plan, wave, askable, arms))
+
+
+def _markers_at(
+    study: Study, plan: Plan, wave: int, askable: Sequence[WaveInstance], arms: Mapping[str, Arm]
+) -> tuple[MarkerExposure, ...]:
+    counts = []
+    for pin in study.protocol.wave_models(wave):
+        asked = instances_of_model(study, wave, pin, askable)
+        probes = stored_probes(study, wave, pin, asked, MARKERS)
+        if asked and len(probes) == len(asked):
+            public, private = (
+                _count_markers([probes[n.instance] for n in asked if arms[n.instance] is arm])
+                for arm in (Arm.PUBLIC, Arm.PRIVATE)
+            )
+            counts.append((pin.name, public, private))
+    return test_markers(plan, counts, wave)
+
+
+def _count_markers(probes: Sequence[MarkerProbe]) -> MarkerCounts:
+    return MarkerCounts(
+        asked=len(probes),
+        right=sum(probe.score == 1 for probe in probes),
+        unnamed=sum(not probe.named for probe in probes),
+    )
+
+
+def texts_of(
+    study: Study, plan: Plan, registration: str, waves: Sequence[int]
+) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
+    """Return the test of the text probes of each model that was asked about every instance, and a
+    note on each model without all measures; nothing if no text was put to any model. Needs the
+    study's key."""
+    records = [entry.record for entry in study.ledger.find("probed")]
+    begun = {record.wave for record in records if record.what == TEXTS.what}
+    probed_waves = [wave for wave in waves if wave in begun]
+    if not probed_waves:
+        return (), ()
+    readable, _ = instances_of_kind(study, TEXTS)
+    arms = _arms(study)
+    measures = {name: attrgetter(f"membership.{name}") for name in MEASURES}
+    exposures: list[TextExposure] = []
+    notes: list[str] = []
+    for wave in probed_waves:
+        groups = _complete_columns(study, wave, TEXTS, readable, measures)
+        measured = {column for columns in groups.values() for column in columns}
+        for pin in study.protocol.wave_models(wave):
+            notes += _text_notes(study, wave, pin, {m for name, m in measured if name == pin.name})
+        for entries, columns in groups.items():
+            stratum, public = _labels(entries, arms)
+            rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
+            exposures += (
+                replace(row, p_adjusted=min(1.0, len(groups) * row.p_adjusted)) for row in rows
+            )
+    return tuple(exposures), tuple(notes)
+
+
+Columns = dict[tuple[str, str], list[float]]
+"""A value of each instance, by model and measure."""
+
+
+def _complete_columns(
+    study: Study,
+    wave: int,
+    kind: ProbeKind[P],
+    entries: Sequence[WaveInstance],
+    measures: Mapping[str, Callable[[P], float | None]],
+) -> dict[tuple[WaveInstance, ...], Columns]:
+    """Return the measures that models have of every instance that they run, grouped by these
+    instances: models of a group are tested together."""
+    groups: dict[tuple[WaveInstance, ...], Columns] = defaultdict(dict)
+    for pin in study.protocol.wave_models(wave):
+        asked = instances_of_model(study, wave, pin, entries)
+        probes = stored_probes(study, wave, pin, asked, kind)
+        if not asked or len(probes) < len(asked):
+            continue
+        for name, measure in measures.items():
+            values = [measure(probes[entry.instance]) for entry in asked]
+            known = [value for value in values if value is not None]
+            if len(known) == len(asked):
+                groups[asked][pin.name, name] = known
+    return groups
+
+
+def _arms(study: Study) -> dict[str, Arm]:
+    """Return the arm of each instance. Needs the study's key."""
+    return {entry.instance: entry.arm for entry in study.entries()}
+
+
+def _labels(
+    instances: Sequence[WaveInstance], arms: Mapping[str, Arm]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the stratum of each instance, and whether it is public."""
+    strata = sorted({each.spec.stratum for each in instances})
+    stratum = np.array([strata.index(each.spec.stratum) for each in instances], dtype=np.int64)
+    return stratum, np.array([arms[each.instance] is Arm.PUBLIC for each in instances])
+
+
+def _text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:
+    """Return a report's notes on a model that lacks some of the measures."""
+    who = f"{pin.name}, wave {wave}"
+    if "min_k_plus" in measures:
+        return []
+    if measures:
+        return [
+            f"{who}: no Min-K%++: its server reports a part of the distribution only, whose mean "
+            "and deviation are others than the measure's"
+        ]
+    if find_probed(study, pin, wave, TEXTS.what) is not None:
+        why = f"{UNREPORTED[NOT_REPORTED]}, or refuses to tell them"
+    else:
+        why = "not asked" if text_kinds(study, [pin])[0] else why_no_logprobs(pin)
+    return [f"{who}: no log-probabilities: {why}"]

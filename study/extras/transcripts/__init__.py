@@ -1,0 +1,1 @@
+"""Stored episodes for people: transcripts, use of tools, logs for Inspect View."""

@@ -1,0 +1,180 @@
+"""The commands on stored attempts: `show`, `tools`, `export`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from study.extras.transcripts.inspect_export import export_inspect
+from study.extras.transcripts.show import (
+    list_records,
+    open_transcript,
+    print_transcript,
+    transcript_json,
+)
+from study.extras.transcripts.tool_use import model_records, tool_records, tool_tables
+from study.printing import (
+    PATH,
+    complete_models,
+    json_option,
+    print_json,
+    print_records,
+    stdout,
+    study_option,
+)
+
+if TYPE_CHECKING:
+    from study.workspace.study import Study
+
+wave_option = click.option(
+    "--wave",
+    show_default="every wave",
+    type=click.IntRange(0),
+    help="Only this wave of study.yaml.",
+)
+
+
+@click.command()
+@click.argument("episode", required=False)
+@click.option("--attempt", type=click.IntRange(1), help="Default: the one that counts.")
+@click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
+@click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
+@wave_option
+@click.option(
+    "--model",
+    show_default="every model",
+    shell_complete=complete_models,
+    help="With --list: only this model's.",
+)
+@click.option(
+    "--arm",
+    is_flag=True,
+    help="Show arms too: a look, which the ledger records. Graders and reviewers must not know "
+    "them.",
+)
+@study_option
+@json_option
+def show(
+    study: Study,
+    episode: str | None,
+    attempt: int | None,
+    grade: bool,
+    listing: bool,
+    arm: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """Print the transcript of an EPISODE, named by the beginning of its digest.
+
+    Every message, tool call and result, with time, tokens, retries and limits. All of it is
+    sealed, so it needs the study's key. Control characters are shown as escapes. With --arm, the
+    ledger records the look at the wave first, and the next report counts it.
+
+    \b
+    Examples:
+      dosimeter show --list --wave 1 --model some-model
+      dosimeter show 3f9a2c --grade | less -R
+      dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
+    """
+    if listing == (episode is not None):
+        raise click.UsageError("give an EPISODE, or --list")
+    if listing and (attempt or grade):
+        raise click.UsageError("--attempt and --grade go with an EPISODE")
+    if not listing and any(value is not None for value in filters.values()):
+        raise click.UsageError("--wave and --model go with --list")
+    if arm:
+        click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
+    if episode is None:
+        records = list_records(study, arms=arm, **filters)
+        print_records(records, as_json, title="Episodes")
+        return
+    transcript, turns = open_transcript(study, episode, attempt, grade, arm)
+    if as_json:  # ASCII only: untrusted strings may hold control sequences
+        record = transcript_json(transcript, turns, grade, arm)
+        click.echo(json.dumps(record, indent=2))
+    else:
+        print_transcript(transcript, turns, stdout(), grade, arm)
+
+
+@click.command()
+@wave_option
+@click.option(
+    "--out",
+    show_default="no files",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a page and CSV here.",
+)
+@study_option
+@json_option
+def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:
+    """Show how each model used its tools: calls, rounds, seconds, failures and limits.
+
+    Counted from the stored transcripts, so it needs the study's key. With --out also a page
+    with plots by task and by seed. Both arms are counted together.
+
+    \b
+    Examples:
+      dosimeter tools --wave 1
+      dosimeter tools --out tool-use
+    """
+    tables = tool_tables(study, wave)
+    if as_json:
+        print_json(tables.as_json())
+    else:
+        print_records(model_records(tables), title="Models")
+        print_records(tool_records(tables), title="Tools")
+    if out is not None:
+        from analysis.transcripts.tool_use import write_tool_files
+
+        page = write_tool_files(out, tables, study.protocol.name)
+        click.echo(f"page: {page}", err=as_json)
+
+
+@click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["inspect"]),
+    default="inspect",
+    show_default=True,
+    help="inspect: logs that `inspect view` opens, one a model and task.",
+)
+@wave_option
+@click.option(
+    "--arm",
+    type=click.Choice(["public", "private", "all"]),
+    default="public",
+    show_default=True,
+    help="Whose episodes. All but public needs --reveal.",
+)
+@click.option("--reveal", is_flag=True, help="Write private transcripts in plain text.")
+@click.option("--out", required=True, type=PATH, help="A folder that is not there yet.")
+@study_option
+@json_option
+def export(
+    study: Study, form: str, wave: int | None, arm: str, reveal: bool, out: Path, as_json: bool
+) -> None:
+    """Write stored episodes as logs for another viewer, in plain text.
+
+    Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
+    readable by their owner only. The ledger records the look first.
+
+    \b
+    Examples:
+      dosimeter export --format inspect --out logs && inspect view --log-dir logs
+      dosimeter export --wave 1 --arm all --reveal --out logs
+    """
+    written = export_inspect(study, out, wave, arm, reveal)
+    if arm == "public":
+        content = "transcripts in plain text, and shows which instances are public"
+    else:
+        content = (
+            "PRIVATE transcripts in plain text: its readers know private instances; delete it "
+            "when you are done"
+        )
+    click.echo(f"warning: {out} holds {content}", err=True)
+    print_records([asdict(log) for log in written], as_json, title=f"Logs in {out}")

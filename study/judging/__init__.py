@@ -1,1 +1,0 @@
-"""Judges of a study: grading, measuring, and grading again for drift."""

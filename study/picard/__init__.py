@@ -1,1 +1,0 @@
-"""PICARD template files and run folders: check, prepare, score, import, report."""

@@ -1,1 +1,0 @@
-"""Probes of a wave's models, promised in the ledger, joined to the arms later."""

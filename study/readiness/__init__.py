@@ -1,1 +1,0 @@
-"""Checks before a draw and a registration: what is refused later, and what cannot answer."""

@@ -1,1 +1,0 @@
-"""Looks at a study: the report, the sealed internal report, and its status."""

@@ -1,0 +1,1 @@
+"""The steps of a study, in the order in which it is run."""

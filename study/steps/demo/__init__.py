@@ -1,0 +1,1 @@
+"""A complete small study."""

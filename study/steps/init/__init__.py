@@ -1,0 +1,1 @@
+"""Write the folder of a new study."""

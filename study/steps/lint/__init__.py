@@ -1,0 +1,1 @@
+"""Check study.yaml, and name what a later step would refuse."""

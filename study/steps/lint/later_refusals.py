@@ -1,0 +1,156 @@
+"""What a sweep, a grading or a release would refuse, as far as study.yaml and this machine show it
+before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import chain
+
+from generators.templates.check import GUESSABLE, QuestionReport, check_text
+from generators.templates.family import template_family
+from harness.errors import HarnessError
+from harness.spending.budget import Budget
+from harness.spending.prices import read_prices
+from registry.errors import RegistryError
+from registry.ledger.records import JudgePin, ModelPin
+from registry.sealing import read_identities, recipient_of
+from study.errors import StudyError
+from study.protocol.plan_section import Faults
+from study.protocol.protocol import Protocol
+from study.protocol.yaml import TemplateSource
+from study.steps.sweep.spending import attempt_turns, price_pins
+from study.steps.sweep.sweep import check_single_turns
+from study.workspace.address import check_files
+from study.workspace.study import Study
+
+
+class _EveryKey(Mapping[str, str]):
+    """An environment in which every key is set."""
+
+    def __getitem__(self, name: str) -> str:
+        return "key"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+EVERY_KEY = _EveryKey()  # to build models that are never asked
+
+
+def context_faults(study: Study) -> Faults:
+    """Yield models that cannot take a task in a single turn: agents, models without a context
+    window, and tasks that have no such form or do not fit."""
+    protocol = study.protocol
+    for pin in _planned(protocol):
+        try:
+            check_single_turns([pin], protocol.tasks_of(pin.name), protocol.catalog)
+        except StudyError as error:
+            yield ("models", pin.name), str(error).removeprefix(f"model {pin.name!r}, ")
+
+
+def price_faults(study: Study) -> Faults:
+    """Yield a price file that cannot be read, and what a budget lacks to be kept: prices, and the
+    most that an attempt can cost."""
+    protocol = study.protocol
+    try:
+        if protocol.prices is not None:
+            read_prices(study.folder / protocol.prices)
+    except HarnessError as error:
+        yield ("prices",), str(error)
+        return
+    if protocol.budget is None:
+        return
+    pins: list[ModelPin | JudgePin] = [*_planned(protocol), *protocol.judges]
+    try:
+        tasks = chain.from_iterable(map(protocol.wave_tasks, range(len(protocol.waves))))
+        turns = attempt_turns(tasks, protocol.catalog)
+        pricing = price_pins(study, pins, True, turns)
+        if pricing.limits is not None:
+            Budget(pricing.limits, pricing.models)
+    except HarnessError as error:
+        yield ("budget",), str(error)
+        return
+    if pricing.unknown:
+        names = ", ".join(repr(model.name) for model in pricing.unknown)
+        yield (
+            ("budget",),
+            f"{pricing.prices.path} has no price of {names}, so that no limit holds: state "
+            "provider, model, input, output, date and source of each there",
+        )
+
+
+def file_faults(study: Study) -> Faults:
+    """Yield a file that cannot be recorded with study.yaml."""
+    try:
+        check_files(study)
+    except StudyError as error:
+        yield ("study",), str(error)
+
+
+def key_faults(study: Study) -> Faults:
+    """Yield recipients of the draw among which the study's own key is not, and an operator's key
+    that opens the draw."""
+    named, operator = study.protocol.recipients, study.protocol.operator
+    own: list[str] = []
+    if (named or operator) and study.key_file.exists():
+        try:
+            own = [recipient_of(identity) for identity in read_identities(study.key_file)]
+        except RegistryError as error:
+            yield ("keys",), str(error)
+            return
+    if named and own and not set(own) & set(named):
+        yield (
+            ("recipients",),
+            f"the key in {study.key_file} opens nothing that is sealed to these: add "
+            f"{own[0]}, or name the file of the right key",
+        )
+    if operator is not None and operator.recipient in (*named, *own):
+        yield (
+            ("operator",),
+            "this key may open the draw, and an operator's key must not: make one with `dosimeter "
+            "keys new --operator`",
+        )
+
+
+def guessable_questions(protocol: Protocol) -> Faults:
+    """Yield template questions of the study with an answer that anybody can guess."""
+    for name, question in _checked_questions(protocol):
+        if (question.most_frequent or 0) > GUESSABLE:
+            yield (
+                ("tasks",),
+                f"{name}, question {question.id}: one answer is right in "
+                f"{question.most_frequent:.0%} of its samples (above {GUESSABLE:.0%}), so that "
+                "knowing it gains little: vary the question, or leave it out",
+            )
+
+
+def unproved_questions(protocol: Protocol) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names of template questions that are not proved, with the errors in each. These may
+    quote a template that is not public."""
+    for name, question in _checked_questions(protocol):
+        if question.faults:
+            yield f"{name}, question {question.id}", question.faults
+
+
+def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:
+    for source in protocol.templates:
+        family = template_family(*source).name
+        chosen = tuple(task.difficulty for task in protocol.tasks if task.family == family)
+        for question in _checked(source, chosen):
+            yield source.name, question
+
+
+@cache
+def _checked(source: TemplateSource, chosen: tuple[str, ...]) -> tuple[QuestionReport, ...]:
+    """Check the chosen questions of a template file."""
+    return check_text(source.text, source.name, chosen, source.values).questions
+
+
+def _planned(protocol: Protocol) -> list[ModelPin]:
+    """Return the models of all waves."""
+    planned = {name for wave in protocol.waves for name in wave}
+    return [pin for pin in protocol.models if pin.name in planned]

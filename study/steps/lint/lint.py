@@ -1,0 +1,284 @@
+"""Check a study file without doing anything: what is wrong with it, and what later steps would
+refuse as far as that needs no ledger, draw, network or container engine. The checks of a draw and
+a registration are these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain
+from pathlib import Path
+
+from generators.grading.programs import hidden_inputs
+from generators.yaml_lines import Place, key_of
+from harness.build_model import build_model
+from harness.episode import Mode
+from harness.errors import HarnessError, ModelUnavailable
+from harness.judge.grade import build_judge
+from harness.spending.prices import OWN_PROVIDERS, PriceList, read_prices
+from registry.ledger.chain import Ledger
+from registry.ledger.records import JudgePin, ModelPin
+from registry.provenance import utc_now
+from registry.stores import open_store
+from study.errors import StudyFileError
+from study.extras.power.target_power import LEAST_POWER, find_power, find_remedies, points
+from study.protocol.draw_checks import design_shortfalls, draw_faults, tested_models
+from study.protocol.plan_section import Faults
+from study.protocol.protocol import Protocol, Task, examine_protocol
+from study.protocol.sections import PANEL
+from study.protocol.yaml import read_yaml
+from study.steps.init.new_study import on_this_machine
+from study.steps.lint.later_refusals import (
+    EVERY_KEY,
+    context_faults,
+    file_faults,
+    guessable_questions,
+    key_faults,
+    price_faults,
+    unproved_questions,
+)
+from study.steps.sweep.spending import example_of
+from study.workspace.study import Study
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+_BUILT_IN = "scripted"
+LEAST_FROZEN_RUNS = 8  # spec/verdicts.md, 1; with 2 a fault of 5 points was seen in 27 % of looks
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a study file that is wrong, or that a later step will ask for."""
+
+    level: str  # "error" or "warning"
+    file: str
+    line: int
+    key: str  # "" for the file as a whole
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " + (f"{self.key}: " if self.key else "")
+        return f"{place}{'warning: ' if self.level == 'warning' else ''}{self.message}"
+
+
+def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list[Finding]:
+    """Return the findings on a study file, in the order of its lines. Errors inside a section hide
+    what could be found between sections, and errors hide what leaves the study without an answer,
+    which takes a simulation. Raises StudyError for a file that cannot be read."""
+    try:
+        protocol, faults = examine_protocol(path.parent, path.name)
+    except StudyFileError as error:
+        protocol, faults = None, [error]
+    if protocol is None:
+        found = [Finding("error", f.file, f.line, f.key, f.message) for f in faults]
+        return sorted(dict.fromkeys(found), key=lambda finding: finding.line)
+    nowhere = open_store("memory:")
+    study = Study(path.parent, protocol, nowhere, Ledger(nowhere))
+    document = read_yaml(path)
+    errors = [("error", *error) for error in find_errors(study)]
+    needs = chain(find_needs(study, environment), draw_faults(protocol, today()))
+    unproved = (
+        (("tasks",), f"{name}: {'; '.join(faults)}")
+        for name, faults in unproved_questions(protocol)
+    )
+    lacks = () if errors else chain(unproved, find_shortfalls(protocol, watch, remedies=False))
+    findings = [
+        Finding(level, document.path, document.line(place), key_of(place), message)
+        for level, place, message in (*errors, *(("warning", *need) for need in (*needs, *lacks)))
+    ]
+    return sorted(findings, key=lambda finding: finding.line)
+
+
+def find_errors(study: Study) -> Faults:
+    """Yield what no step would accept on any machine."""
+    return chain(
+        _model_errors(study),
+        _sandbox_errors(study.protocol),
+        key_faults(study),
+        context_faults(study),
+        price_faults(study),
+        file_faults(study),
+    )
+
+
+def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
+    """Yield what a sweep will need and this machine or the price file lacks, and what weakens an
+    answer: idle models, panels that providers may keep, and few runs of frozen models."""
+    return chain(
+        _missing_here(study, environment),
+        _missing_prices(study),
+        _free_servers(study),
+        _idle_models(study.protocol),
+        _burned_panels(study.protocol),
+        _few_frozen_runs(study.protocol),
+    )
+
+
+def find_shortfalls(protocol: Protocol, watch: Watch, *, remedies: bool) -> Faults:
+    """Yield what leaves the study without an answer; with the simulated remedies for a lack of
+    power if they are asked for."""
+    return chain(
+        design_shortfalls(protocol),
+        guessable_questions(protocol),
+        _power_shortfalls(protocol, watch, remedies),
+    )
+
+
+def today() -> date:
+    """The day, UTC."""
+    return date.fromisoformat(utc_now()[:10])
+
+
+def _power_shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:
+    watch("simulating the plan", 0, 1)
+    found = find_power(protocol)
+    watch("simulating the plan", 1, 1)
+    if found.suffices:
+        return
+    target = points(protocol.plan.target_gap)
+    mended = ", or ".join(find_remedies(protocol, watch)) if remedies else ""
+    would = f": enough would be {mended}" if mended else ""
+    yield (
+        ("seeds_per_arm",),
+        f"{target} in one model would be found with probability {found}, and {LEAST_POWER:.2f} is "
+        f"needed{would}",
+    )
+
+
+def _buyers(protocol: Protocol) -> Iterator[tuple[Place, ModelPin | JudgePin]]:
+    """Yield the place and pin of each model and judge that is not built in."""
+    for section, pins in (("models", protocol.models), ("judges", protocol.judges)):
+        for pin in pins:
+            if pin.provider != _BUILT_IN:
+                yield (section, pin.name), pin
+
+
+def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Path) -> None:
+    """Build a model or judge, which makes no request. Raises HarnessError."""
+    if isinstance(pin, JudgePin):
+        build_judge(pin, str(folder), environment)
+    else:
+        build_model(pin, environment, str(folder))
+
+
+def _model_errors(study: Study) -> Faults:
+    """Yield settings that no machine could use, such as an unknown region."""
+    for place, pin in _buyers(study.protocol):
+        try:
+            _build(pin, EVERY_KEY, study.folder)
+        except ModelUnavailable:
+            continue
+        except HarnessError as error:
+            yield place, str(error)
+
+
+def _missing_here(study: Study, environment: Mapping[str, str]) -> Faults:
+    """Yield what models need and this machine lacks: keys, libraries, weights."""
+    for place, pin in _buyers(study.protocol):
+        try:
+            _build(pin, environment, study.folder)
+        except ModelUnavailable as error:
+            yield place, str(error)
+        except HarnessError:
+            continue  # an error everywhere
+
+
+def _sandbox_errors(protocol: Protocol) -> Faults:
+    """Yield models whose programs would run in a sandbox that does not isolate: what an agent runs,
+    and the programs of answers."""
+    if protocol.sandbox.kind != "local":
+        return
+    for place, pin in _buyers(protocol):
+        tasks = () if isinstance(pin, JudgePin) else protocol.tasks_of(pin.name)
+        own = [task for task in tasks if pin.provider != "agent_server" and _is_agentic(task)]
+        if own or any(_runs_programs(task, protocol) for task in tasks):
+            yield (
+                place,
+                "it is not built in, and the local sandbox does not isolate what it runs: set "
+                "`sandbox: {kind: docker}`",
+            )
+
+
+def _is_agentic(task: Task) -> bool:
+    return task.mode is Mode.AGENTIC
+
+
+def _runs_programs(task: Task, protocol: Protocol) -> bool:
+    return bool(hidden_inputs(example_of(task, protocol.catalog).rubric))
+
+
+def _missing_prices(study: Study) -> Faults:
+    """Yield the models and judges that must be paid for and have no price, in a study without a
+    budget, which would be an error."""
+    named, prices = study.protocol.prices, PriceList("", "", ())
+    if study.protocol.budget is not None:
+        return
+    try:
+        prices = prices if named is None else read_prices(study.folder / named)
+    except HarnessError:
+        return  # an error
+    for place, pin in _buyers(study.protocol):
+        if pin.provider not in OWN_PROVIDERS and prices.of(pin.provider, pin.version) is None:
+            lacks = "no `prices:` file is named" if named is None else "no price is known"
+            yield (
+                place,
+                f"{lacks} for {pin.version} of {pin.provider}: state it (docs/money.md), or give "
+                "the sweep --allow-unknown-price",
+            )
+
+
+def _free_servers(study: Study) -> Faults:
+    """Yield models and judges with a price of 0 that run on a server elsewhere."""
+    named = study.protocol.prices
+    try:
+        prices = PriceList("", "", ()) if named is None else read_prices(study.folder / named)
+    except HarnessError:
+        return  # an error
+    for place, pin in _buyers(study.protocol):
+        price = prices.of(pin.provider, pin.version)
+        address = json.loads(dict(pin.settings).get("base_url", '""'))
+        if price is not None and not (price.input or price.output or on_this_machine(address)):
+            yield (
+                place,
+                "its price is 0, and its server is not on this machine: state the price in "
+                f"{prices.path}, unless it is free",
+            )
+
+
+def _idle_models(protocol: Protocol) -> Faults:
+    """Yield models that are in no wave."""
+    planned = {name for wave in protocol.waves for name in wave}
+    for pin in protocol.models:
+        if pin.name not in planned:
+            yield ("models", pin.name), "it is in no wave, so it never runs"
+
+
+def _burned_panels(protocol: Protocol) -> Faults:
+    """Yield tested models that send the panel more than once to a provider that may keep it."""
+    kept = {name for name, retention in protocol.retention if retention != "none"}
+    waves = list(enumerate(tested_models(protocol)))
+    for name in dict.fromkeys(name for _, models in waves for name in models if name in kept):
+        runs = [wave for wave, models in waves if name in models]
+        panels = [wave for wave in runs if set(PANEL) & set(protocol.wave_tranches(wave)[name])]
+        if len(panels) > 1:
+            yield (
+                ("models", name),
+                "its provider may keep the panel, so that from its second look on it cannot be "
+                "cleared: draw reserve tranches (docs/waves.md)",
+            )
+
+
+def _few_frozen_runs(protocol: Protocol) -> Faults:
+    """Yield too few runs of frozen models to tell a fault of one look from chance."""
+    rules = protocol.registered_plan().standard
+    if rules is None:
+        return
+    runs = len(rules.frozen) * rules.control_runs
+    if runs < LEAST_FROZEN_RUNS:
+        yield (
+            ("plan", "controls", "frozen"),
+            f"{runs} runs of frozen models on an instance at each look: a fault of one look alone "
+            f"may pass for a leak (docs/statistics.md); {LEAST_FROZEN_RUNS} show it, such as four "
+            "models named here and in every wave, with `runs: 2`",
+        )

@@ -1,0 +1,1 @@
+"""Release the public arm."""

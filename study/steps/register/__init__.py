@@ -1,0 +1,1 @@
+"""Draw and seal the seeds, and promise the plan."""

@@ -1,0 +1,83 @@
+"""The gate before a draw and a registration: nothing is sealed that later steps would refuse, and
+no plan that cannot answer, unless a reason is given for the ledger and the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from generators.yaml_lines import Place, key_of
+from harness.errors import HarnessError
+from registry.ledger.draw_records import Underpowered, Unproved
+from study.errors import StudyError
+from study.protocol.draw_checks import draw_faults
+from study.protocol.protocol import FILE_NAME
+from study.protocol.yaml import read_yaml
+from study.steps.lint.later_refusals import unproved_questions
+from study.steps.lint.lint import find_errors, find_needs, find_shortfalls, today
+from study.workspace.study import Study
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+OPTION = "--underpowered REASON"
+UNPROVED = "--unproved REASON"
+
+
+def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
+    """Return the shortfalls of a study that is drawn or registered with a reason all the same; None
+    if it has none. Raises StudyError, in one line with place and remedy, for what a later step
+    would refuse, and for shortfalls without a reason."""
+    _check_reason("--underpowered", reason)
+    for fault in _placed(study, chain(find_errors(study), draw_faults(study.protocol, today()))):
+        raise StudyError(fault)
+    shortfalls = tuple(find_shortfalls(study.protocol, watch, remedies=not reason))
+    if not shortfalls:
+        return None
+    if not reason:
+        lines = "; ".join(_placed(study, shortfalls))
+        raise StudyError(f"{lines}; or go on with {OPTION}, which ledger and report show")
+    return Underpowered(reason.strip(), tuple(f"{key_of(p)}: {what}" for p, what in shortfalls))
+
+
+def check_proved(study: Study, reason: str) -> Unproved | None:
+    """Return the faults of template questions that are drawn or registered with a reason all the
+    same; None if all are proved. Raises StudyError for faults without a reason."""
+    _check_reason("--unproved", reason)
+    unproved = tuple(unproved_questions(study.protocol))
+    if not unproved:
+        return None
+    if not reason:
+        faults = ((("tasks",), f"{name}: {'; '.join(errors)}") for name, errors in unproved)
+        lines = "; ".join(_placed(study, faults))
+        raise StudyError(f"{lines}; or go on with {UNPROVED}, which ledger and report show")
+    return Unproved(reason.strip(), tuple(name for name, _ in unproved))
+
+
+def _check_reason(option: str, reason: str) -> None:
+    """Refuse a reason that says nothing: it stays for good, and is public."""
+    if reason and not (reason.strip() and reason.isprintable()):
+        raise StudyError(f"{option}: give the reason in words, on one line")
+
+
+def find_warnings(study: Study) -> Iterator[str]:
+    """Yield what a later step will need, and what weakens an answer, a line each."""
+    yield from _placed(study, find_needs(study, os.environ))
+    if study.protocol.sandbox.kind == "docker" and (lacking := _engine_problem()):
+        yield f"{lacking}; `dosimeter register` needs it"
+
+
+def _placed(study: Study, problems: Iterable[tuple[Place, str]]) -> Iterator[str]:
+    document = read_yaml(study.folder / FILE_NAME)
+    for place, message in problems:
+        yield f"{document.place(place)}: {message}"
+
+
+def _engine_problem() -> str:
+    """Return why no Docker engine answers; "" if one does."""
+    from harness.sandboxes.docker import connect
+
+    try:
+        connect(timeout=5).close()
+    except HarnessError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,1 @@
+"""Run the registered test, and write the report."""

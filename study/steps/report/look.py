@@ -1,0 +1,342 @@
+"""Looks at the data: result rows, the registered test on them, the report; and the internal report,
+with every row, sealed to the study's recipients."""
+
+from __future__ import annotations
+
+import io
+import logging
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from analysis.csv_text import table_csv
+from analysis.data.table import make_table
+from analysis.plan.look import analyse
+from analysis.plan.presets import bridging_models
+from analysis.report.report import Report, ReportRequest, build_report
+from analysis.report.write import DATA, report_files, write_files
+from registry.canonical import digest_bytes, digest_value
+from registry.checkpoints.checkpoint import (
+    SignedCheckpoint,
+    leaf_hashes,
+    put_checkpoint,
+    sign_checkpoint,
+)
+from registry.files import write_whole
+from registry.ledger.chain import Entry
+from registry.ledger.records import Preregistration, ReportIssued, record_body
+from registry.provenance import find_changes
+from registry.result_row import ResultRow, columns_of
+from registry.sealing import encrypt
+from study.errors import StudyError
+from study.steps.report.context import (
+    REPORTS,
+    add_changes,
+    check_report,
+    describe_checkpoint,
+    facts_of,
+    first_issue,
+    free_models,
+    known_before,
+    published_on,
+)
+from study.steps.report.contributors import LookContext, LookScope, LookShare, shares_of
+from study.steps.sweep.exposure_ledger import exact_rows
+from study.steps.sweep.failing import address_of
+from study.steps.sweep.history import (
+    check_listed,
+    count_stored,
+    history_of,
+    look_words,
+    record_look,
+    unclosed_waves,
+    unclosed_words,
+)
+from study.workspace.setup import Watch, registration_of
+from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
+from study.workspace.study import Study
+
+logger = logging.getLogger(__name__)
+
+ROWS = "rows.csv"
+_STEPS = 3  # of a report: read, test, draw; the check is counted by instances
+
+
+@dataclass(frozen=True, slots=True)
+class StudyLook:
+    """A report and its rows, which name instances and arms, so only holders of the key may see
+    them. ``table`` is the digest of the rows; ``unclosed`` are the waves that were begun and not
+    closed, each with its number of stored episodes; ``results`` the digests of recorded results
+    that extras show; ``checkpoint`` is the ledger's."""
+
+    report: Report
+    rows: tuple[ResultRow, ...]
+    table: str
+    unclosed: tuple[tuple[int, int], ...]
+    results: tuple[str, ...]
+    checkpoint: SignedCheckpoint
+
+
+def report_study(
+    study: Study, through: int | None, now: str, watch: Watch = lambda what, done, of: None
+) -> tuple[Report, Path]:
+    """Test the closed waves by the registered plan. Return the report and its HTML file.
+
+    Every look that says something new is put into the ledger. The same look again gives the
+    same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
+    report would hold anything that follows from a private seed.
+    """
+    snapshot = take_snapshot(study, watch)
+    look = build_look(snapshot, through, now, watch)
+    report = look.report
+    watch("drawing figures", 2, _STEPS)
+    files = report_files(report)
+    check_report(snapshot, files, report.through_wave, watch)
+    digests = {name: digest_bytes(text.encode()) for name, text in files.items()}
+    record = ReportIssued(
+        through_wave=report.through_wave,
+        plan=report.registration,
+        table=look.table,
+        report=digests[DATA],
+        deviations=report.deviations,
+        calibrations=look.results,
+        unclosed=look.unclosed,
+        files=tuple(sorted(digests.items())),
+    )
+
+    def is_same(entry: Entry) -> bool:
+        return entry.kind == "report" and entry.record == record
+
+    # Before it is written: nothing is shown that the ledger does not record.
+    if not any(map(is_same, snapshot.ledger.entries())):
+        leaves = leaf_hashes(snapshot.ledger.entries())
+        put_checkpoint(study.store, look.checkpoint, leaves)
+        study.ledger.append_unless(record, now, is_same)
+    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
+    page, _ = write_files(folder, files)
+    logger.info("report through wave %d written to %s", report.through_wave, folder)
+    return report, page
+
+
+def write_internal(study: Study, through: int | None, path: Path, now: str) -> Path:
+    """Write a look as one age file, sealed to the study's recipients: a ZIP of the report's files
+    and ``rows.csv``, which has a row for every episode and grader, with instance and arm.
+
+    It is put together in memory: nothing of it lies on disk in the clear. The ledger records the
+    look first. Raises StudyError if the file exists or cannot be written, or the look cannot be
+    recorded.
+    """
+    if path.exists():
+        raise StudyError(f"{path}: is there already; name another file, or move it away")
+    snapshot = take_snapshot(study)
+    record_look(snapshot, _closed_waves(snapshot, through), "report --internal", lambda: now)
+    look = build_look(snapshot, through, now)
+    rows = table_csv([asdict(row) for row in look.rows])
+    files = {**report_files(look.report), ROWS: rows}
+    _write_new(path, encrypt(_zip(files.items()), study.recipients()))
+    return path
+
+
+def build_look(
+    study: StudySnapshot,
+    through: int | None,
+    now: str,
+    watch: Watch = lambda what, done, of: None,
+) -> StudyLook:
+    """Return a look at the closed waves. Nothing is written."""
+    registered = registration_of(study)
+    study.own_identities()  # before rows are read, which may take long
+    check_listed(study)
+    waves = _closed_waves(study, through)
+    last = waves[-1].number
+    shares = shares_of(LookScope(study, tuple(waves)))
+    watch("reading results", 0, _STEPS)
+    rows = _sorted(_rows(study, waves, shares))
+    logger.info("look through wave %d: %d rows", last, len(rows))
+    table_digest = _digest(rows, shares)
+    plan_digest = digest_value(record_body(registered))
+    entries = study.ledger.entries()
+    shown = tuple(result for share in shares for result in share.results(plan_digest))
+    now_unclosed = unclosed_waves(entries) if through is None else None
+    issue = first_issue(entries, last, table_digest, shown, now_unclosed)
+    unclosed = count_stored(study) if issue is None else issue.record.unclosed
+    entries = known_before(entries, issue)
+    history = history_of(entries, registered.plan)
+    watch("testing", 1, _STEPS)
+    table = make_table(rows)
+    controls = [c for share in shares for c in share.controls(registered.plan, plan_digest)]
+    published = published_on(entries)
+    context = LookContext(
+        plan=registered.plan,
+        registration=plan_digest,
+        rows=rows,
+        table=table,
+        digest=table_digest,
+        history=history,
+        published=published,
+    )
+    request = ReportRequest(
+        registered=registered,
+        sealed=study.sealed_set(),
+        runs=[wave.manifest for wave in waves],
+        table=table,
+        analysis=analyse(
+            registered.plan,
+            table,
+            plan_digest,
+            history=history,
+            controls=controls,
+        ),
+        issued=issue.time if issue else now,
+        parts=[part for share in shares for part in share.parts(context)],
+        free=free_models(study.protocol),
+        published=published,
+        history=history,
+    )
+    checkpoint = sign_checkpoint(entries, study.signer())
+    report = build_report(request)
+    report = replace(
+        report,
+        deviations=tuple(
+            dict.fromkeys(
+                (
+                    *unclosed_words(entries, registered.plan, unclosed),
+                    *look_words(entries),
+                    *report.deviations,
+                    *shortfalls_of(registered),
+                    *drift_of(registered, waves),
+                )
+            )
+        ),
+        facts=facts_of(study.protocol),
+        ledger_head=entries[-1].digest,
+        checkpoint=describe_checkpoint(checkpoint),
+        description=study.protocol.description,
+    )
+    report = add_changes(study, entries, report)
+    return StudyLook(
+        report=report,
+        rows=tuple(rows),
+        table=table_digest,
+        unclosed=unclosed,
+        results=shown,
+        checkpoint=checkpoint,
+    )
+
+
+def _digest(rows: Sequence[ResultRow], shares: Sequence[LookShare]) -> str:
+    """Return the digest of the rows of a look, and of what extras have it cover."""
+    columns = columns_of(rows)
+    more = [value for share in shares for value in share.digested()]
+    return digest_value([columns, more] if more else columns)
+
+
+def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
+    """Return a sentence on a plan that was registered although it cannot be expected to answer, and
+    one on template questions that were registered although they are not proved."""
+    sentences = []
+    if (known := registered.underpowered) is not None:
+        shortfalls = "; ".join(known.shortfalls)
+        sentences.append(
+            f"The plan was registered with known shortfalls ({shortfalls}), since {known.reason}."
+        )
+    if (unproved := registered.unproved) is not None:
+        questions = "; ".join(unproved.questions)
+        sentences.append(
+            f"Questions were registered that are not proved ({questions}), since {unproved.reason}."
+        )
+    return tuple(sentences)
+
+
+def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
+    """Return a sentence for each manifest of a wave with other code, libraries or image than
+    registered, and for each model at another address than before. Frozen models that ran with the
+    change bridge it (spec/verdicts.md, 7)."""
+    rules = registered.plan.standard
+    addresses: dict[str, str] = {}
+    agent_rules: set[str] = set()
+    sentences: list[str] = []
+    for number, manifests in ((wave.number, wave.manifests) for wave in waves):
+        for manifest in manifests:
+            if manifest.provenance.dirty:
+                sentences.append(f"Wave {number} ran from a working tree with uncommitted changes.")
+            names = [pin.name for pin in manifest.models]
+            bridging = () if rules is None else bridging_models(rules, names)
+            verb = "bridge" if len(bridging) > 1 else "bridges"
+            bridge = (
+                f"{', '.join(bridging)}, run again, {verb} it" if bridging else "nothing bridges it"
+            )
+            changes = find_changes(manifest.provenance, registered.provenance)
+            if changes:
+                sentences.append(
+                    f"Wave {number} ran with another harness than registered "
+                    f"({'; '.join(changes)}); {bridge}."
+                )
+            if agent_rules and manifest.agent_rules not in agent_rules:
+                sentences.append(
+                    f"Wave {number} ran with other prompts, tools or caps of the agent loop than "
+                    f"an earlier wave; {bridge}."
+                )
+            agent_rules.add(manifest.agent_rules)
+            for pin in manifest.models:
+                address = address_of(pin)
+                if address != addresses.setdefault(pin.name, address):
+                    sentences.append(
+                        f"Wave {number} ran {pin.name} at {address}, and an earlier wave at "
+                        f"{addresses[pin.name]}."
+                    )
+    return tuple(sentences)
+
+
+def graded_rows(study: StudySnapshot, waves: Sequence[WaveSnapshot]) -> Iterator[ResultRow]:
+    """Yield the rows of some waves as the exact grader and those of extras scored them. Needs the
+    study's key."""
+    return _rows(study, waves, shares_of(LookScope(study, tuple(waves))))
+
+
+def _rows(
+    study: StudySnapshot, waves: Sequence[WaveSnapshot], shares: Sequence[LookShare]
+) -> Iterator[ResultRow]:
+    yield from exact_rows(study, waves)
+    for share in shares:
+        yield from share.rows()
+
+
+def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapshot]:
+    """Return the waves to look at: those closed up to ``through``, which must be closed. Each
+    earlier one must have been begun."""
+    planned = len(study.protocol.waves)
+    if through is not None and through >= planned:
+        raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")
+    wanted = range(planned if through is None else through + 1)
+    closed = [wave for wave in study.closed_waves if wave.number in wanted]
+    missing = [wave for wave in wanted if wave not in {wave.number for wave in closed}]
+    if through is not None:
+        missing = [wave for wave in missing if wave == through or wave not in study.waves]
+    if not closed or (through is not None and missing):
+        first = missing[0]
+        raise StudyError(
+            f"wave {first} is not closed; run `dosimeter sweep --wave {first}` to its end first"
+        )
+    return closed
+
+
+def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:
+    return sorted(rows, key=lambda r: (r.wave, r.model, r.stratum, r.instance, r.replicate))
+
+
+def _zip(files: Iterable[tuple[str, str]]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files:
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a new file, whole or not at all."""
+    try:
+        write_whole(path, data, mode=0o600, new=True)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; name a file in a folder of yours") from None

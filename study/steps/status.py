@@ -1,0 +1,53 @@
+"""The status of a study: its steps, what is done and what is owed."""
+
+from __future__ import annotations
+
+from registry.errors import RegistryError
+from study.protocol.draw_checks import tested_models
+from study.steps.sweep.failing import failing_words, stored_failures
+from study.workspace.setup import find_registration
+from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.study import Study
+
+_SHOWN = 10
+
+
+def read_status(study: Study) -> list[dict[str, object]]:
+    """Return a record for each step, in the order of a study."""
+    snapshot = take_snapshot(study)
+    drawn = snapshot.ledger.last("sealed-set")
+    registered = find_registration(snapshot.ledger)
+    steps = [
+        _step("draw", drawn is not None, f"{drawn.body['count']} seeds" if drawn else ""),
+        _step("register", registered is not None, registered.plan.name if registered else ""),
+    ]
+    waves = [_wave(snapshot, number) for number in range(len(study.protocol.waves))]
+    release = snapshot.ledger.last("release")
+    released = _step("publish", release is not None, release.body["location"] if release else "")
+    report = snapshot.ledger.last("report")
+    through = f"through wave {report.body['through_wave']}" if report else ""
+    # The first wave with models to test comes after the release.
+    early = next((n for n, m in enumerate(tested_models(study.protocol)) if m), len(waves))
+    waves.insert(early, released)
+    return [*steps, *waves, _step("report", report is not None, through)]
+
+
+def _step(step: str, done: bool, about: str) -> dict[str, object]:
+    return {"step": step, "state": "done" if done else "to do", "about": about}
+
+
+def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
+    step = f"sweep --wave {number}"
+    models = ", ".join(study.protocol.waves[number])
+    wave = study.waves.get(number)
+    if wave is None:
+        return _step(step, False, models)
+    if closed := wave.closed:
+        return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
+    try:
+        about = f"{models}: {len(wave.cells) - wave.owed} of {len(wave.cells)} episodes"
+        failing = failing_words(wave.manifest.models, stored_failures(wave))
+        about = "; failed: ".join([about, *failing[:_SHOWN]])
+    except RegistryError:
+        about = f"{models}: episodes can be counted with the study's key only"
+    return {"step": step, "state": "begun", "about": about}

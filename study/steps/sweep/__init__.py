@@ -1,0 +1,1 @@
+"""Run the episodes that a wave still owes."""

@@ -1,0 +1,476 @@
+"""The command ``dosimeter sweep``, with its estimate and its preview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from study import pipeline
+from study.printing import (
+    accounts_json,
+    cluster_options,
+    complete_models,
+    dirty_option,
+    exit_by,
+    json_option,
+    print_accounts,
+    print_json,
+    print_line,
+    print_note,
+    print_records,
+    stdout,
+    study_option,
+    styled,
+)
+from study.steps.sweep.failing import address_of, explain_failure
+from study.steps.sweep.history import early_models
+from study.steps.sweep.live import model_json, sweep_watch
+from study.steps.sweep.preview import preview_extras, render_wave, rendered_json
+from study.steps.sweep.spending import ALLOW
+from study.steps.sweep.sweep import SweepRequest
+
+if TYPE_CHECKING:
+    from harness.model import Message
+    from harness.spending.prices import Price
+    from registry.ledger.records import ModelPin
+    from study.steps.sweep.estimate import Estimate, Forecast, Interval
+    from study.steps.sweep.preview import ExtraPreview, Rendered
+    from study.steps.sweep.sweep import SweepOutcome
+    from study.workspace.study import Study
+
+
+@click.command()
+@study_option
+@click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
+@cluster_options("")
+@click.option(
+    "--close-missing",
+    is_flag=True,
+    help="Count failures of providers too, record cells whose attempts all failed as missing, and "
+    "close the wave.",
+)
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Leave once the sweep is at work on the cluster: see `dosimeter wave attach`.",
+)
+@click.option(
+    "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
+)
+@click.option(
+    "--pilot",
+    show_default="no other model",
+    metavar="MODEL",
+    shell_complete=complete_models,
+    help="Estimate models without pilots by this one's.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show the first requests; no network, no key.")
+@click.option(
+    "--allow-unknown-price",
+    is_flag=True,
+    help="Run models whose price is not in the price file; their cost stays unknown.",
+)
+@dirty_option
+@json_option
+def sweep(
+    study: Study, estimate: bool, pilot: str | None, dry_run: bool, as_json: bool, **options: Any
+) -> None:
+    """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
+
+    A provider that is down or limits requests is waited for, and other models go on. Exits with 1
+    while episodes are owed because their attempts failed, a model's key was refused, or the budget
+    in study.yaml does not pay for them. With --json, stderr has the progress, as a JSON object a
+    line.
+
+    \b
+    Examples:
+      dosimeter sweep --wave 0
+      dosimeter sweep --wave 0 --address head:6379 --workers 16
+      dosimeter sweep --wave 0 --estimate --json | jq .cost_usd
+      dosimeter sweep --wave 0 --dry-run
+    """
+    if pilot is not None and not estimate:
+        raise click.UsageError("--pilot goes with --estimate")
+    if estimate and dry_run:
+        raise click.UsageError("--estimate and --dry-run exclude each other: give one")
+    request = SweepRequest(**options)
+    wave = request.wave
+    if dry_run:
+        extras = preview_extras(study, wave)
+        _print_dry_run(render_wave(study, wave), extras, as_json)
+        return
+    if estimate:
+        from study.steps.sweep.estimate import estimate_wave
+
+        _print_estimate(estimate_wave(study, wave, pilot), as_json)
+        return
+    study.protocol.wave_models(wave)
+    if early := early_models(study, wave):
+        print_note(
+            f"the public arm is not released: {', '.join(early)} will get no verdict at wave "
+            f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)"
+        )
+    with sweep_watch(f"wave {wave}") as watch:
+        outcome = pipeline.sweep(study, request, watch, watch.begin, watch.count)
+    pins = study.protocol.wave_models(wave)
+    if as_json:
+        print_json(outcome_json(outcome, wave, pins))
+    else:
+        print_outcome(outcome, wave)
+        print_failed(outcome, pins)
+    exit_by(outcome.closed is not None or request.detach)
+
+
+def outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
+    """Return the outcome of a sweep for ``--json``."""
+    progress, addresses = outcome.progress, {pin.name: address_of(pin) for pin in pins}
+    models = () if progress is None else progress.models
+    return {
+        "wave": wave,
+        "closed": None if outcome.closed is None else asdict(outcome.closed),
+        "exhausted": 0 if progress is None else progress.exhausted,
+        "failures": {} if progress is None else dict(progress.failures),
+        "failing": [
+            {
+                "model": model.model,
+                "address": addresses[model.model],
+                "failure": failed.error_class,
+                "times": failed.attempts,
+                "episodes": failed.cells,
+            }
+            for model in models
+            for failed in model.failures
+        ],
+        "stopped": [] if progress is None else [each.model for each in progress.stopped],
+        "lost": 0 if progress is None else progress.lost,
+        "held": 0 if progress is None else progress.held,
+        "budget": [] if progress is None else accounts_json(progress.accounts),
+        "models": [model_json(model) for model in models],
+    }
+
+
+def print_failed(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> None:
+    """Print the failures of each model, with what to do."""
+    if rows := _failing_rows(outcome, pins):
+        title = "Failed attempts: what failed, why, and what to do"
+        print_records(rows, title=title, right=("episodes", "attempts"))
+
+
+def _failing_rows(outcome: SweepOutcome, pins: Sequence[ModelPin]) -> list[dict[str, Any]]:
+    """Return a row for each model and class of failure."""
+    known = {pin.name: pin for pin in pins}
+    models = () if outcome.progress is None else outcome.progress.models
+    rows = []
+    for model in models:
+        for failed in model.failures:
+            cause = explain_failure(known[model.model], failed.error_class)
+            rows.append(
+                {
+                    "model": model.model,
+                    "failure": cause.name,
+                    "episodes": failed.cells,
+                    "attempts": failed.attempts,
+                    "why": " at ".join(filter(None, (cause.reason, cause.address))) or None,
+                    "what to do": cause.remedy,
+                }
+            )
+    return rows
+
+
+def print_outcome(outcome: SweepOutcome, wave: int) -> None:
+    """Print whether a wave is closed; if not, the reason."""
+    closed, progress = outcome.closed, outcome.progress
+    if progress is not None and progress.lost:
+        print_line(
+            f"{_episodes(progress.lost)} lost the worker: of each, at most one reply was on its "
+            "way and was paid for twice"
+        )
+    accounts = progress.accounts if progress else ()
+    open_label = f"wave {wave} stays open:"
+    if closed is not None:
+        scored = f"{closed.finished} of {closed.owed} episodes scored"
+        print_line(f"wave {wave} is closed: {scored}, {closed.missing} missing")
+        print_accounts(accounts)
+    elif progress is None:
+        print_line(
+            f"the sweep of wave {wave} runs on the cluster by itself: follow it with `dosimeter "
+            f"wave attach {wave}`; see also `wave pause`, `resume` and `stop`"
+        )
+    elif progress.fenced:
+        print_line("another sweep of it has taken over; this one buys nothing more.", open_label)
+    elif progress.asked.value == "stop" and not progress.done:
+        print_line(
+            f"stopped by `dosimeter wave stop {wave}`. Finished work is kept; run this again to "
+            "continue.",
+            open_label,
+        )
+    elif progress.held:
+        print_line(
+            f"its budget does not pay for {_episodes(progress.held)} still owed. Raise "
+            "`budget:` in study.yaml and run this again; no request is paid for twice.",
+            open_label,
+            "yellow",
+        )
+        print_accounts(accounts)
+    elif progress.stopped:
+        owed = ", ".join(f"{_episodes(m.waiting)} of {m.model}" for m in progress.stopped)
+        print_line(
+            f"still owed are {owed}: the key was refused. Put a valid one into the variable that "
+            "the table names and run this again; no request is paid for twice.",
+            open_label,
+            "yellow",
+        )
+    else:
+        print_line(
+            f"{_episodes(progress.exhausted)} failed on every attempt. Run this again to retry, or "
+            "add --close-missing to record them as missing.",
+            open_label,
+            "yellow",
+        )
+
+
+def _episodes(count: int) -> str:
+    return "1 episode" if count == 1 else f"{count} episodes"
+
+
+# --- The first requests ---
+
+
+def _print_dry_run(
+    rendered: Sequence[Rendered], extras: Sequence[ExtraPreview], as_json: bool
+) -> None:
+    """Print the first requests to models, and those of extras."""
+    if as_json:
+        requests = [rendered_json(request) for request in rendered]
+        more = {extra.name: [dict(call.body) for call in extra.calls] for extra in extras}
+        print_json({"requests": requests, **more})
+        return
+    shared = _print_shared(rendered)
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for request in rendered:
+        own = tuple(part for part in _parts(request.messages) if part not in shared)
+        groups.setdefault((request.stratum, own), []).append(request.model)
+    for (stratum, own), models in groups.items():
+        _print_parts(f"{stratum} for {', '.join(models)}", own)
+    for call in (call for extra in extras for call in extra.calls):
+        _print_parts(call.title, [(message.role, message.text) for message in call.messages])
+    print_records([_request_row(request) for request in rendered], title="First requests")
+    for extra in extras:
+        if extra.calls:
+            print_records([dict(call.row) for call in extra.calls], title=extra.name.capitalize())
+    print_line("tokens are estimates on the safe side; nothing was sent and nothing written")
+
+
+def _parts(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """Return role and text of messages, system prompts by their paragraphs."""
+    return [
+        (message.role, text)
+        for message in messages
+        for text in (message.text.split("\n\n") if message.role == "system" else [message.text])
+    ]
+
+
+def _print_shared(rendered: Sequence[Rendered]) -> set[tuple[str, str]]:
+    """Print once what the requests of several strata share: parts of the system prompt, tools, each
+    model's settings. Return the parts."""
+    strata: dict[tuple[str, str], set[str]] = {}
+    models: dict[tuple[str, str], dict[str, None]] = {}
+    for request in rendered:
+        for part in _parts(request.messages):
+            strata.setdefault(part, set()).add(request.stratum)
+            models.setdefault(part, {})[request.model] = None
+    shared = {part for part, places in strata.items() if len(places) > 1}
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for part in strata:  # in the order of the requests
+        if part in shared:
+            groups.setdefault(", ".join(models[part]), []).append(part)
+    for names, parts in groups.items():
+        _print_parts(f"Several strata share this, for {names}", parts)
+    _print_tools(rendered)
+    return shared
+
+
+def _print_tools(rendered: Sequence[Rendered]) -> None:
+    """Print the tools that models are given, and each model's settings."""
+    first = {request.model: request for request in rendered}
+    users: dict[str, list[str]] = {}
+    for request in rendered:
+        for tool in request.tools:
+            users.setdefault(f"{tool.name}: {tool.description}", []).append(request.model)
+    if users:
+        stdout().rule(styled("Tools, in every agentic stratum"), align="left")
+    for text, names in users.items():
+        print_line(f"{text} [{', '.join(dict.fromkeys(names))}]", "tool", "bold")
+    stdout().rule(styled("Settings, in every stratum"), align="left")
+    for request in first.values():
+        stated = "".join(f", {name}: {value}" for name, value in request.settings)
+        print_line(f"{request.provider}, {request.version}{stated}", request.model, "bold")
+
+
+def _print_parts(title: str, parts: Sequence[tuple[str, str]]) -> None:
+    stdout().rule(styled(title), align="left")
+    for number, (role, text) in enumerate(parts):
+        if number == 0 or parts[number - 1][0] != role:
+            print_line("", role, "bold")
+        print_line(text)
+
+
+def _request_row(request: Rendered) -> dict[str, Any]:
+    return {
+        "model": request.model,
+        "stratum": request.stratum,
+        "mode": str(request.mode),
+        "tokens": request.tokens,
+        "text": request.text_tokens,
+        "pictures": request.picture_tokens,
+        "tools": request.tool_tokens,
+        "files": len(request.files),
+        "turns": request.turns,
+        "working minutes": request.limits.working_seconds / 60,
+    }
+
+
+def _range(low: float, high: float | None, digits: int) -> str:
+    return f"{low:,.{digits}f} … {'no bound' if high is None else f'{high:,.{digits}f}'}"
+
+
+# --- The estimate ---
+
+
+def _print_estimate(made: Estimate, as_json: bool) -> None:
+    from study.steps.sweep.estimate import LEVEL, total_usd
+
+    judges, again = made.judges, made.regrading
+    if as_json:
+        print_json(
+            {
+                "wave": made.wave,
+                "level": LEVEL,
+                "prices": made.pricing.prices.digest or None,
+                "models": [_forecast_json(forecast, "model") for forecast in made.forecasts],
+                "cost_usd": _interval_json(total_usd(made.forecasts)),
+                "judges": [_forecast_json(forecast, "judge") for forecast in judges],
+                "judges_cost_usd": _interval_json(total_usd(judges)),
+                "regrading": None if again is None else _forecast_json(again, "judge"),
+            }
+        )
+        return
+    if again is not None:
+        judges = (*judges, replace(again, model=f"{again.model}, wave 0 again"))
+    title = f"What wave {made.wave} still owes"
+    print_records([_forecast_row(forecast, "model") for forecast in made.forecasts], title=title)
+    if judges:
+        rows = [_forecast_row(forecast, "judge") for forecast in judges]
+        print_records(rows, title="To have it graded by judges")
+    for line in (*_notes(made), *_judge_notes(judges)):
+        print_line(line)
+
+
+def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
+    from study.steps.sweep.estimate import QUANTITIES
+
+    return {
+        kind: forecast.model,
+        "episodes": forecast.episodes,
+        "basis": forecast.basis,
+        "pilots": forecast.pilots,
+        "pilot_model": forecast.pilot_model or None,
+        "pooled_strata": list(forecast.pooled),
+        "price": _price_json(forecast.price),
+        **{name: _interval_json(getattr(forecast, name)) for name in QUANTITIES},
+    }
+
+
+def _price_json(price: Price | None) -> dict[str, Any] | None:
+    if price is None:
+        return None
+    return {
+        "input": float(price.input),
+        "cached_input": float(price.cached_input),
+        "output": float(price.output),
+        "date": price.date,
+        "source": price.source,
+    }
+
+
+def _interval_json(interval: Interval | None) -> dict[str, float | None] | None:
+    return None if interval is None else asdict(interval)
+
+
+def _forecast_row(forecast: Forecast, kind: str) -> dict[str, Any]:
+    return {
+        kind: forecast.model,
+        "owed": forecast.episodes,
+        "basis": f"{forecast.pilots} pilots" if forecast.pilots else forecast.basis,
+        "input tokens": _interval(forecast.input_tokens),
+        "cached": _interval(forecast.cached_tokens),
+        "output tokens": _interval(forecast.output_tokens),
+        "USD": _cost(forecast),
+    }
+
+
+def _interval(interval: Interval | None, digits: int = 0, unknown: str = "–") -> str:
+    return unknown if interval is None else _range(interval.low, interval.high, digits)
+
+
+def _cost(forecast: Forecast) -> str:
+    from study.steps.sweep.estimate import FREE
+
+    if forecast.basis == FREE:
+        return "no call is paid for"
+    return _interval(forecast.cost_usd, 2, "unknown") if forecast.episodes else "–"
+
+
+def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
+    from study.steps.sweep.estimate import BOUNDS, FREE
+
+    lines = []
+    for forecast in judges:
+        judge = f"judge {forecast.model}:"
+        if forecast.basis == BOUNDS:
+            lines.append(
+                f"{judge} it has graded no two instances, so these are bounds: every "
+                "call made three times, about the longest answers; without `max_tokens` there "
+                "is no upper one"
+            )
+            if forecast.cost_usd is not None and forecast.cost_usd.mean is not None:
+                lines.append(
+                    f"{judge} about USD {forecast.cost_usd.mean:,.2f} if each call is made "
+                    "once, about answers as long as the keys"
+                )
+        if forecast.pooled:
+            lines.append(f"{judge} by other strata's: {', '.join(forecast.pooled)}")
+        if forecast.basis != FREE and forecast.price is None:
+            lines.append(f"{judge} its price is unknown; grading needs {ALLOW}")
+    return lines
+
+
+def _notes(made: Estimate) -> list[str]:
+    """Notes on the numbers, a line each."""
+    from study.steps.sweep.estimate import BOUNDS, LEVEL, total_usd
+
+    lines = [
+        f"intervals at {100 * LEVEL:.0f} %; what failed attempts took is counted in the pilots"
+    ]
+    for forecast in made.forecasts:
+        model, pilot, price = forecast.model, forecast.pilot_model, forecast.price
+        if forecast.basis == BOUNDS:
+            lines.append(
+                f"{model}: no two pilots, so these are bounds from the limits, for one "
+                "attempt at each episode; without `context` and `max_tokens` there is no upper one"
+            )
+        if pilot and pilot != model:
+            lines.append(f"{model}: by the pilots of another model, {pilot}")
+        if forecast.pooled:
+            lines.append(f"{model}: by the pilots of other strata: {', '.join(forecast.pooled)}")
+        if price is not None:
+            lines.append(f"{model}: priced as of {price.date} ({price.source})")
+    lines += [
+        f"{model.name}: its price is unknown; sweeping it needs {ALLOW}"
+        for model in made.pricing.unknown
+    ]
+    total = total_usd(made.forecasts)
+    return [*lines, "in all: " + ("unknown" if total is None else f"USD {_interval(total, 2)}")]

@@ -1,0 +1,188 @@
+"""The manifest of a wave: what it runs and with which code, promised before its first episode."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from harness.agent.rules import rules_digest
+from harness.storage import instances_key, run_key_key
+from harness.sweep.schedule import INSTANCES_CODEC
+from registry.canonical import digest_value
+from registry.errors import BrokenPromise
+from registry.ledger.records import ModelPin, Preregistration, Provenance, RunManifest, record_body
+from registry.provenance import check_tree, read_provenance
+from registry.sealing import encrypt, new_identity
+from registry.signing import Signer
+from study.protocol.protocol import FILE_NAME, Protocol
+from study.protocol.sections import Tranches
+from study.steps.register.draw import entropy_of
+from study.workspace.grading import grading_digest
+from study.workspace.setup import PinnedImage, registration_of
+from study.workspace.snapshot import instances_of, manifest_of
+from study.workspace.study import CHECKOUT, Study
+
+if TYPE_CHECKING:
+    from study.steps.sweep.sweep import SweepRequest
+
+logger = logging.getLogger(__name__)
+
+_ENDPOINT = ("base_url", "api_key_env", "bridge", "bridge_url")  # settings: where, not what
+
+
+def begin_wave(
+    study: Study,
+    request: SweepRequest,
+    image: PinnedImage,
+    now: Callable[[], str],
+    prices: str = "",
+) -> RunManifest:
+    """Return the wave's manifest: the one in the ledger, or a new one, appended now, which records
+    the code and environment that run it. ``prices`` is the digest of the price file.
+
+    Raises BrokenPromise for a dirty tree that is not allowed, and for instances, grading or a plan
+    that differ from the registered ones; another commit is no reason (spec/verdicts.md, 7).
+    """
+    registered = registration_of(study)
+    provenance = read_provenance(CHECKOUT, image.digest)
+    check_tree(provenance, request.allow_dirty)
+    begun = manifest_of(study.ledger, request.wave)
+    if begun is None:
+        _check_names(study, request.wave)
+    if begun is None or provenance.dirty or begun.provenance != provenance:
+        check_grading(study, registered)
+        check_instances(study, request.wave)
+    if begun is None:
+        first = _new_manifest(study, request, registered, provenance, prices)
+        entry, fresh = study.ledger.append_unless(
+            first,
+            now(),
+            lambda entry: entry.kind == "run-manifest" and entry.body["wave"] == request.wave,
+        )
+        if fresh:
+            return first
+        begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
+    _check_resumed(study, begun)
+    record = replace(
+        begun,
+        provenance=provenance,
+        prices=prices,
+        retention=study.protocol.wave_retention(request.wave),
+    )
+    if record != begun:
+        study.ledger.append(record, now())
+    return record
+
+
+def check_grading(study: Study, registered: Preregistration) -> None:
+    """Raise BrokenPromise if known answers are graded otherwise than at the registration."""
+    now = grading_digest(study.protocol.tasks, study.protocol.catalog)
+    if registered.grading and now != registered.grading:
+        raise BrokenPromise(
+            "known answers to the study's tasks are graded otherwise than when the plan was "
+            f"registered: grading is {now}, registered {registered.grading}; run the commit and "
+            "library versions that the study is registered with"
+        )
+
+
+def check_instances(study: Study, wave: int) -> None:
+    """Raise BrokenPromise if an instance of a wave would be generated otherwise than it was drawn:
+    files, prompt, answer key and rubric, which its id pins. Needs the study's key or the
+    operator's."""
+    tranches = {0}.union(*study.protocol.wave_tranches(wave).values())
+    catalog = study.protocol.catalog
+    drawn = [instance for instance in study.instances() if instance.tranche in tranches]
+    logger.info("wave %d: comparing %d instances with the draw", wave, len(drawn))
+    for each in drawn:
+        family = catalog.family(each.spec.family, each.spec.version)
+        if family.generate(each.spec.difficulty, each.seed).id != each.instance:
+            raise BrokenPromise(
+                f"wave {wave} is not begun: {each.spec.stratum} is generated "
+                "otherwise than it was drawn; run the commit and library versions that the "
+                "study is registered with"
+            )
+
+
+def _new_manifest(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    provenance: Provenance,
+    prices: str,
+) -> RunManifest:
+    """Return a new manifest, after storing its run key and instances: both are sealed, so a crash
+    before the record is in the ledger reveals nothing."""
+    protocol, wave = study.protocol, request.wave
+    identity, recipient = new_identity()
+    manifest = RunManifest(
+        study=protocol.name,
+        wave=wave,
+        plan=digest_value(record_body(registered)),
+        instances_root=registered.sealed_root,
+        models=protocol.wave_models(wave),
+        judges=protocol.judges,
+        sandbox=protocol.sandbox.kind,
+        runtime=protocol.sandbox.runtime,
+        replicates=protocol.wave_replicates(wave),
+        schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
+        run_recipient=recipient,
+        run_signer=Signer.of(identity).public,
+        run_key=run_key_key(recipient),
+        provenance=provenance,
+        prices=prices,
+        tranches=_stated_tranches(protocol, wave),
+        retention=protocol.wave_retention(wave),
+        single_turn=protocol.single_turn[wave],
+        agent_rules=rules_digest(),
+    )
+    study.store.put(manifest.run_key, encrypt(identity.encode(), study.readers()))
+    instances = instances_of(study.instances(), manifest)
+    own = study.keys()
+    keys = replace(own, recipients=(*own.recipients, recipient))
+    INSTANCES_CODEC.write(study.store, instances_key(recipient), instances, keys)
+    return manifest
+
+
+def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
+    """Return tranches as a manifest states them: () if every model runs the panel only."""
+    return protocol.tranches[wave] if protocol.tranches else ()
+
+
+def _check_names(study: Study, wave: int) -> None:
+    """Raise BrokenPromise if a name stands for another model than in an earlier wave. Its address
+    may change, which the report shows."""
+    earlier = {
+        pin.name: (entry.record.wave, pin)
+        for entry in study.ledger.find("run-manifest")
+        for pin in entry.record.models
+    }
+    for now in study.protocol.wave_models(wave):
+        before, then = earlier.get(now.name, (wave, now))
+        if _without_endpoint(now) != _without_endpoint(then):
+            raise BrokenPromise(
+                f"{study.folder / FILE_NAME}: models: {now.name!r} ran in wave {before} with "
+                "another provider, version or settings (see `dosimeter log`): restore them, or "
+                "give this model a name of its own"
+            )
+
+
+def _without_endpoint(pin: ModelPin) -> ModelPin:
+    settings = tuple(each for each in pin.settings if each[0] not in _ENDPOINT)
+    return replace(pin, settings=settings)
+
+
+def _check_resumed(study: Study, begun: RunManifest) -> None:
+    planned, wave = study.protocol, begun.wave
+    models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
+    replicates = planned.wave_replicates(wave)
+    terms = (models, tranches, replicates, planned.single_turn[wave])
+    now = (*terms, planned.sandbox.kind, planned.sandbox.runtime)
+    terms = (begun.models, begun.tranches, begun.replicates, begun.single_turn)
+    if now != (*terms, begun.sandbox, begun.runtime):
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
+            "settings, tranches, modes, replicates or sandbox (see `dosimeter log`): restore them, "
+            "or plan another wave"
+        )

@@ -1,0 +1,342 @@
+"""The commands of ``dosimeter wave``: a study that goes on for years."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from registry.errors import BrokenPromise, RegistryError
+from registry.provenance import utc_now
+from study.errors import StudyError
+from study.printing import (
+    PATH,
+    complete_models,
+    folder_option,
+    json_option,
+    print_line,
+    print_note,
+    print_records,
+    print_step,
+    progress_watch,
+    study_option,
+)
+from study.protocol.draw_checks import missing_controls
+from study.steps.sweep.exposure_ledger import burned_of_wave, declare_leak
+from study.steps.sweep.live import sweep_watch
+from study.steps.sweep.operation import ask_sweep, follow_sweep
+from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
+from study.workspace.address import open_study, record_files
+from study.workspace.setup import find_registration
+
+if TYPE_CHECKING:
+    from study.workspace.study import Study
+
+# --- The commands of ``dosimeter leak``: known leaks of the private arm ---
+
+
+@click.group()
+def leak() -> None:
+    """Leaks of the private arm: look for one, declare one.
+
+    \b
+    Examples:
+      dosimeter leak scan ../website ../repository
+      dosimeter leak declare --tranche 0 --reason "a transcript was put online"
+    """
+
+
+@leak.command()
+@study_option
+@click.option(
+    "--tranche",
+    show_default="that of the seeds in --named",
+    type=click.IntRange(0),
+    help="That leaked; 0 is the panel.",
+)
+@click.option("--reason", required=True, help="In words, for readers: it is public.")
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="The first day of the leak, today or before. Default: today.",
+)
+@click.option(
+    "--named",
+    show_default="no seeds",
+    type=PATH,
+    help="A file of instance ids or seeds known to have leaked, one a line: the ledger gets their "
+    "commitments only.",
+)
+@json_option
+def declare(
+    study: Study,
+    tranche: int | None,
+    reason: str,
+    since: str | None,
+    named: Path | None,
+    as_json: bool,
+) -> None:
+    """Declare that private seeds have leaked: their tranche is burned for every model after it.
+
+    \b
+    Example:
+      dosimeter leak declare --tranche 0 --since 2027-03-01 --reason "a transcript was put online"
+    """
+    now = utc_now()
+    try:
+        day = date.fromisoformat(since or now[:10]).isoformat()
+    except ValueError:
+        raise click.BadParameter(f"{since!r}: a date is 2027-03-01", param_hint="--since") from None
+    record, fresh = declare_leak(study, tranche, day, reason, named, now)
+    summary = f"tranche {record.tranche} is burned for everybody from {record.since} on"
+    print_step(record, as_json, summary, fresh)
+
+
+@leak.command()
+@study_option
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
+@json_option
+@click.pass_context
+def scan(context: click.Context, study: Study, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Search files and folders for all that follows from a private seed, and for the study's keys.
+
+    It opens archives, tables, compressed files and the history of a Git repository. It prints file,
+    kind and the commitment's place in the draw, never what it found. What cannot be read is listed
+    too; links are not followed. Exit code 1 if anything was found.
+
+    \b
+    Examples:
+      dosimeter leak scan ~/website ~/repository
+      dosimeter leak scan --json logs | jq -r '.[].file'
+    """
+    from study.steps.publish.release import scan_for_leaks
+
+    with progress_watch("reading") as watch:
+        leaks = scan_for_leaks(study, paths, watch)
+    found = sum(not each.kind.startswith("unreadable") for each in leaks)
+    rows = [{"file": each.file, "kind": each.kind, "commitment": each.leaf} for each in leaks]
+    if rows or as_json:
+        print_records(rows, as_json, title="Leaks")
+    if not as_json:
+        unread = f"; {len(leaks) - found} not read" if len(leaks) > found else ""
+        print_line(f"{found or 'no'} leak{'' if found == 1 else 's'} found{unread}")
+    if found:
+        context.exit(1)
+
+
+@click.group()
+def wave() -> None:
+    """The waves of a study: list them, open one for new models, operate a sweep, close one.
+
+    \b
+    Every few months (docs/waves.md has the whole routine):
+      dosimeter wave open --models new-one,new-two
+      dosimeter sweep --wave 3
+      dosimeter wave close 3
+      dosimeter report
+    """
+
+
+@wave.command("list")
+@study_option
+@json_option
+def list_(study: Study, as_json: bool) -> None:
+    """Show every wave: its models, its look, when it was begun, closed and reported.
+
+    \b
+    Example:
+      dosimeter wave list --json | jq '.[] | select(.state != "closed") | .wave'
+    """
+    rows = [asdict(wave) for wave in list_waves(study)]
+    if not as_json:
+        rows = [_shown(row) for row in rows]
+    print_records(rows, as_json, title="Waves")
+
+
+def _shown(row: dict[str, Any]) -> dict[str, object]:
+    look, burned = row["look"], row["burned"]
+    return {
+        "wave": row["wave"],
+        "models": ", ".join(_named(name, run, burned) for name, run in row["tranches"].items()),
+        "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
+        "state": f"{row['state']} {str(row['closed'] or row['begun'])[:10]}".rstrip(),
+        "reported": str(row["reported"])[:10],
+        "scored": "" if row["scored"] is None else row["scored"],
+        "missing": "" if row["missing"] is None else row["missing"],
+    }
+
+
+def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
+    """Return a model's name, with its tranches unless it runs the unburned panel only."""
+    lost = burned.get(name, ())
+    if tranches == (0,) and not lost:
+        return name
+    shown = (f"{tranche}{' burned' if tranche in lost else ''}" for tranche in tranches)
+    return f"{name} (tranche{'s' if len(tranches) > 1 else ''} {', '.join(shown)})"
+
+
+@wave.command("open")
+@folder_option
+@click.option(
+    "--models",
+    required=True,
+    metavar="NAME,…",
+    shell_complete=complete_models,
+    help="Names under `models:` in study.yaml.",
+)
+@click.option(
+    "--tranche",
+    "tranches",
+    multiple=True,
+    metavar="[NAME=]K[,K…]",
+    help="Reserve tranches to run instead of the panel (0), for all the models or for one.",
+)
+@json_option
+def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -> None:
+    """Plan one more wave, by a line in study.yaml. Nothing is run.
+
+    Twice the same, before it is begun, is one wave.
+
+    \b
+    Examples:
+      dosimeter wave open --models control,new-one
+      dosimeter wave open --models control,new-one --tranche new-one=2 --tranche control=0,2
+    """
+    named = [name.strip() for name in models.split(",") if name.strip()]
+    chosen = _read_tranches(tranches, named)
+    number, fresh = open_wave(study, named, chosen)
+    study = open_study(study.folder)
+    if find_registration(study.ledger) is not None:
+        try:
+            record_files(study, utc_now())
+        except BrokenPromise:
+            raise
+        except (StudyError, RegistryError) as error:  # the wave is planned all the same
+            print_note(
+                "a sweep by the store's address does not see this wave until `dosimeter register` "
+                f"records it: {error}"
+            )
+    burned = burned_of_wave(study, study.ledger.entries(), number)
+    for name, numbers in burned.items():
+        print_note(
+            f"tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds were "
+            "sent to a provider that may store them, or have leaked; --tranche gives it another "
+            "(docs/waves.md)"
+        )
+    for control, follows in missing_controls(study.protocol, number):
+        print_note(f"without the {control}: {follows} (docs/waves.md)")
+    row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
+    print_records([row], as_json, title="Wave")
+
+
+def _read_tranches(options: tuple[str, ...], models: list[str]) -> dict[str, tuple[int, ...]]:
+    """Return the tranches by model; an option without a model is for all."""
+    by_model: dict[str, tuple[int, ...]] = {}
+    for option in options:
+        name, equals, listed = option.rpartition("=")
+        numbers = listed.split(",")
+        if not all(number.strip().isdecimal() for number in numbers) or (equals and not name):
+            raise click.BadParameter(
+                f"{option!r}: give a tranche's number, or a model and its tranches: new-one=2 or "
+                "control=0,2",
+                param_hint="--tranche",
+            )
+        chosen = tuple(sorted({int(number) for number in numbers}))
+        for model in [name] if equals else models:
+            if model in by_model:
+                raise click.BadParameter(f"{model} is given tranches twice", param_hint="--tranche")
+            by_model[model] = chosen
+    return by_model
+
+
+@wave.command("close")
+@study_option
+@click.argument("number", type=click.IntRange(0))
+@json_option
+def close(study: Study, number: int, as_json: bool) -> None:
+    """Close a wave: episodes that failed on every attempt are recorded as missing.
+
+    A sweep that finishes closes its wave itself; this is for one that did not. A wave with
+    episodes that were never tried is not closed (exit code 2).
+
+    \b
+    Example:
+      dosimeter wave close 3
+    """
+    with progress_watch("closing") as watch:
+        record, fresh = close_wave_now(study, number, utc_now, watch)
+    summary = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
+    print_step(record, as_json, summary, fresh)
+
+
+# --- A sweep that is at work, here or elsewhere ---
+
+
+def _operation(command: Callable[..., None]) -> click.Command:
+    """Make a function of a study and the number of a wave a command of ``dosimeter wave``."""
+    number = click.argument("number", type=click.IntRange(0))
+    return wave.command()(study_option(number(command)))
+
+
+@_operation
+def attach(study: Study, number: int) -> None:
+    """Show the progress of a wave's sweep until it ends, wherever it runs.
+
+    Ctrl-C leaves the sweep alone. It needs the study's store and key, and no cluster.
+
+    \b
+    Example:
+      dosimeter wave attach 3
+    """
+    with sweep_watch(f"wave {number}") as watch:
+        last = follow_sweep(study, number, watch, watch.begin)
+    left = last.owed - last.finished
+    print_line(
+        f"the sweep of wave {number} has ended with {last.finished} of {last.owed} results; "
+        f"`dosimeter sweep --wave {number}` {f'runs the other {left} and ' if left else ''}closes "
+        "the wave"
+    )
+
+
+@_operation
+def pause(study: Study, number: int) -> None:
+    """Pause the sweep of a wave: no more episodes are begun, and those at work are finished.
+
+    \b
+    Example:
+      dosimeter wave pause 3
+    """
+    then = f"pauses within seconds; continue it with `dosimeter wave resume {number}`"
+    _ask(study, number, "pause", then)
+
+
+@_operation
+def resume(study: Study, number: int) -> None:
+    """Continue a paused sweep.
+
+    \b
+    Example:
+      dosimeter wave resume 3
+    """
+    _ask(study, number, "go", "continues within seconds")
+
+
+@_operation
+def stop(study: Study, number: int) -> None:
+    """End the sweep of a wave, wherever it runs, as Ctrl-C does. Replies on their way are kept.
+
+    \b
+    Example:
+      dosimeter wave stop 3
+    """
+    then = f"buys nothing more and ends; continue with `dosimeter sweep --wave {number}`"
+    _ask(study, number, "stop", then)
+
+
+def _ask(study: Study, number: int, asked: Literal["go", "pause", "stop"], then: str) -> None:
+    """Ask the sweep of a wave for something, and print ``then``, which it will do."""
+    print_line(f"the sweep on {ask_sweep(study, number, asked).host} {then}")

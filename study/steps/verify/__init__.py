@@ -1,0 +1,1 @@
+"""Recompute every promise of a study."""

@@ -1,1 +1,0 @@
-"""Waves of a study: manifests, sweeps, estimates, and exposure of instances."""

@@ -1,1 +1,0 @@
-"""Task families for people: list, show, make, check, scaffold."""

@@ -1,1 +1,0 @@
-"""The package that ``dosimeter tasks new`` writes."""

@@ -1,1 +1,0 @@
-"""Stored episodes for reading: transcripts, and logs for Inspect View."""

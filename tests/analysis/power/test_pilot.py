@@ -1,0 +1,97 @@
+"""Scores of a pilot against turns, and its variance by stratum, counted by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from analysis.data.table import make_table
+from analysis.power.pilot import score_by_turns, variance_by_stratum
+from registry.result_row import GRADER, Arm, ResultRow, Status
+
+ROW = ResultRow(
+    wave=0,
+    model="m",
+    arm=Arm.PRIVATE,
+    stratum="a/easy",
+    family="a",
+    difficulty="easy",
+    instance="i1",
+    replicate=0,
+    grader=GRADER,
+    status=Status.SCORED,
+    score=1.0,
+    passed=1,
+    total=1,
+    score_sr=None,
+    score_dh=None,
+    score_im=None,
+    score_if=None,
+    stop_reason="answered",
+    error_class="",
+    limits_hit="",
+    turns=3,
+    tool_calls=2,
+    input_tokens=None,
+    output_tokens=None,
+    cost_usd=None,
+    seconds=1.0,
+    attempts=1,
+    served_version="",
+)
+
+
+def run(score: float, instance: str = "i1", replicate: int = 0, **values: object) -> ResultRow:
+    changed = {"score": score, "instance": instance, "replicate": replicate, **values}
+    return replace(ROW, **changed)  # type: ignore[arg-type]
+
+
+def test_scores_ceiling_floor_and_limit_are_shares_of_runs() -> None:
+    """Instances count alike, whatever their runs; the error is that of their means. A run that
+    takes more turns counts 0 after fewer."""
+    ended = {"stop_reason": "turn_limit", "turns": 6}
+    rows = [
+        run(0.0, "i1", 0, **ended),
+        run(1.0, "i1", 1),
+        run(1.0, "i2", 0),
+        run(0.2, "i3", 0, **ended),
+        replace(ROW, score=None, status=Status.MISSING, passed=None, total=None, replicate=7),
+    ]
+    quarter, half, whole = score_by_turns(rows, {"a/easy": 6})
+    assert (whole.turns, whole.limit, whole.instances, whole.runs) == (6, 6, 3, 4)
+    assert whole.score == pytest.approx((0.5 + 1.0 + 0.2) / 3)
+    variance = sum((mean - whole.score) ** 2 for mean in (0.5, 1.0, 0.2)) / 2
+    assert whole.error == pytest.approx(math.sqrt(variance / 3))
+    assert (whole.ceiling, whole.floor, whole.at_limit) == (0.5, 0.25, 0.5)
+    assert whole.turns_taken == pytest.approx((6 + 3 + 3 + 6) / 4)
+    assert (half.turns, half.at_limit, half.floor) == (3, 0.5, 0.5)
+    assert half.score == pytest.approx((0.5 + 1.0 + 0.0) / 3)
+    assert (quarter.turns, quarter.score, quarter.at_limit) == (1, 0, 1)
+    (once,) = score_by_turns([run(0.4, turns=1)], {"a/easy": 1})
+    assert (once.turns, once.score, once.error) == (1, 0.4, None)
+
+
+def test_a_stratum_without_spread_is_named_and_the_others_are_estimated() -> None:
+    rows = [run(score, f"i{n}") for n, score in enumerate((0.1, 0.5, 0.9))]
+    flat = [run(1.0, f"j{n}", stratum="b/hard") for n in range(3)]
+    first, second, whole = variance_by_stratum(
+        make_table([*rows, *flat]), ("score",), ("a/easy", "b/hard")
+    )
+    assert first.found is not None
+    assert first.found.components.sd == pytest.approx((0.4,))
+    assert second.found is None
+    assert "all values of score are alike" in second.reason
+    assert (whole.stratum, whole.found is not None) == ("", True)
+    assert whole.found is not None
+    assert whole.found.components.sd == pytest.approx((0.4 / math.sqrt(2),))
+
+
+def test_an_outcome_without_spread_leaves_the_first_one() -> None:
+    rows = [run(score, f"i{n}", key_fraction=0.5) for n, score in enumerate((0.1, 0.5, 0.9))]
+    (stratum, _) = variance_by_stratum(make_table(rows), ("score", "key-fraction"), ("a/easy",))
+    assert stratum.found is not None
+    assert stratum.found.components.sd == pytest.approx((0.4,))
+    assert stratum.outcomes == ("score",)
+    assert stratum.reason.startswith("all values of key-fraction are alike, so nothing shows")

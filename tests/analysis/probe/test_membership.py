@@ -1,0 +1,77 @@
+"""Loss and scores of texts go through the plan's permutation test, each in its own direction."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.plan.presets import basic_plan
+from analysis.probe.probes import test_texts
+
+PLAN = basic_plan(["a", "b"], 4, permutations=1999)
+STRATUM = np.repeat([0, 1], 8)
+PUBLIC = np.tile(np.arange(8) < 4, 2)
+NOISE = np.random.default_rng(3).normal(scale=0.1, size=16)
+
+
+def test_who_was_trained_finds_public_text_likelier() -> None:
+    columns = {
+        ("reader", "loss"): list(3 - 2 * PUBLIC + NOISE),
+        ("reader", "min_k"): list(-9 + 2 * PUBLIC - NOISE),
+        ("other", "loss"): list(3 + 2 * PUBLIC + NOISE),  # less likely: no sign of exposure
+        ("other", "min_k_plus"): list(NOISE),
+    }
+    rows = test_texts(PLAN, columns, STRATUM, PUBLIC, wave=1, registration="r")
+    loss, min_k, worse, noise = rows
+    assert (loss.model, loss.measure, loss.wave, loss.strata) == ("reader", "loss", 1, 2)
+    assert loss.gap == pytest.approx(-2, abs=0.2)
+    assert loss.interval is not None
+    assert loss.interval[1] < 0
+    assert loss.p == min_k.p == pytest.approx(1 / 70**2, rel=1e-6)
+    # Adjusted: with all labels turned round, the loss of `other` does as well.
+    assert loss.p_adjusted == pytest.approx(2 / 70**2, rel=1e-6)
+    assert min_k.gap == pytest.approx(2, abs=0.2)
+    assert worse.p == pytest.approx(1)
+    assert noise.p_adjusted > 0.05
+    assert all(row.exploratory for row in rows)
+
+
+def test_p_is_that_of_every_allocation() -> None:
+    values = np.random.default_rng(1).random(6)
+    public = np.arange(6) < 3
+
+    def gap(chosen: tuple[int, ...]) -> float:
+        mask = np.isin(np.arange(6), chosen)
+        return float(values[mask].mean() - values[~mask].mean())
+
+    every = [gap(chosen) for chosen in combinations(range(6), 3)]
+    lower = np.mean([each <= gap((0, 1, 2)) + 1e-9 for each in every])
+    stratum = np.zeros(6, dtype=np.int64)
+    (row,) = test_texts(
+        basic_plan(["a"], 3), {("m", "loss"): list(values)}, stratum, public,
+        wave=0, registration="r",
+    )  # fmt: skip
+    assert row.p == pytest.approx(lower)
+    assert row.gap == pytest.approx(gap((0, 1, 2)))
+
+
+def test_constant_measures_have_no_interval_and_prove_nothing() -> None:
+    (row,) = test_texts(
+        PLAN, {("m", "loss"): [2.0] * 16}, STRATUM, PUBLIC, wave=0, registration="r"
+    )
+    assert (row.gap, row.interval, row.p) == (0, None, 1)
+
+
+def test_holes_and_single_arms_are_refused() -> None:
+    with pytest.raises(AnalysisError, match="is missing or is no number"):
+        test_texts(
+            PLAN, {("m", "loss"): [float("nan")] * 16}, STRATUM, PUBLIC, wave=2, registration="r"
+        )
+    with pytest.raises(AnalysisError, match="one arm only"):
+        test_texts(
+            PLAN, {("m", "loss"): [1.0] * 16}, STRATUM, STRATUM == 0, wave=2, registration="r"
+        )
+    assert test_texts(PLAN, {}, STRATUM, PUBLIC, wave=2, registration="r") == ()

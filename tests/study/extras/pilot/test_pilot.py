@@ -1,0 +1,388 @@
+"""`dosimeter pilot`: a scratch study apart from the study, resumed, within the study's budget, and
+read by `power` and `init --guided`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from generators.seed import Seed
+from harness.spending.budget import PricedModel, Spend
+from harness.sweep.leases import Progress
+from registry.errors import RegistryError
+from registry.verify.verify import verify_study
+from study import pipeline
+from study.extras.pilot import pilot
+from study.main import main
+from study.steps.init import guided
+from study.steps.init.new_study import NewStudy
+from study.steps.register.draw import draw_seeds, pilots_of
+from study.steps.sweep.sweep import SweepOutcome, SweepRequest
+from study.workspace.setup import Watch, init_study
+from study.workspace.snapshot import closed_wave
+from study.workspace.study import Study
+from tests.harness.openai_server import Served, completion, serve
+from tests.study.conftest import draw_tiny, run_wave
+
+ROOT = "00000000000000000000000000000000000000000000000000000000000005ed"
+BUILT_IN = f"""\
+study: tried
+tasks: [compute_average/easy]
+seeds_per_arm: 4
+models:
+  skilled: {{provider: scripted, agent: honest, error_rate: 0.02}}
+  clumsy: {{provider: scripted, agent: honest, error_rate: 0.3}}
+  spiked: {{provider: scripted, agent: spiked, error_rate: 0.3, release: release}}
+waves:
+  - [skilled, clumsy]
+  - [spiked]
+plan: {{permutations: 199}}
+sandbox: {{kind: local}}
+entropy: "fixed:{ROOT}"
+"""
+SERVED = """\
+study: bought
+tasks: [{task}]
+seeds_per_arm: 4
+models:
+  theirs: {{provider: openai, model: sold-1, base_url: "{url}", api_key_env: NO_KEY, retries: 0,
+           context: 40000{more}}}
+waves:
+  - [theirs]
+plan: {{permutations: 199}}
+sandbox: {{kind: local}}
+prices: prices.yaml
+"""
+PRICES = """\
+prices:
+  - {provider: openai, model: "sold-*", input: 100, output: 1000, date: 2026-11-01, source: a test}
+"""
+CALL = 0.03  # USD of a call: 100 tokens and 20, as the server counts each
+SINGLE = "{family: compute_average, difficulty: easy, mode: single_turn}"
+
+
+def sweep_here(
+    study: Study,
+    request: SweepRequest,
+    watch: Callable[[Progress], None],
+    now: Callable[[], str],
+    begin: Callable[[str], None],
+    closing: Watch,
+    spent: tuple[tuple[PricedModel, Spend], ...],
+) -> SweepOutcome:
+    """Sweep a wave in this process, without Ray."""
+    closed = closed_wave(study.ledger, request.wave)
+    return SweepOutcome(closed or run_wave(study, request.wave, now, parallel=2), None)
+
+
+@pytest.fixture
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pilot, "sweep_wave", sweep_here)
+
+
+def run_pilot(study: Study, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["pilot", "--study", str(study.folder), *arguments])
+
+
+def outcome(study: Study, *arguments: str, code: int = 0) -> dict[str, Any]:
+    result = run_pilot(study, *arguments, "--json")
+    assert result.exit_code == code, result.output
+    body: dict[str, Any] = json.loads(result.stdout)
+    return body
+
+
+def new_study(folder: Path, text: str = BUILT_IN) -> Study:
+    init_study(folder, text)
+    return pipeline.open_study(folder)
+
+
+@pytest.fixture(scope="module")
+def piloted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dict[str, Any]]]:
+    """A study with a pilot before its draw, and what that showed."""
+    study = new_study(tmp_path_factory.mktemp("piloted") / "study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pilot, "sweep_wave", sweep_here)
+        yield study, outcome(study)
+
+
+def test_it_shows_scores_against_turns_cost_and_variance(
+    piloted: tuple[Study, dict[str, Any]],
+) -> None:
+    """A built-in agent takes three turns of ten: after two, no run has ended."""
+    _, shown = piloted
+    rows = {(row["model"], row["turns"]): row for row in shown["scores"]}
+    turns = (2, 5, 10)
+    assert sorted(rows) == [(model, t) for model in ("clumsy", "skilled") for t in turns]
+    for model in ("skilled", "clumsy"):
+        short, half, whole = (rows[model, t] for t in turns)
+        assert (short["runs"], short["instances"], short["limit"]) == (8, 4, 10)
+        assert (short["score"], short["floor"], short["at_limit"]) == (0, 1, 1)
+        assert (whole["floor"], whole["at_limit"], whole["turns_taken"]) == (0, 0, 3)
+        assert half["score"] == whole["score"]
+    assert rows["skilled", 10]["score"] > rows["clumsy", 10]["score"] > 0
+    stratum, whole = shown["variance"]
+    assert (stratum["stratum"], whole["stratum"]) == ("compute_average/easy", None)
+    found = whole["found"]
+    assert (found["runs"], found["instances"], found["repeats"]) == (16, 4, 8)
+    assert found["icc"] == found["components"]["seed_share"]
+    models = {row["model"]: row for row in shown["models"]}
+    assert (models["skilled"]["runs"], models["skilled"]["usd"]) == (8, None)
+    assert shown["complete"]
+    assert [row["model"] for row in shown["skipped"]] == ["spiked"]
+
+
+def test_it_is_a_study_of_its_own(piloted: tuple[Study, dict[str, Any]]) -> None:
+    """Nothing of it is in the study's store, and both verify."""
+    study, shown = piloted
+    (scratch,) = pilots_of(study.folder)
+    assert str(scratch.folder) == shown["folder"]
+    assert {entry.kind for entry in scratch.ledger.entries()} >= {"run-manifest", "wave-closed"}
+    assert verify_study(scratch.store, scratch.identities(), None).holds
+    kinds = {entry.kind for entry in study.ledger.entries()}
+    assert not kinds & {"run-manifest", "wave-closed"}
+    assert not any(key.startswith(("attempts/", "results/")) for key in study.store.list(""))
+    secrets = [seed.seed for seed in scratch.drawn_seeds()]
+    texts = [path.read_bytes() for path in study.folder.rglob("*") if path.is_file()]
+    assert not any(secret.encode() in text for secret in secrets for text in texts)
+
+
+def test_no_instance_or_seed_of_it_is_in_either_arm(
+    piloted: tuple[Study, dict[str, Any]],
+) -> None:
+    study, _ = piloted
+    if study.ledger.last("sealed-set") is None:
+        draw_tiny(study)
+    (scratch, *_) = pilots_of(study.folder)
+    for secret in ("instance", "seed"):
+        names = {getattr(each, secret) for each in scratch.drawn_seeds()}
+        assert len(names) == 4
+        assert not names & {getattr(entry, secret) for entry in study.entries()}
+
+
+def test_the_same_request_runs_nothing_again(
+    piloted: tuple[Study, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, shown = piloted
+    monkeypatch.setattr("tests.study.conftest.run_cell", None)  # would fail
+    again = outcome(study)
+    assert (again["scores"], again["folder"]) == (shown["scores"], shown["folder"])
+    (row, _) = outcome(study, "--estimate")["models"]
+    assert (row["model"], row["episodes"]) == ("skilled", 0)
+
+
+def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None:
+    study, shown = piloted
+    place = str(study.folder)
+    for source, words in ((place, f"the pilot of {place}"), (shown["folder"], shown["folder"])):
+        quick = ("--trials", "20", "--json", "--gap", "0.3", "--from", source)
+        result = CliRunner().invoke(main, ["power", "--study", place, *quick])
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout)
+        assert answer["components"]["from"] == words
+        components = shown["variance"][-1]["found"]["components"]
+        assert answer["components"]["sd"] == pytest.approx(components["sd"], rel=0.2)
+        assert answer["pilot"]["models"] == ["clumsy", "skilled"]
+
+
+def test_init_computes_the_seeds_by_it_too(
+    piloted: tuple[Study, dict[str, Any]], tmp_path: Path
+) -> None:
+    """They are enough by the published variance, which `draw` asks for, and by the pilot's."""
+    study, _ = piloted
+    new = NewStudy(gap=0.5, tasks=("compute_average/easy",))
+    now = "2026-11-22T10:00:00Z"
+    plain = guided.forecast_study(new, now, lambda *step: None)
+    source = guided.read_source(study.folder, now)
+    by_pilot = guided.forecast_study(new, now, lambda *step: None, source)
+    assert by_pilot.new.seeds_per_arm >= plain.new.seeds_per_arm
+    assert by_pilot.source == source
+    assert source.words == f"the pilot of {study.folder}"
+    wide = replace(source.variance.components, sd=(0.5, 0.5, 0.5))
+    noisy = replace(source, variance=replace(source.variance, components=wide))
+    by_noisy = guided.forecast_study(new, now, lambda *step: None, noisy)
+    assert by_noisy.new.seeds_per_arm > plain.new.seeds_per_arm
+    elsewhere = CliRunner().invoke(
+        main, ["init", str(tmp_path / "n"), "--guided", "--from", "nowhere.csv"]
+    )
+    assert elsewhere.exit_code == 2
+    assert "nowhere.csv" in elsewhere.stderr
+    assert "Models under test" not in elsewhere.output  # it is read before any question
+    refused = CliRunner().invoke(main, ["init", str(tmp_path / "n"), "--from", str(study.folder)])
+    assert (refused.exit_code, "--guided" in refused.stderr) == (2, True)
+
+
+FEW = """\
+tests:
+- question_id: greet
+  samples: 2
+  template: "Respond only with {{number1:1:9}}"
+  scoring_type: stringmatch
+  expected_response: "{{number1:1:9}}"
+"""
+
+
+@pytest.mark.usefixtures("without_ray")
+@pytest.mark.parametrize("first", ["pilot", "draw"])
+def test_questions_that_differ_by_their_title_alone_are_the_same(
+    tmp_path: Path, first: str
+) -> None:
+    """Nine questions: four for the arms, four for the pilot, and not four more."""
+    text = BUILT_IN.replace("[compute_average/easy]", "[few.yml]").replace(
+        "seeds_per_arm: 4", "seeds_per_arm: 2"
+    )
+    (tmp_path / "few.yml").write_text(FEW)
+    study = new_study(tmp_path, text)
+    (task,) = study.protocol.tasks
+    steps = [
+        lambda: outcome(study, "--model", "skilled"),
+        lambda: draw_seeds(study, lambda *step: None, lambda: "2026-11-22T10:00:00Z"),
+    ]
+    for step in steps if first == "pilot" else reversed(steps):
+        step()
+    (scratch,) = pilots_of(study.folder)
+    family = study.protocol.catalog.family(task.family, task.version)
+    prompts = {
+        family.generate(task.difficulty, Seed.from_hex(each.seed)).brief.prompt.splitlines()[-1]
+        for each in (*scratch.drawn_seeds(), *study.entries())
+    }
+    assert len(prompts) == 8
+    refused = run_pilot(study, "--runs", "1", "--model", "skilled")
+    assert refused.exit_code != 0
+    assert "few/greet" in refused.stderr
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_other_difficulties_have_a_pilot_of_their_own(tmp_path: Path) -> None:
+    """They show what a level would do, and count in no variance that `power` takes."""
+    study = new_study(tmp_path / "study")
+    once = ("--model", "skilled", "--runs", "1")
+    body = outcome(study, *once, "--difficulty", "medium")
+    assert {row["stratum"] for row in body["scores"]} == {"compute_average/medium"}
+    power = ["power", "--from", str(study.folder)]
+    assert "no pilot has run on its tasks" in CliRunner().invoke(main, power).stderr
+
+
+def test_questions_of_templates_have_no_difficulty(tmp_path: Path) -> None:
+    (tmp_path / "few.yml").write_text(FEW)
+    text = BUILT_IN.replace("[compute_average/easy]", "[few.yml]").replace(
+        "seeds_per_arm: 4", "seeds_per_arm: 3"
+    )
+    refused = run_pilot(new_study(tmp_path, text), "--difficulty", "medium")
+    assert refused.exit_code == 2
+    assert "questions of templates, which have no difficulty" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "nobody"), "there is no model 'nobody' in study.yaml; it has skilled, clumsy"),
+        (("--model", "spiked"), "'spiked' is an agent that knows a release"),
+        (("--difficulty", "extreme"), "'extreme' is not one of"),
+        (("--seeds", "1"), "1 is not in the range"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    study = new_study(tmp_path / "study")
+    before = sorted(study.folder.rglob("*"))
+    result = run_pilot(study, *arguments)
+    assert result.exit_code == 2
+    assert sorted(study.folder.rglob("*")) == before
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (study.folder / "pilot").exists()
+
+
+@pytest.mark.parametrize(
+    ("store", "placed"),
+    [
+        ("store", "store"),
+        ("/data/it/", "/data/it-pilot-ab"),
+        ("s3://b/it?endpoint=http://h", "s3://b/it-pilot-ab?endpoint=http://h"),
+    ],
+)
+def test_its_store_is_beside_that_of_the_study(store: str, placed: str) -> None:
+    assert pilot._store(store, "ab") == placed
+
+
+# --- Models that are paid for ---
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setenv("NO_KEY", "sk-none")
+    with serve(always=lambda request: completion("I give up.")) as served:
+        yield served
+
+
+def bought(folder: Path, url: str, task: str, budget: str = "", more: str = "") -> Study:
+    init_study(folder, SERVED.format(task=task, url=url, more=more) + budget)
+    (folder / "prices.yaml").write_text(PRICES)
+    return pipeline.open_study(folder)
+
+
+def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweep of a pilot is told what the study's other pilots have cost."""
+    told: list[Any] = []
+
+    def sweep(*arguments: Any) -> SweepOutcome:
+        told.append(arguments[-1])
+        return sweep_here(*arguments)
+
+    monkeypatch.setattr(pilot, "sweep_wave", sweep)
+    monkeypatch.setattr(pilot, "wave_spends", lambda study, wave: [(study.folder.name, wave)])
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    text = f"{BUILT_IN}prices: prices.yaml\nbudget: {{run: 2}}\n"
+    study = new_study(tmp_path, text)
+    once = ("--model", "skilled", "--runs")
+    first = Path(outcome(study, *once, "1")["folder"]).name
+    second = Path(outcome(study, *once, "2")["folder"]).name
+    outcome(study, *once, "1")
+    assert told == [(), ((first, 0),), ((second, 0),)]
+
+
+@pytest.mark.ray
+def test_the_budget_stops_it_and_raised_it_goes_on(tmp_path: Path, served: Served) -> None:
+    """By the ordinary sweep: eight episodes, of which 0.1 USD pay for two or three."""
+    study = bought(tmp_path / "study", served.url, SINGLE, "budget: {run: 0.1}\n")
+    body = outcome(study, code=1)
+    few = len(served.requests)
+    assert 0 < few < 8
+    assert (body["complete"], body["models"][0]["runs"]) == (False, few)
+    path = study.folder / "study.yaml"
+    path.write_text(path.read_text().replace("run: 0.1", "run: 0.5"))
+    body = outcome(pipeline.open_study(study.folder))
+    assert body["complete"]
+    assert len(served.requests) == 8
+
+
+def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Served) -> None:
+    more = ", max_tokens: 2000"
+    study = bought(tmp_path / "study", served.url, "compute_average/easy", more=more)
+    (study.folder / "keys" / "study.txt").unlink()
+    before = sorted(study.folder.rglob("*"))
+    (row,) = outcome(study, "--estimate", "--seeds", "2")["models"]
+    assert (row["model"], row["episodes"]) == ("theirs", 2 * 2 * 2)
+    # Ten turns and a last question. A request has 40,000 tokens, written to a cache, and a reply of
+    # 2,000.
+    request = (40_000 * 125 + 2_000 * 1000) / 1e6
+    assert row["most_usd"] == pytest.approx(8 * 11 * request)
+    assert 0 < row["first_usd"] < row["most_usd"]
+    assert served.requests == []
+    assert sorted(study.folder.rglob("*")) == before
+
+
+def test_without_the_study_s_key_nothing_is_written(tmp_path: Path) -> None:
+    study = new_study(tmp_path / "study")
+    study.key_file.unlink()
+    assert run_pilot(study).exit_code == 2
+    assert not (study.folder / "pilot").exists()
+    with pytest.raises(RegistryError):
+        study.keys()

@@ -1,0 +1,504 @@
+"""`dosimeter probe`: models asked from memory, once each, paid from the wave's budget; the report
+tells the arms apart."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from analysis.probe.part import exposure_part
+from analysis.probe.probes import Exposure, TextExposure
+from analysis.report.report import Report, report_json
+from analysis.report.write import report_files
+from generators.catalog import INSTALLED
+from harness.model import MARKER_MARK, PROBE_MARK
+from harness.probe.probing import released_text
+from harness.spending.prices import read_prices
+from harness.spending.purchases import CallKind
+from registry.canonical import digest_value
+from registry.ledger.records import record_body
+from registry.provenance import utc_now
+from registry.result_row import Arm
+from registry.verify.verify import verify_study
+from study import pipeline
+from study.extras.probe.kinds import instance_of
+from study.extras.probe.results import exposure_of, markers_of, texts_of
+from study.main import main
+from study.steps.sweep.exposure_ledger import burned_tranches
+from study.steps.sweep.spending import sum_spends
+from study.steps.sweep.sweep import SweepRequest, begin_wave
+from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
+from study.workspace.snapshot import without_arms
+from study.workspace.study import Study
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.study.conftest import promise_unchecked, run_wave
+
+PROTOCOL = """\
+study: probed
+tasks: [compute_average/easy]
+seeds_per_arm: 4
+models:
+  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
+  spiked: {{provider: scripted, agent: spiked, error_rate: 0.9, release: release}}
+  served: {{provider: openai, model: served-1, base_url: "{url}", api_key_env: PROBE_KEY,
+           retries: 0}}
+  teller: {{provider: openai, model: teller-1, base_url: "{url}", api_key_env: PROBE_KEY,
+           retries: 0, logprobs: echo, top_logprobs: 3, retention: none}}
+  mute: {{provider: openai, model: mute-1, base_url: "{url}", api_key_env: PROBE_KEY,
+         retries: 0, logprobs: prompt_logprobs}}
+waves:
+  - [honest, spiked]
+  - [served, honest]
+  - [teller, mute, honest]
+plan: {{permutations: 199, looks: 1}}
+prices: prices.yaml
+sandbox: {{kind: local}}
+# Fixed: of random titles, three of four private markers are the first word listed once in 140 runs.
+entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
+"""
+PRICES = """\
+prices:
+  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
+"""
+CALL = Decimal("0.03")  # of 100 tokens and 20, as the server counts each
+OWED = 8
+
+
+def shrugs(request: Json) -> Answer:
+    assert request["messages"][0]["content"].startswith(PROBE_MARK)
+    assert not request.get("tools")
+    return completion('I do not know.\n<answer>\n{"average": 0}\n</answer>')
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Served]]:
+    """The folder of a study with a release and, after it, a closed wave; and a server."""
+    folder = tmp_path_factory.mktemp("probed") / "study"
+    both = "/v1/(chat/)?completions"
+    with serve(always=shrugs, path=both, check=lambda request: []) as served:
+        init_study(folder, PROTOCOL.format(url=served.url))
+        (folder / "prices.yaml").write_text(PRICES)
+        study = pipeline.open_study(folder)
+        promise_unchecked(study)
+        pipeline.publish(study, False, lambda *step: None)
+        run_wave(study)
+        yield folder, served
+
+
+@pytest.fixture
+def probed(
+    closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Study, Served]:
+    folder, served = closed
+    monkeypatch.setenv("PROBE_KEY", "sk-probe")
+    shutil.copytree(folder, tmp_path / "study")
+    served.always = shrugs
+    served.requests.clear()
+    return pipeline.open_study(tmp_path / "study"), served
+
+
+def run(study: Study, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["probe", "--study", str(study.folder), *arguments])
+
+
+def probe(study: Study, *arguments: str) -> tuple[int, dict[str, Any]]:
+    result = run(study, *arguments, "--json")
+    assert result.stdout, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return result.exit_code, told
+
+
+def exposures(study: Study, *waves: int) -> dict[str, Exposure]:
+    registered = registration_of(study)
+    registration = digest_value(record_body(registered))
+    found = exposure_of(study, registered.plan, registration, waves)
+    return {row.model: row for row in found}
+
+
+def test_who_has_read_the_release_is_found_out_without_an_episode(
+    probed: tuple[Study, Served],
+) -> None:
+    study, _ = probed
+    before = set(study.store.list(""))
+    code, told = probe(study, "--wave", "0")
+    assert code == 0
+    honest, spiked = told["models"]
+    assert (honest["owed"], honest["done"], honest["fresh"], honest["mean_score"]) == (8, 8, 8, 0)
+    assert (spiked["mean_score"], spiked["cost_usd"]) == (0.5, 0)  # no word of the arms
+    assert "public" not in json.dumps(told)
+    rows = exposures(study, 0)
+    assert (rows["spiked"].public, rows["spiked"].private) == (1, 0)
+    assert rows["spiked"].p_adjusted == pytest.approx(1 / 70)  # of all 8-choose-4 allocations
+    assert rows["spiked"].exposed and not rows["honest"].exposed  # noqa: PT018
+    new = {key for key in study.store.list("probes/") if key not in before}
+    assert len(new) == 2 * OWED  # built-in agents are not paid: their replies are not kept
+    for key in new:
+        assert study.store.get(key).startswith(b"age-encryption.org/")
+    again = probe(study, "--wave", "0")[1]
+    assert [each["fresh"] for each in again["models"]] == [0, 0]
+    hold_to_the_ledger(study, sorted(new)[0])
+
+
+def hold_to_the_ledger(study: Study, key: str) -> None:
+    """Every object of the probes is promised: whole it holds, altered or gone it does not."""
+    records = [entry.record for entry in study.ledger.find("probed")]
+    assert [(r.model.name, r.what, r.probes, r.objects) for r in records] == [
+        ("honest", "questions", OWED, OWED),
+        ("spiked", "questions", OWED, OWED),
+    ]
+    found = verify_study(study.store, study.identities(), None)
+    assert found.holds
+    counts = dict(found.counts)
+    assert counts["models probed"] == 2
+    assert "open objects (no record names them yet)" not in counts
+    path = study.folder / "store" / key
+    kept = path.read_bytes()
+    for damaged in (b"something else", None):
+        path.unlink()
+        if damaged is not None:
+            path.write_bytes(damaged)
+        ((place, problem), *_) = verify_study(study.store, None, None).problems
+        assert place == key
+        assert ("was altered" if damaged else "was removed") in problem
+        if damaged is None:
+            path.write_bytes(kept)
+    assert verify_study(study.store, study.identities(), None).holds
+
+
+def test_markers_show_who_has_read_the_release(probed: tuple[Study, Served]) -> None:
+    """Four of four public markers have p = 8^-4, whatever the skill; private ones are the control.
+    Asked again, no question is put twice; no verdict changes."""
+    study, _ = probed
+    plain, _ = pipeline.report(study)
+    code, told = probe(study, "--wave", "0", "--markers")
+    assert code == 0
+    assert [(row["model"], row["done"], row["what"]) for row in told["models"]] == [
+        ("honest", OWED, "markers"),
+        ("spiked", OWED, "markers"),
+    ]
+    assert "public" not in json.dumps(told)
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    assert len(results) == 2 * OWED
+    records = [entry.record for entry in study.ledger.find("probed")]
+    assert [(r.what, r.probes) for r in records] == [("markers", OWED)] * 2
+    assert verify_study(study.store, study.identities(), None).holds
+    again = probe(study, "--wave", "0", "--markers")[1]
+    assert [row["fresh"] for row in again["models"]] == [0, 0]
+    report, page = pipeline.report(study)
+    rows = json.loads((page.parent / "report.json").read_text())["markers"]
+    found = {row["model"]: row for row in rows}
+    assert found["spiked"]["public"] == {"asked": 4, "right": 4, "unnamed": 0}
+    assert found["spiked"]["p"] == 0.000244141
+    assert [found[name]["finding"] for name in ("honest", "spiked")] == ["not shown", "exposed"]
+    assert report.verdicts == plain.verdicts
+    assert "spiked, wave 0: named the markers of 4 of 4 public instances" in page.read_text()
+    assert "named the markers of 4 of 4 public" in (page.parent / "report.md").read_text()
+    assert (page.parent / "tables" / "markers.csv").exists()
+    change(study, "plan: {", "plan: {marker_alpha: 0.01, ")
+    refused = run(pipeline.open_study(study.folder), "--wave", "0", "--markers")
+    assert refused.exit_code == 3
+    assert "plan.marker_alpha: here is 0.01, and registered is 0.001" in refused.output
+
+
+def change(study: Study, old: str, new: str) -> None:
+    path = study.folder / "study.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_markers_of_a_served_model_are_paid_once(probed: tuple[Study, Served]) -> None:
+    """A reply that names no marker counts, as not right."""
+    study, served = probed
+    code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
+    assert (code, len(served.requests)) == (0, OWED)
+    assert told["models"][0]["mean_score"] == 0
+    system, user = served.requests[0]["messages"]
+    assert system["content"].startswith(MARKER_MARK)
+    assert user["content"].startswith("Title: ")
+    # Killed between a reply and its result: the reply is read again, not bought.
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    for key in results[:3]:
+        (study.folder / "store" / key).unlink()
+    code, told = probe(study, "--wave", "1", "--model", "served", "--markers")
+    assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
+    (row,) = markers_of(study, registration_of(study).plan, [1])
+    assert (row.public.unnamed, row.private.unnamed, row.p) == (4, 4, 1)
+
+
+def test_markers_asked_after_the_prompts_were_sent_have_a_doubtful_control(
+    probed: tuple[Study, Served],
+) -> None:
+    """It is noted of a provider that may keep them alone."""
+    study, _ = probed
+    before = probe(study, "--wave", "1", "--markers")[1]
+    begin(study, 1)
+    begin(study, 2)
+    after = [probe(study, "--wave", wave, "--markers")[1]["notes"] for wave in ("1", "2")]
+    assert before["notes"] == []
+    assert [[note.partition(":")[0] for note in notes] for notes in after] == [["served"], ["mute"]]
+    assert "ask for markers before the sweep" in after[0][0]
+    assert probe(study, "--wave", "1")[1]["notes"] == []
+
+
+def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:
+    study, _ = probed
+    plain, _ = pipeline.report(study)
+    assert report_json(plain)["exposure"] == []
+    hold_texts_apart(plain)
+    probe(study, "--wave", "0", "--model", "spiked")
+    report, page = pipeline.report(study)
+    (row,) = json.loads((page.parent / "report.json").read_text())["exposure"]
+    assert (row["model"], row["gap"], row["exposed"], row["wave"]) == ("spiked", 1, True, 0)
+    assert report.verdicts == plain.verdicts  # secondary: no verdict hangs on it
+    assert pipeline.report(study)[0] == report
+
+
+def hold_texts_apart(plain: Report) -> None:
+    """A report shows texts as exploratory, and who tells nothing; without any it has no word of
+    them."""
+    assert (report_json(plain)["texts"], report_json(plain)["text_notes"]) == ([], [])
+    row = TextExposure(0, "teller", "min_k_plus", -1.5, -2.5, 1.0, None, 0.01, 0.02, 4, 4, 1)
+    note = "mute, wave 0: no log-probabilities: x<y"
+    told = replace(plain, parts=(exposure_part(texts=[row], notes=[note]),))
+    files = {name: str(text) for name, text in dict(report_files(told)).items()}
+    page, markdown = files["report.html"], files["report.md"]
+    for text in (page, markdown):
+        assert "Min-K%++" in text
+        assert "+1.000" in text
+        assert "Exploratory: how likely" in text
+    assert "mute, wave 0: no log-probabilities: x&lt;y" in page
+    body = json.loads(files["report.json"])
+    assert body["texts"][0]["exploratory"] is True
+    assert body["text_notes"] == [note]
+    assert files["tables/texts.csv"].splitlines()[0].startswith("wave,model,measure,public")
+    bare = {name: str(text) for name, text in dict(report_files(plain)).items()}
+    assert "tables/texts.csv" not in bare
+    assert 'id="exposure"' not in bare["report.html"]
+
+
+def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> None:
+    study, served = probed
+    code, told = probe(study, "--wave", "1", "--model", "served")
+    assert (code, len(served.requests)) == (0, OWED)
+    (row,) = told["models"]
+    assert row["cost_usd"] == pytest.approx(float(OWED * CALL))
+    # Killed between a reply and what it was worth: the reply is read again, not bought.
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    for key in results[:3]:
+        (study.folder / "store" / key).unlink()
+    code, told = probe(study, "--wave", "1", "--model", "served")
+    assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
+    prices = read_prices(study.folder / "prices.yaml")
+    ((model, spend),) = sum_spends(study, 1, prices, CallKind.PROBE)
+    assert (model.name, spend.usd) == ("served", OWED * CALL)
+    assert sum_spends(study, 0, prices, CallKind.PROBE) == ()
+    judged = sum_spends(study, 1, prices, CallKind.JUDGE)
+    both = sum_spends(study, 1, prices, CallKind.JUDGE, CallKind.PROBE)
+    assert both == (*judged, (model, spend))
+    begin(study, 1)  # whose manifest comes after what the questions told its provider
+    assert burned_tranches(study.ledger.entries())[1, "served"] == {0}
+
+
+def begin(study: Study, wave: int) -> None:
+    """What a sweep puts into the ledger before its first episode."""
+    image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
+    begin_wave(study, request, image, utc_now)
+
+
+def trained_on(study: Study) -> Callable[[Json], Answer]:
+    """A server whose model has read the public texts: half as likely to be wrong there."""
+    public = [entry for entry in study.entries() if entry.arm is Arm.PUBLIC]
+    texts = [
+        released_text(instance_of(drawn, INSTALLED), INSTALLED) for drawn in without_arms(public)
+    ]
+    known = {text.text for text in texts if text is not None}
+    assert len(known) == OWED / 2
+
+    def answer(request: Json) -> Answer:
+        if "messages" in request:
+            return shrugs(request)
+        assert request["model"] == "teller-1"
+        assert (request["echo"], request["logprobs"]) == (True, 3)
+        text = request["prompt"]
+        p = 0.8 if text in known else 0.4
+        places = [
+            {token: math.log(p - 0.1 * (at % 2)), "~": math.log(1 - p + 0.1 * (at % 2))}
+            for at, token in enumerate(text)
+        ]
+        told = {
+            "tokens": [*text, "!"],
+            "token_logprobs": [
+                None,
+                *(each[t] for each, t in zip(places[1:], text[1:], strict=True)),
+                0,
+            ],
+            "top_logprobs": [None, *places[1:], {}],
+        }
+        usage = {"prompt_tokens": 100, "completion_tokens": 1}
+        body = {"model": "teller-1-a", "choices": [{"logprobs": told}], "usage": usage}
+        return Answer(body)
+
+    return answer
+
+
+def test_who_was_trained_on_the_release_finds_its_texts_likelier(
+    probed: tuple[Study, Served],
+) -> None:
+    study, served = probed
+    begin(study, 2)
+    served.always = trained_on(study)
+    code, told = probe(study, "--wave", "2", "--texts", "--model", "teller", "--model", "honest")
+    assert (code, len(served.requests)) == (0, 2 * OWED)
+    (texts,) = told["texts"]
+    assert (texts["done"], texts["fresh"], texts["note"]) == (OWED, OWED, "")
+    assert texts["cost_usd"] == pytest.approx(OWED * 0.011)  # of 100 tokens and one
+    assert told["notes"] == ["honest: no log-probabilities: a built-in agent has none"]
+    assert "public" not in json.dumps(told)
+    rows, notes = texts_at(study, 2)
+    assert [(row.model, row.measure) for row in rows] == [
+        ("teller", "loss"),
+        ("teller", "min_k"),
+        ("teller", "min_k_plus"),
+    ]
+    assert all(row.p_adjusted == pytest.approx(1 / 70) for row in rows)
+    assert rows[0].public == pytest.approx(-(math.log(0.8) + math.log(0.7)) / 2, abs=0.01)
+    assert rows[1].public == pytest.approx(math.log(0.7))
+    assert rows[1].gap == pytest.approx(math.log(0.7) - math.log(0.3))
+    assert "honest, wave 2: no log-probabilities: a built-in agent has none" in notes
+    # Killed between a reply and what it came to, and asked again: nothing is bought twice.
+    calls = {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]}
+    for key in sorted(calls)[:9]:
+        (study.folder / "store" / key).unlink()
+    probe(study, "--wave", "2", "--texts", "--model", "teller", "--model", "honest")
+    assert len(served.requests) == 2 * OWED
+    assert {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]} == calls
+    promised = [each.record for each in study.ledger.find("probed")]
+    assert [(r.model.name, r.what, r.probes, r.objects, r.retention) for r in promised] == [
+        ("teller", "questions", OWED, 2 * OWED, "none"),
+        ("honest", "questions", OWED, OWED, ""),
+        ("teller", "texts", OWED, 2 * OWED, "none"),
+    ]
+
+
+def texts_at(study: Study, *waves: int) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
+    registered = registration_of(study)
+    return texts_of(study, registered.plan, digest_value(record_body(registered)), waves)
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["without", "refused"])
+def test_who_tells_no_log_probabilities_gets_a_note(
+    probed: tuple[Study, Served], refuses: bool
+) -> None:
+    study, served = probed
+    begin(study, 2)
+
+    def answer(request: Json) -> Answer:
+        if "messages" in request:
+            return shrugs(request)
+        assert request["prompt_logprobs"] == 1
+        if refuses:
+            return failure(404)
+        return Answer({"model": "mute-1-a", "choices": [{"text": "!", "logprobs": None}]})
+
+    served.always = answer
+    asked = ("--wave", "2", "--texts", "--model", "mute", "--parallel", "1")
+    refused = run(study, *asked)
+    assert refused.exit_code == 2
+    assert "`retention: none`" in refused.stderr
+    assert "--burn" in refused.stderr
+    assert served.requests == []
+    code, told = probe(study, *asked, "--burn")
+    assert (code, len(served.requests)) == (0, OWED + 1)  # the next would tell as little
+    (texts,) = told["texts"]
+    assert (texts["done"], texts["owed"]) == (0, OWED)
+    assert texts["note"].startswith("no log-probabilities: its server")
+    rows, notes = texts_at(study, 2)
+    assert rows == ()
+    assert any(note.startswith("mute, wave 2: no log-probabilities") for note in notes)
+    found = verify_study(study.store, study.identities(), None)
+    assert found.holds
+    opened = dict(found.counts)["open objects (no record names them yet)"]
+    assert opened == 2  # key and instances of the wave, which is not closed
+
+
+def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(
+    probed: tuple[Study, Served],
+) -> None:
+    study, served = probed
+    result = run(study, "--wave", "2", "--texts", "--model", "teller")
+    assert result.exit_code == 2
+    assert "wave 2 was not begun" in result.stderr
+    assert served.requests == []
+    path = study.folder / "study.yaml"
+    path.write_text(path.read_text().replace("logprobs: echo, ", ""))
+    refused = run(study, "--wave", "2", "--texts")
+    assert refused.exit_code == 2
+    assert "top_logprobs: it needs `logprobs:`" in refused.stderr
+
+
+def test_the_wave_s_budget_stops_it_and_raised_it_goes_on(probed: tuple[Study, Served]) -> None:
+    study, served = probed
+    path = study.folder / "study.yaml"
+    text = path.read_text()
+    path.write_text(text + "budget: {run: 0.1}\n")
+    code, told = probe(study, "--wave", "1")
+    # One goes first; then twice what it cost is set aside: 0.03 + 0.06 fits, 0.06 + 0.06 does not.
+    assert (code, len(served.requests)) == (1, 2)
+    assert dict(map(tuple, told["models"][0]["failures"])) == {"not paid for by the budget": 6}
+    assert told["models"][1]["done"] == OWED  # the built-in agent costs nothing
+    assert told["budget"][0]["spent_usd"] == pytest.approx(0.06)
+    assert "served" not in exposures(study, 1)  # a part of them is not tested
+    path.write_text(text + "budget: {run: 0.3}\n")
+    code, told = probe(study, "--wave", "1")
+    assert (code, len(served.requests)) == (0, OWED)
+    assert told["budget"][0]["spent_usd"] == pytest.approx(float(OWED * CALL))
+
+
+def test_a_provider_that_fails_is_asked_again_later(probed: tuple[Study, Served]) -> None:
+    study, served = probed
+    served.always = lambda request: failure(401)
+    code, told = probe(study, "--wave", "1", "--model", "served", "--parallel", "1")
+    assert code == 1
+    assert told["models"][0]["done"] == 0
+    assert len(served.requests) == 1  # the next would meet the same
+    assert told["models"][0]["mean_score"] is None
+    served.always = shrugs
+    code, told = probe(study, "--wave", "1", "--model", "served")
+    assert (code, told["models"][0]["done"]) == (0, OWED)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--wave", "9"), "no wave 9"),
+        (("--wave", "0", "--model", "served"), "wave 0 has no model 'served'"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    probed: tuple[Study, Served], arguments: tuple[str, ...], said: str
+) -> None:
+    result = run(probed[0], *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_an_unknown_price_needs_a_word(probed: tuple[Study, Served]) -> None:
+    study, _ = probed
+    path = study.folder / "study.yaml"
+    path.write_text(path.read_text().replace("prices: prices.yaml\n", ""))
+    refused = run(study, "--wave", "1")
+    assert refused.exit_code == 2
+    assert "--allow-unknown-price" in refused.stderr
+    code, told = probe(study, "--wave", "1", "--model", "served", "--allow-unknown-price")
+    assert (code, told["models"][0]["cost_usd"]) == (0, None)

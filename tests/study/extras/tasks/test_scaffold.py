@@ -1,0 +1,192 @@
+"""A new family as its author meets it: written, installed by pip, checked by the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from study.errors import StudyError
+from study.extras.tasks.scaffold import new_task
+from study.main import main
+
+ROOT = Path(__file__).resolve().parents[3]
+GUIDE = ROOT / "docs" / "writing-a-task.md"
+PARTS = (
+    "draw_sample",
+    "write_table",
+    "make_truth",
+    "make_key",
+    "make_rubric",
+    "make_nulls",
+    "draw",
+)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the guide's commands were run one after the other, as they stand
+    there, but for where pip installs to."""
+    folder = tmp_path_factory.mktemp("guide")
+    for line in guide_commands():
+        command = shlex.split(line)
+        if command[0] == "pip":
+            command = [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *("--no-deps", "--no-build-isolation", "--target", "site", command[-1]),
+            ]
+        elif command[0] == "pytest":
+            command = [sys.executable, "-m", *command, "-p", "no:cacheprovider"]
+        else:
+            assert command[0] == "dosimeter"
+            command = [sys.executable, "-m", "study.main", *command[1:]]
+        ended = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, f"{line}\n{ended.stdout}\n{ended.stderr}"
+    return folder
+
+
+def guide_commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    lines = [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": f"{folder / 'site'}{os.pathsep}{ROOT}"}
+
+
+def dosimeter(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "study.main", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_guide_holds_from_the_first_command_to_the_last(written: Path) -> None:
+    commands = [shlex.split(line)[:3] for line in guide_commands()]
+    assert ["dosimeter", "tasks", "new"] in commands
+    assert ["dosimeter", "tasks", "check"] in commands
+    assert any(command[0] == "pip" for command in commands)
+
+
+def test_the_guide_shows_the_parts_as_they_are(written: Path) -> None:
+    """Every Python block stands, line for line, in the files that the guide had written."""
+    source = "".join(path.read_text() for path in sorted(written.rglob("src/*/*.py")))
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
+    assert blocks
+    for block in blocks:
+        assert block.strip() in source, block
+
+
+def test_it_has_the_parts_of_every_family_in_their_order(written: Path) -> None:
+    family = next(written.rglob("src/*/__init__.py"))
+    package = family.parent
+    assert {path.stem for path in package.glob("*.py")} == {"__init__", "attackers", "solver"}
+    functions = re.findall(r"^def ([a-z]\w*)", family.read_text(), re.M)
+    assert tuple(functions) == PARTS
+    assert not re.search("new_task|NewTask", "".join(p.read_text() for p in package.glob("*.py")))
+
+
+def test_installed_it_is_listed_shown_and_made_like_any_other(written: Path) -> None:
+    listed = json.loads(dosimeter(written, "tasks", "list", "--json").stdout)
+    assert "lucky_sums" in {each["name"] for each in listed}
+    assert "readings.csv" in dosimeter(written, "tasks", "show", "lucky_sums").stdout
+    made = dosimeter(
+        written, "tasks", "make", "lucky_sums", "--seed", "5e" * 32, "--out", "made", "--with-truth"
+    )
+    assert made.returncode == 0
+    answer = json.loads((written / "made" / "truth.json").read_text())["answer"]
+    assert answer["task"] == "lucky_sums"
+
+
+def test_its_readers_that_err_are_ordered_and_its_shortcuts_do_not_pay(written: Path) -> None:
+    ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
+    strata = json.loads(ended.stdout)["strata"]
+    easy = [solver["mean"] for solver in strata[0]["noisy_solvers"]]
+    assert easy == pytest.approx([0.9, 0.7, 0.5, 0.3], abs=0.1)
+    for stratum in strata:
+        means = [solver["mean"] for solver in stratum["noisy_solvers"]]
+        assert means == sorted(means, reverse=True)
+        attacks = {attack["name"]: attack["mean"] for attack in stratum["attacks"]}
+        assert attacks["file size"] < 0.15 < attacks["all readings averaged"] < 0.5
+
+
+def test_a_family_without_attackers_is_told_which_module_to_write(written: Path) -> None:
+    module = written / "site" / "lucky_sums" / "attackers.py"
+    text = module.read_text()
+    module.write_text(text.split("ATTACKERS =")[0])
+    try:
+        ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
+    finally:
+        module.write_text(text)
+    assert ended.returncode == 1
+    problems = json.loads(ended.stdout)["strata"][0]["problems"]
+    assert problems == [
+        "the family has no attackers or no noisy solvers: write ATTACKERS and NOISY in "
+        "lucky_sums/attackers.py"
+    ]
+
+
+def test_a_family_that_breaks_a_promise_exits_with_1(written: Path) -> None:
+    """The guide's own family, with a key that forgets a reading."""
+    truth = written / "site" / "lucky_sums" / "__init__.py"
+    good, key = truth.read_text(), 'list(truth.table("bad").column("id"))'
+    assert key in good
+    truth.write_text(good.replace(key, f"{key}[1:]"))
+    try:
+        ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
+    finally:
+        truth.write_text(good)
+    assert ended.returncode == 1
+    found = json.loads(ended.stdout)
+    assert not found["holds"]
+    assert any("the key scores" in line for each in found["strata"] for line in each["problems"])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("count_circles", "there is a task family"),
+        ("Lucky", "small letters"),
+        ("../lucky", "small letters"),
+        ("a", "small letters"),
+        ("json", "taken by Python"),
+        ("lambda", "taken by Python"),
+        ("generators", "or by dosimeter"),
+    ],
+)
+def test_a_name_that_no_family_may_have_is_refused(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        new_task(name, tmp_path / "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_never_writes_over_a_folder(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(main, ["tasks", "new", "lucky_sums", "--out", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "is there already" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StudyError, match="give a folder that you may write"):
+        new_task("lucky_sums", tmp_path / "file" / "new")

@@ -1,0 +1,195 @@
+"""Chosen questions of a template file, and previews of their samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from study.errors import StudyError
+from study.main import main
+from study.protocol.protocol import read_protocol
+
+SEED = "0" * 63 + "7"
+TEMPLATE = """\
+tests:
+- question_id: greet
+  samples: 2
+  template: "Say {{entity1}} {{number1:1000:9999}}."
+  scoring_type: stringmatch
+  expected_response: "{{entity1}} {{number1:1000:9999}}"
+- question_id: bad
+  samples: two
+  template: "Say {{entity1}}."
+  scoring_type: stringmatch
+  expected_response: "{{entity1}}"
+- question_id: sums
+  samples: 1
+  for_each: {rows: [5, 50]}
+  template: "What is the sum of AMOUNT in {{artifacts}}/{{qs_id}}/shop.db?"
+  scoring_type: stringmatch
+  expected_response: "{{sqlite_query:SELECT SUM(AMOUNT) FROM sales:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_sqlite
+    target_file: "{{artifacts}}/{{qs_id}}/shop.db"
+    content:
+      table_name: sales
+      columns: [{name: ID, type: auto_id}, {name: AMOUNT, type: INTEGER, data_type: age}]
+      rows: "{{rows}}"
+"""
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.yml"
+    path.write_text(TEMPLATE)
+    return path
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def prepared(template: Path, out: Path, *options: str) -> Result:
+    return command("template", "prepare", template, "--seed", SEED, "--out", out, *options)
+
+
+def test_a_bad_question_does_not_block_the_others(template: Path, tmp_path: Path) -> None:
+    done = prepared(template, tmp_path / "out", "--questions", "sums,greet")
+    assert done.exit_code == 0, done.output
+    trees = {path.name for path in (tmp_path / "out/sandbox").iterdir()}
+    assert trees == {"qgreet_s1", "qgreet_s2", "qsums-rows-5_s1", "qsums-rows-50_s1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "mine.yml:8: tests[1].samples: "),
+        ((), "choose among the other questions: greet, sums-rows-5, sums-rows-50"),
+        (("--questions", "bad"), "mine.yml:8: tests[1].samples: "),
+        (("--questions", "gret"), "no question 'gret'; did you mean 'greet'?"),
+        (("--questions", "greet,,bad"), "give ids of questions with commas between them"),
+    ],
+)
+def test_a_question_that_is_not_right_is_refused(
+    template: Path, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    done = prepared(template, tmp_path / "out", *options)
+    assert (done.exit_code, words in done.output) == (2, True), done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yml"]
+
+
+def test_a_check_of_chosen_questions_reports_these(template: Path) -> None:
+    whole = command("template", "check", template, "--json")
+    assert whole.exit_code == 2
+    (report,) = json.loads(whole.output)
+    proved = {question["question_id"]: question["proved"] for question in report["questions"]}
+    assert proved == {"greet": True, "bad": False, "sums-rows-5": True, "sums-rows-50": True}
+    chosen = command("template", "check", template, "--questions", "greet,sums", "--json")
+    assert chosen.exit_code == 0, chosen.output
+    (report,) = json.loads(chosen.output)
+    assert [each["question_id"] for each in report["questions"]] == [
+        "greet",
+        "sums-rows-5",
+        "sums-rows-50",
+    ]
+    unknown = command("template", "check", template, "--questions", "gret")
+    assert unknown.exit_code == 2
+    assert "no question 'gret'; did you mean 'greet'?" in unknown.output
+
+
+def test_a_study_may_name_the_right_questions_of_a_file(template: Path, tmp_path: Path) -> None:
+    text = """\
+study: chosen
+tasks: [{template: mine.yml, questions: [%s]}]
+seeds_per_arm: 3
+models: {honest: {provider: scripted, agent: honest, error_rate: 0.3}}
+waves: [[honest]]
+plan: {permutations: 199, looks: 1}
+sandbox: {kind: local}
+"""
+    (tmp_path / "study.yaml").write_text(text % "greet, sums")
+    assert [task.difficulty for task in read_protocol(tmp_path).tasks] == [
+        "greet",
+        "sums-rows-5",
+        "sums-rows-50",
+    ]
+    (tmp_path / "study.yaml").write_text(text % "bad")
+    with pytest.raises(StudyError, match=r"mine.yml:8: tests\[1\].samples: "):
+        read_protocol(tmp_path)
+
+
+def test_a_preview_shows_question_tree_and_key(template: Path) -> None:
+    done = command("template", "preview", template, "--question", "sums-rows-5", "--json")
+    assert done.exit_code == 0, done.output
+    sample = json.loads(done.output)
+    (file,) = sample["files"]
+    lines = file["content"].splitlines()
+    assert lines[:2] == ["sales: 5 rows", "ID | AMOUNT"]
+    amounts = [int(line.split(" | ")[1]) for line in lines[2:]]
+    assert sample["expected"] == str(sum(amounts))
+    assert file["path"] in sample["prompt"]
+    shown = command("template", "preview", template, "--question", "sums-rows-5").output
+    for text in (sample["prompt"], *lines, sample["expected"], "key, by stringmatch"):
+        assert text in shown
+
+
+def test_a_long_file_is_cut_and_a_seed_makes_another_sample() -> None:
+    shown = command("template", "preview", "past", "--question", "201").output
+    other = command("template", "preview", "past", "--question", "201", "--seed", SEED).output
+    assert "…" in shown.splitlines()
+    assert shown != other
+    assert command("template", "preview", "past", "--question", "1").exit_code == 2
+    assert command("template", "preview", "past", "--watch", "--json").exit_code == 2
+
+
+def test_a_preview_sends_a_terminal_no_control_characters(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text(TEMPLATE.split("- question_id: bad")[0].replace("Say", "Say \\e[2J"))
+    assert "\x1b" not in command("template", "preview", path).output
+
+
+def test_a_watched_preview_follows_the_file(template: Path) -> None:
+    arguments = ["template", "preview", str(template), "--watch"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "study.main", *arguments],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as watching:
+        output = watching.stdout
+        assert output is not None
+
+        end = threading.Timer(120, watching.kill)  # so that no line is awaited for ever
+        end.start()
+
+        def wait_for(words: str) -> None:
+            seen = ""
+            while words not in seen:
+                seen += (line := output.readline().decode())
+                assert line, seen
+
+        wait_for("key, by stringmatch")
+        template.write_text(TEMPLATE.replace("Say", "Write"))
+        wait_for("Write ")
+        template.write_text("tests: []")
+        wait_for("a list of at least one question is wanted")
+        watching.send_signal(signal.SIGTERM)  # as Ctrl-C, which a background job may ignore
+        assert watching.wait(60) == 0
+        end.cancel()
+
+
+def test_a_template_is_shown_among_tasks() -> None:
+    done = command("tasks", "show", "past", "--difficulty", "201", "--json")
+    assert done.exit_code == 0, done.output
+    view = json.loads(done.output)
+    assert (view["name"], view["difficulty"]) == ("past", "201")
+    assert "notes.txt" in view["prompt"]
+    assert json.loads(command("tasks", "show", "past", "--json").output)["difficulty"] == "101"
+    assert "no question '9'" in command("tasks", "show", "past", "--difficulty", "9").output

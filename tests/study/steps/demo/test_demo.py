@@ -1,0 +1,132 @@
+"""The main job, as ``make demo`` runs it: killed midway, run again, and right in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.verify.verify import verify_study
+from study.workspace.address import open_study
+from study.workspace.setup import init_study
+from tests.progress import Stall, files_of, finish
+
+TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}
+
+# No limit by the clock: a wait ends when nothing new is stored.
+pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.timeout(0)]
+
+
+def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "study.main",
+            "demo",
+            "--study",
+            str(folder),
+            "--json",
+            *options,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*/*.age")}
+
+
+def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> None:
+    """Kill a running demo, with all that it started, once it has stored this number of results."""
+    stall = Stall(files_of(folder))
+    while len(results(folder)) < least:
+        assert demo.poll() is None, demo.communicate()
+        assert not stall.over()
+        time.sleep(0.2)
+    os.killpg(demo.pid, signal.SIGKILL)
+    demo.wait()
+    time.sleep(3)  # what the dead driver started ends on its own
+
+
+def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    assert "seeds_per_arm: 12\n" in text
+    init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 3\n"))
+    kill_with_results(start_demo(folder), folder, 12)
+    before = results(folder)
+
+    out, err = finish(start_demo(folder), files_of(folder))
+    assert out, err
+    report: dict[str, Any] = json.loads(out)
+    assert {row["model"] for row in report["models"]} == TESTED
+    after = results(folder)
+    assert len(after) == 3 * 4 * 2 * 2 * 3
+    assert {name: after[name] for name in before} == before
+    check_study(folder)
+
+
+@pytest.mark.slow
+def test_the_demo_finds_the_readers_out(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    out, err = finish(start_demo(folder), files_of(folder))
+    assert out, err
+    report: dict[str, Any] = json.loads(out)
+    verdicts = {row["model"]: row["verdict"] for row in report["models"]}
+    assert verdicts.keys() == TESTED
+    assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
+    assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
+    assert {(control["kind"], control["state"]) for control in report["controls"]} == {
+        ("C1", "uninformative"),  # control models, of 24 instances an arm
+        ("C1", "agrees"),  # criteria that need no answer key
+        ("C3", "agrees"),
+    }
+    assert report["monitoring"]["rejected_at"] == 1
+    assert {model for model, _, _ in report["changes"]["added"]} == {
+        "honest-2",
+        "mild-2",
+        "strong-2",
+    }
+    assert any("fixed entropy" in deviation for deviation in report["deviations"])
+    assert len(results(folder)) == 3 * 4 * 2 * 2 * 12
+    check_study(folder)
+
+
+def check_study(folder: Path) -> None:
+    """The record of the study holds, and its last report is there."""
+    study = open_study(folder)
+    verification = verify_study(study.store, study.identities())
+    assert verification.holds, verification.problems
+    assert (folder / "reports" / "wave-2" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_a_demo_whose_judge_fails_withholds_every_verdict_and_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    out, err = finish(start_demo(folder, "--judge", "careless"), files_of(folder))
+    report: dict[str, Any] = json.loads(out)
+    assert {row["verdict"] for row in report["models"]} == {"withheld"}, err
+    by_exact = {row["model"]: row["p_adjusted"] for row in report["models"]}
+    assert by_exact["strong-1"] < 0.01, "the numbers stay"
+    again = [each for each in report["controls"] if each["what"] == "answers graded again"]
+    assert {(each["wave"], each["state"]) for each in again} == {(1, "disagrees"), (2, "disagrees")}
+    (judge,) = report["judges"]
+    assert "specificity" in judge["withheld"]
+    assert "kappa" in judge["withheld"]
+    study = open_study(folder)
+    verification = verify_study(study.store, study.identities())
+    assert verification.holds, verification.problems
+    assert dict(verification.counts)["waves graded by judges"] == 3
+    assert dict(verification.counts)["waves graded again by judges"] == 2

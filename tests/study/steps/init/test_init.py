@@ -1,0 +1,290 @@
+"""``dosimeter init``: what it asks, what it writes, and that it leaves no half of a study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from generators.task import DIFFICULTIES
+from harness.spending.prices import read_prices
+from study import pipeline
+from study.errors import StudyError
+from study.extras.power.target_power import LEAST_POWER, find_power
+from study.main import main
+from study.protocol.schema import study_schema
+from study.steps.init import guided
+from study.steps.init.new_study import NewModel, NewStudy
+from study.steps.register.gate import check_ready
+from study.workspace.setup import create_study, init_study
+
+TODAY = "2026-11-22T10:00:00Z"
+ANSWERS = {  # one a question, in their order
+    "Models under test": "nova-1, ours",
+    "Models released before": "old-1, old-2, old-3, old-4",
+    "nova-1: provider": "anthropic",
+    "nova-1: model id": "nova-1-20261101",
+    "nova-1: environment variable": "",
+    "nova-1: what the provider keeps": "",
+    "nova-1: documented day": "2026-11-01",
+    "nova-1: USD per million input": "3",
+    "nova-1: USD per million output": "15.5",
+    "ours: provider": "",
+    "ours: model id": "true",
+    "ours: address": "",
+    "ours: environment variable": "",
+    "ours: what the provider keeps": "",
+    "ours: documented day": "",
+    "ours: USD per million input": "",
+    "ours: USD per million output": "",
+    "old-1: provider": "openai",
+    "old-1: model id": "org/old model: v1 #2",
+    "old-1: address": "https://models.example.org/v1",
+    "old-1: environment variable": "OLD_KEY",
+    "old-1: what the provider keeps": "kept",
+    "old-1: documented day": "2024-05-13",
+    "old-1: USD per million input": "0.25",
+    "old-1: USD per million output": "-",
+    "old-2: provider": "",
+    "old-3: provider": "",
+    "old-4: provider": "",
+    "Tasks": "hubble_constant/easy, compute_average/hard",
+    "Waves of models": "3",
+    "Gap": "40",
+    "Budget": "12.5",
+}
+
+
+def run(*arguments: str, answers: Sequence[str] | None = None) -> Result:
+    text = None if answers is None else "".join(f"{answer}\n" for answer in answers)
+    return CliRunner().invoke(main, ["init", *arguments], input=text)
+
+
+def answers_before(question: str) -> list[str]:
+    """The answers to the questions before this one."""
+    names = list(ANSWERS)
+    return list(ANSWERS.values())[: names.index(question)]
+
+
+def test_without_questions_it_writes_a_study_of_two_waves(tmp_path: Path) -> None:
+    done = run(str(tmp_path / "new"))
+    assert done.exit_code == 0, done.output
+    protocol = pipeline.open_study(tmp_path / "new").protocol
+    plan = protocol.registered_plan()
+    assert (protocol.name, plan.name, len(protocol.waves)) == ("new", "standard-v1", 2)
+    assert plan.standard is not None
+    assert plan.standard.pre_exposure == protocol.waves[0]
+    assert len(protocol.waves[0]) == 4
+    assert [protocol.replicates_of(name) for name in ("before-1", "my-model")] == [2, 1]
+    assert protocol.waves[1] == ("my-model",)
+    assert protocol.budget is not None
+    assert protocol.budget.run == 50
+    prices = read_prices(tmp_path / "new" / "prices.yaml")
+    assert prices.of("openai", "whatever") is not None
+    assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_editors_find_the_schema_by_the_first_line(tmp_path: Path) -> None:
+    run(str(tmp_path))
+    first = (tmp_path / "study.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=study.schema.json"
+    written = (tmp_path / "study.schema.json").read_text(encoding="utf-8")
+    assert json.loads(written) == study_schema()
+
+
+def test_it_is_twelve_lines_of_which_one_is_marked_for_the_newcomer(tmp_path: Path) -> None:
+    run(str(tmp_path))
+    lines = (tmp_path / "study.yaml").read_text().splitlines()
+    assert len([line for line in lines if line.strip() and not line.lstrip().startswith("#")]) <= 12
+    assert [line.split()[0] for line in lines if "edit this" in line] == ["my-model:"]
+
+
+def test_the_answers_are_in_the_study(tmp_path: Path) -> None:
+    folder = tmp_path / "asked"
+    done = run(str(folder), "--guided", answers=[*ANSWERS.values(), "y"])
+    assert done.exit_code == 0, done.output
+    for question in ANSWERS:
+        assert question in done.stdout
+    protocol = pipeline.open_study(folder).protocol
+    assert [(task.family, task.difficulty) for task in protocol.tasks] == [
+        ("hubble_constant", "easy"),
+        ("compute_average", "hard"),
+    ]
+    assert protocol.waves == (("old-1", "old-2", "old-3", "old-4"), ("nova-1", "ours"))
+    versions = {pin.name: (pin.provider, pin.version) for pin in protocol.models}
+    assert versions["nova-1"] == ("anthropic", "nova-1-20261101")
+    assert versions["ours"] == ("openai", "true")
+    assert versions["old-1"] == ("openai", "org/old model: v1 #2")
+    assert versions["old-2"][0] == "scripted"
+    assert dict(protocol.retention) == {"nova-1": "unknown", "ours": "none", "old-1": "kept"}
+    facts = {fact.name: str(fact.released) for fact in protocol.facts}
+    assert (facts["nova-1"], facts["old-1"], facts["ours"]) == ("2026-11-01", "2024-05-13", "None")
+    assert protocol.registered_plan().looks == 3
+    assert protocol.budget is None  # no limit holds while a price is unknown
+    assert "# budget: {run: 12.5}" in (folder / "study.yaml").read_text()
+    prices = read_prices(folder / "prices.yaml")
+    price = prices.of("anthropic", "nova-1-20261101")
+    assert price is not None
+    assert (float(price.input), float(price.output)) == (3, 15.5)
+    assert prices.of("openai", "org/old model: v1 #2") is None
+    assert "org/old model: v1 #2" in (folder / "prices.yaml").read_text()  # to be filled in
+    assert f"{protocol.seeds_per_arm} instances in each arm of 2 strata" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("question", "wrong", "remedy"),
+    [
+        ("Models under test", "Nova", "lower-case"),
+        ("Models under test", " , ", "name 1 or more"),
+        ("Models released before", "old-1, old-2, old-3", "name 4 or more"),
+        ("Models released before", "nova-1, old-2, old-3, old-4", "is under test"),
+        ("nova-1: provider", "antropic", "is not one of openai"),
+        ("nova-1: environment variable", "sk-123", "the key stays out"),
+        ("nova-1: documented day", "last year", "2025-01-31"),
+        ("nova-1: USD per million input", "-1", "from 0"),
+        ("old-1: documented day", "-", "2025-01-31"),
+        ("old-1: documented day", "2199-01-01", "before today"),
+        ("old-1: address", "models.example.org", "http(s)://"),
+        ("Tasks", "hubble_constant", "family/difficulty"),
+        ("Tasks", "hubble/easy", "hubble_constant"),
+        ("Waves of models", "0", "from 1 to 20"),
+        ("Gap", "ten", "from 0.5"),
+        ("Budget", "nan", "from 0.01"),
+    ],
+)
+def test_a_wrong_answer_is_asked_for_again(
+    tmp_path: Path, question: str, wrong: str, remedy: str
+) -> None:
+    done = run(str(tmp_path / "new"), "--guided", answers=[*answers_before(question), wrong])
+    assert remedy in done.stdout
+    assert done.stdout.count(question) >= 2
+    assert done.exit_code == 130
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("answers", [[], list(ANSWERS.values())[:7], [*ANSWERS.values(), "n"]])
+def test_a_stop_at_any_question_leaves_nothing(tmp_path: Path, answers: list[str]) -> None:
+    done = run(str(tmp_path / "new"), "--guided", answers=answers)
+    assert done.exit_code == 130
+    assert "nothing was written" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["study.yaml", "prices.yaml", "study.schema.json"])
+def test_an_existing_file_is_never_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    done = run(str(tmp_path), "--guided", "--yes")
+    assert done.exit_code == 2
+    assert "there already" in done.stderr
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+
+
+def test_yes_without_questions_is_refused(tmp_path: Path) -> None:
+    done = run(str(tmp_path / "new"), "--yes")
+    assert (done.exit_code, "--guided" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, StudyError])
+def test_whatever_stops_the_writing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> None:
+    def fail(folder: Path, name: str) -> None:
+        assert {path.name for path in folder.iterdir()} > {"keys", "prices.yaml"}
+        raise stop
+
+    monkeypatch.setattr("study.workspace.setup.read_protocol", fail)
+    with pytest.raises(stop):
+        init_study(tmp_path / "deep" / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "study.txt").write_text("AGE-SECRET-KEY-1")
+    (tmp_path / ".gitignore").write_text("mine\n")
+    monkeypatch.setattr("study.workspace.setup.read_protocol", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        init_study(tmp_path)
+    assert (tmp_path / "keys" / "study.txt").read_text() == "AGE-SECRET-KEY-1"
+    assert not (tmp_path / "prices.yaml").exists()
+
+
+def test_a_gap_beyond_reach_is_refused() -> None:
+    with pytest.raises(StudyError, match="larger target gap"):
+        guided.forecast_study(NewStudy(gap=0.001), TODAY, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewStudy(),
+        NewStudy(gap=0.15, looks=4),
+        NewStudy(gap=0.2, tasks=("compute_average/easy",)),
+        NewStudy(gap=0.3, looks=8, tasks=tuple(f"count_circles/{d}" for d in DIFFICULTIES)),
+    ],
+)
+def test_a_study_of_the_computed_size_passes_the_check_of_a_draw(
+    tmp_path: Path, new: NewStudy
+) -> None:
+    sized = guided.forecast_study(new, TODAY, lambda *_: None).new
+    create_study(tmp_path / "new", sized, TODAY)
+    study = pipeline.open_study(tmp_path / "new")
+    assert check_ready(study, "", lambda *_: None) is None
+    fewer = replace(study.protocol, seeds_per_arm=sized.seeds_per_arm // 2)
+    assert not find_power(fewer).suffices, "it is no larger than it needs to be"
+
+
+def test_the_first_requests_of_paid_models_are_priced() -> None:
+    paid = NewModel("paid", "anthropic", "paid-1", input_price=10.0, output_price=50.0)
+    unpriced = NewModel("unpriced", "anthropic", "unpriced-1")
+    new = NewStudy(tested=(paid, unpriced), gap=0.5, tasks=("compute_average/easy",))
+    made = guided.forecast_study(new, TODAY, lambda *_: None)
+    costs = {model.model: model.first_usd for model in made.models}
+    tokens = 1e6 * (costs["paid"] or 0) / 10 / (2 * made.new.seeds_per_arm)
+    assert 300 < tokens < 3000  # of one request: the instructions, the task and the tools
+    assert costs["unpriced"] is None
+    assert made.first_usd(1) is None
+    assert made.first_usd(0) == 0
+    assert made.power >= LEAST_POWER
+
+
+def test_every_question_has_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --yes nothing is asked, and the study is the one that plain init writes, but for its
+    seeds, which are simulated, and the price, which is that of the one model."""
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: pytest.fail("a question"))
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: pytest.fail("a question"))
+    done = run(str(tmp_path / "a" / "new"), "--guided", "--yes")
+    assert done.exit_code == 0, done.output
+    run(str(tmp_path / "b" / "new"))
+    one, other = (
+        (tmp_path / place / "new" / "study.yaml").read_text().splitlines() for place in ("a", "b")
+    )
+    differ = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
+    assert all("seeds_per_arm" in line for pair in differ for line in pair)
+    asked, plain = (pipeline.open_study(tmp_path / p / "new").protocol for p in ("a", "b"))
+    assert asked.seeds_per_arm == pytest.approx(plain.seeds_per_arm, rel=0.1)
+
+
+def test_results_of_a_pilot_give_the_cost_of_an_episode(tmp_path: Path) -> None:
+    """Seven instances, two models, two runs of each; what a run costs is their mean."""
+    head = "model,arm,stratum,instance,replicate,score,key_fraction,gate_free,cost_usd"
+    lines = [
+        f"{model},private,s,i{number},{run},{share},{share},{share},{cost}"
+        for number in range(7)
+        for model, cost in (("a", 0.1), ("b", 0.3))
+        for run in range(2)
+        for share in [0.5 + (number + run) / 80]
+    ]
+    (tmp_path / "pilot.csv").write_text("\n".join([head, *lines]))
+    source = str(tmp_path / "pilot.csv")
+    done = run(str(tmp_path / "new"), "--guided", "--yes", "--from", source)
+    assert done.exit_code == 0, done.output
+    episodes = 2 * 2 * pipeline.open_study(tmp_path / "new").protocol.seeds_per_arm
+    assert f"and as in {source})" in done.stdout
+    expected = f"USD 0.2000 on average: USD {0.2 * episodes:,.2f} for the {episodes} episodes"
+    assert expected in done.stdout

@@ -1,0 +1,448 @@
+"""A draw and a registration refuse what cannot answer, and what any later step would refuse."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from registry.ledger.records import Underpowered, Unproved
+from study import pipeline
+from study.extras.power.target_power import describe_power
+from study.main import main
+from study.protocol.draw_checks import draw_faults
+from study.steps.report.look import shortfalls_of
+from study.workspace.setup import find_registration, init_study
+from tests.study.conftest import SMALLNESS
+
+STUDY = """\
+study: ready
+tasks:
+  - {family: compute_average, difficulty: easy}
+  - {family: count_circles, difficulty: easy}
+seeds_per_arm: 12
+replicates: 2
+models:
+  old-1: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}
+  old-2: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-02-01}
+  old-3: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-03-01}
+  old-4: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-04-01}
+  new: {provider: scripted, agent: honest, error_rate: 0.2}
+waves:
+  - [old-1, old-2, old-3, old-4]
+  - [old-1, new]
+plan:
+  preset: standard-v1
+  target_gap: 0.4
+  permutations: 1999
+  controls: {pre_exposure: [old-1, old-2, old-3, old-4], frozen: [old-1]}
+sandbox: {kind: local}
+entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
+"""
+NEW = "  new: {provider: scripted, agent: honest, error_rate: 0.2}\n"
+URL = "http://127.0.0.1:9/v1"
+SERVED = f"  new: {{{{provider: openai, model: m-1, base_url: '{URL}', api_key_env: ''{{}}}}}}\n"
+WAVE = "  - [old-1, new]\n"
+TARGET = "  target_gap"
+# One question with one answer, and one with thousands.
+TEMPLATE = """\
+tests:
+- question_id: plain
+  samples: 2
+  template: "Respond only with forty-two"
+  scoring_type: stringmatch
+  expected_response: "forty-two"
+- question_id: wide
+  samples: 2
+  template: "Respond only with {{number1:1000:9999}}"
+  scoring_type: stringmatch
+  expected_response: "{{number1:1000:9999}}"
+"""
+# A filter that never matches: its answer is 0 for ever.
+BROKEN = """\
+tests:
+- question_id: lost
+  samples: 2
+  template: "How many in Enginering are in {{artifacts}}/{{entity1}}.csv? Reply with the number."
+  scoring_type: stringmatch
+  expected_response: "{{csv_count_where:ID:DEPT:==:Enginering:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_csv
+    target_file: "{{artifacts}}/{{entity1}}.csv"
+    content: {headers: [ID, DEPT], header_types: [id, department], rows: 40}
+"""
+PRICES = """\
+prices:
+  - {provider: openai, model: m-1, input: 1, output: 2, date: 2026-11-01, source: a test}
+"""
+
+
+TURN = ", context: 100000"
+DOCKER = ("{kind: local}", "{kind: docker}")
+ONCE = (WAVE, "  - {models: [new], modes: {count_circles/easy: single_turn}}\n")
+
+
+def served(more: str = f"{TURN}, retention: none") -> tuple[str, str]:
+    """The change that has another provider serve the model under test."""
+    return NEW, SERVED.format(more)
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    text = STUDY
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def draw(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["draw", "--study", str(folder), *options])
+
+
+REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
+    "the retention of a tested model is not stated": (
+        (served(TURN), DOCKER),
+        "12: models.new",
+        "retention: none",
+    ),
+    "more waves than looks": (
+        ((WAVE, 4 * WAVE), (TARGET, f"  looks: 3\n{TARGET}")),
+        "21: plan.looks: 3 looks, but 4 waves",
+        "write `looks: 4`",
+    ),
+    "a frozen control that a wave leaves out": (
+        (("[old-1, new]", "[new]"),),
+        "15: waves[1]",
+        "name it in every wave",
+    ),
+    "a pre-exposure control in no wave": (
+        (("  - [old-1, old-2, old-3, old-4]", "  - [old-1, old-2, old-3]"),),
+        "20: plan.controls.pre_exposure[3]",
+        "name it in wave 0",
+    ),
+    "a control of the future": (
+        (("2024-04-01", "2124-04-01"),),
+        "11: models.old-4.released",
+        "name another control",
+    ),
+    "training that ends after the release": (
+        ((", released: 2024-04-01", ", released: 2024-04-01, cutoff: 2024-05-01"),),
+        "11: models.old-4.cutoff",
+        "correct the date",
+    ),
+    "a spiked agent that reads another folder": (
+        ((NEW, NEW.replace("honest", "spiked, release: elsewhere")),),
+        "12: models.new.release",
+        "publishes into 'release'",
+    ),
+    "a single turn without a context": (
+        (served(", retention: none"), ONCE, DOCKER),
+        "12: models.new",
+        "a single turn needs the model's context",
+    ),
+    "a task that does not fit a single turn": (
+        (served(", context: 5000, retention: none"), ONCE, DOCKER),
+        "12: models.new",
+        "a model with a larger context",
+    ),
+    "a task without a single-turn form": (
+        (
+            served(),
+            ("{family: count_circles, difficulty: easy}", "{template: own.yml, questions: [wide]}"),
+            (WAVE, ONCE[1].replace("count_circles/easy", "own/wide")),
+            DOCKER,
+        ),
+        "12: models.new",
+        "give it in `mode: agentic`",
+    ),
+    "a built-in agent at a task in a single turn": (
+        (
+            (
+                "{family: count_circles, difficulty: easy}",
+                "{family: count_circles, difficulty: easy, mode: single_turn}",
+            ),
+        ),
+        "8: models.old-1",
+        "an agent that works through tools",
+    ),
+    "programs of another provider's model without a sandbox that isolates": (
+        (served(", retention: none"),),
+        "12: models.new",
+        "set `sandbox: {kind: docker}`",
+    ),
+    "an agent server at no host": (
+        (
+            (
+                NEW,
+                "  new: {provider: agent_server, base_url: 'http://:1', retention: none, TREE}\n",
+            ),
+            ("TREE", "tree: host"),
+        ),
+        "12: models.new",
+        "names no host",
+    ),
+    "a judge on this machine": (
+        (("waves:\n", "judges:\n  local-judge: {provider: local, model: smollm2}\nwaves:\n"),),
+        "14: judges.local-judge",
+        "setting 'temperature'",
+    ),
+    "a budget without the price of a model": (
+        (
+            (NEW, SERVED.format(f"{TURN}, retention: none").replace("m-1", "m-2")),
+            ("sandbox:", "prices: prices.yaml\nbudget: {run: 5}\nsandbox:"),
+            DOCKER,
+        ),
+        "22: budget",
+        "has no price of 'new'",
+    ),
+    "a budget by bounds without a context": (
+        (
+            served(),
+            ("sandbox:", "prices: prices.yaml\nbudget: {run: 5, reserve: bound}\nsandbox:"),
+            DOCKER,
+        ),
+        "22: budget",
+        "state `context` and `max_tokens`",
+    ),
+    "a price file that is not there": (
+        (("sandbox:", "prices: other.yaml\nsandbox:"),),
+        "21: prices",
+        "No such file",
+    ),
+    "recipients that leave the study's own key out": (
+        (("sandbox:", "recipients: [RECIPIENT]\nsandbox:"),),
+        "21: recipients",
+        "add age1",
+    ),
+    "a control without a date": (
+        (
+            ("old-4: {provider: scripted, agent: honest, error_rate: 0.1, ", "old-4: {"),
+            ("{released: 2024-04-01}", f"{{provider: openai, model: o-1, base_url: '{URL}'}}"),
+        ),
+        "11: models.old-4",
+        "needs `released:`",
+    ),
+}
+
+UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
+    "too few instances": (
+        (("seeds_per_arm: 12", "seeds_per_arm: 2"),),
+        "5: seeds_per_arm: 40 points in one model would be found with probability",
+        "enough would be `seeds_per_arm: ",
+    ),
+    "a small target": (
+        (("target_gap: 0.4", "target_gap: 0.1"),),
+        "5: seeds_per_arm: 10 points",
+        "`target_gap: 0.",
+    ),
+    "looks that are never used": (
+        (("  target_gap: 0.4", "  target_gap: 0.22\n  looks: 20"),),
+        "5: seeds_per_arm",
+        "`looks: ",
+    ),
+    "too few runs": (
+        (("target_gap: 0.4", "target_gap: 0.15"),),
+        "5: seeds_per_arm: 15 points",
+        "`replicates: ",
+    ),
+    "fewer than eight control runs": (
+        (("replicates: 2", "replicates: 1"),),
+        "20: plan.controls.pre_exposure: 4 control runs",
+        "write `runs: 2` beside them",
+    ),
+    "a question that anybody can guess": (
+        (
+            (
+                "  - {family: count_circles, difficulty: easy}\n",
+                "  - {family: count_circles, difficulty: easy}\n  - {template: own.yml}\n",
+            ),
+        ),
+        "2: tasks: own.yml, question plain: one answer is right in 100% of its samples",
+        "vary the question",
+    ),
+    "a tested model before the release alone": (
+        (("  - [old-1, old-2,", "  - [new, old-1, old-2,"), ("  - [old-1, new]", "  - [old-1]")),
+        "14: waves[0][0]: 'new' runs in wave 0 alone",
+        "name it in a later wave",
+    ),
+    "controls alone": (
+        (("  - [old-1, new]\n", ""),),
+        "13: waves: no wave tests a model",
+        "state the `looks`",
+    ),
+}
+
+
+def make(folder: Path, text: str) -> Path:
+    from registry.sealing import new_identity
+
+    folder.mkdir()
+    (folder / "prices.yaml").write_text(PRICES)
+    (folder / "own.yml").write_text(TEMPLATE)
+    init_study(folder, STUDY)
+    (folder / "study.yaml").write_text(text.replace("RECIPIENT", new_identity()[1]))
+    return folder
+
+
+@pytest.mark.parametrize("case", [*REFUSED, *UNANSWERED])
+def test_what_a_later_step_would_refuse_is_refused_before_the_draw(
+    tmp_path: Path, case: str
+) -> None:
+    changes, place, remedy = (REFUSED | UNANSWERED)[case]
+    folder = tmp_path / "study"
+    result = draw(make(folder, changed(*changes)))
+    assert result.exit_code == 2, result.output
+    *progress, message = result.stderr.strip().splitlines()  # on a slow machine it says so
+    assert not any(line.startswith("dosimeter:") for line in progress)
+    assert message.startswith(f"dosimeter: {folder}/study.yaml:{place}"), message
+    assert remedy in message
+    assert not list(folder.glob("store/**/*.*"))
+    if case in UNANSWERED:
+        assert "--underpowered REASON" in message
+
+
+def test_the_base_of_these_cases_is_drawn_and_registered_without_a_reason(tmp_path: Path) -> None:
+    folder = make(tmp_path / "study", STUDY)
+    result = draw(folder, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "power: finds 40 points in one model with probability 1.00" in result.stderr
+    assert "underpowered" not in json.loads(result.stdout)
+    record, _ = pipeline.register(pipeline.open_study(folder))
+    assert record.underpowered is None
+    assert shortfalls_of(record) == ()
+    assert "finds 40 points in one model with probability 1.00" in record.plan.chances
+    form = json.loads((folder / "registration.json").read_text())
+    answers = {field["name"]: field["answer"] for field in form["fields"]}
+    assert record.plan.chances in answers["Sample size rationale"]
+    assert "and clears a model without inflation with probability 0." in record.plan.chances
+    again = pipeline.register(pipeline.open_study(folder))[0]  # no promise that could be broken
+    assert again == record
+
+
+def test_a_reason_lets_a_plan_pass_and_is_recorded_with_what_it_lacks(tmp_path: Path) -> None:
+    folder = make(tmp_path / "study", changed(("replicates: 2", "replicates: 1")))
+    assert draw(folder, "--underpowered", SMALLNESS).exit_code == 0
+    study = pipeline.open_study(folder)
+    pipeline.register(study)  # the reason of the draw holds
+    record = find_registration(study.ledger)
+    assert record is not None
+    known = record.underpowered
+    assert known == study.sealed_set().underpowered
+    assert isinstance(known, Underpowered)
+    assert known.reason == SMALLNESS
+    (shortfall,) = known.shortfalls
+    assert shortfall.startswith("plan.controls.pre_exposure: 4 control runs on each instance")
+    (sentence,) = shortfalls_of(record)
+    assert SMALLNESS in sentence
+    assert "4 control runs" in sentence
+
+
+def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_path: Path) -> None:
+    task = "  - {family: count_circles, difficulty: easy}\n"
+    template = "  - {template: broken.yml, questions: [lost]}\n"
+    folder = make(tmp_path / "study", changed((task, task + template)))
+    (folder / "broken.yml").write_text(BROKEN)
+    refused = draw(folder)
+    assert refused.exit_code == 2, refused.output
+    assert "broken.yml, question lost: 'Enginering' in `DEPT == Enginering`" in refused.stderr
+    assert "did you mean 'Engineering'?" in refused.stderr
+    assert "--unproved REASON" in refused.stderr
+    assert not list(folder.glob("store/**/*.*"))
+    linted = CliRunner().invoke(main, ["lint", str(folder)])
+    assert "broken.yml, question lost: 'Enginering'" in linted.output
+    empty = draw(folder, "--unproved", " ")
+    assert "--unproved: give the reason in words" in empty.stderr
+
+    # A constant answer is guessable too, which leaves the study without an answer to it.
+    reasons = ("--unproved", "a test of it", "--underpowered", SMALLNESS)
+    drawn = draw(folder, *reasons)
+    assert drawn.exit_code == 0, drawn.stderr
+    study = pipeline.open_study(folder)
+    record, _ = pipeline.register(study)  # the reasons of the draw hold
+    assert record.unproved == Unproved("a test of it", ("broken.yml, question lost",))
+    assert record.unproved == study.sealed_set().unproved
+    _, sentence = shortfalls_of(record)
+    assert "broken.yml, question lost" in sentence
+    assert "since a test of it" in sentence
+    form = json.loads((folder / "registration.json").read_text())
+    assert "not proved: broken.yml, question lost" in json.dumps(form)
+    verified = CliRunner().invoke(main, ["verify", "--study", str(folder)])
+    assert verified.exit_code == 0, verified.output
+    (note,) = [line for line in verified.output.splitlines() if "--unproved" in line]
+    assert note.startswith("not checked: whether each part of the keys of broken.yml, question")
+    assert note.endswith("since a test of it")
+
+
+def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_path: Path) -> None:
+    folder = make(tmp_path / "study", STUDY)
+    assert draw(folder).exit_code == 0
+    path = folder / "study.yaml"
+    path.write_text(path.read_text().replace("target_gap: 0.4", "target_gap: 0.1"))
+    refused = CliRunner().invoke(main, ["register", "--study", str(folder)])
+    assert refused.exit_code == 2
+    assert "10 points in one model would be found with probability" in refused.stderr
+    assert [entry.kind for entry in pipeline.open_study(folder).ledger.entries()] == [
+        "announcement",
+        "sealed-set",
+    ]
+
+
+def test_too_few_runs_of_frozen_models_are_warned_of(tmp_path: Path) -> None:
+    four = changed(
+        ("frozen: [old-1]", "frozen: [old-1, old-2, old-3, old-4]"),
+        ("  - [old-1, new]", "  - [old-1, old-2, old-3, old-4, new]"),
+    )
+    for name, text, runs in (("one", STUDY, 2), ("four", four, 8)):
+        result = draw(make(tmp_path / name, text))
+        assert result.exit_code == 0, result.stderr
+        said = f"plan.controls.frozen: {runs} runs of frozen models" in result.stderr
+        assert said == (runs < 8)
+
+
+@pytest.mark.parametrize("reason", [" ", "two\nlines"])
+def test_a_reason_is_words_on_one_line(tmp_path: Path, reason: str) -> None:
+    folder = make(tmp_path / "study", STUDY)
+    refused = draw(folder, "--underpowered", reason)
+    assert refused.exit_code == 2
+    assert "--underpowered: give the reason in words" in refused.stderr
+
+
+def test_a_suggested_number_of_instances_is_enough(tmp_path: Path) -> None:
+    text = changed(("seeds_per_arm: 12", "seeds_per_arm: 2"))
+    refused = draw(make(tmp_path / "few", text)).stderr
+    seeds = refused.partition("`seeds_per_arm: ")[2].partition("`")[0]
+    mended = text.replace("seeds_per_arm: 2", f"seeds_per_arm: {seeds}")
+    assert draw(make(tmp_path / "enough", mended)).exit_code == 0
+
+
+def test_a_missing_key_is_warned_of_and_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    text = changed(served(f"{TURN}, retention: kept"), DOCKER).replace("''", "NO_SUCH_KEY")
+    text = text.replace("  - [old-1, new]\n", "  - [old-1, new]\n" * 2)
+    result = draw(make(tmp_path / "study", text))
+    assert result.exit_code == 0, result.stderr
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert any("NO_SUCH_KEY is not set" in warning for warning in warnings)
+    assert any("no `prices:` file is named for m-1" in warning for warning in warnings)
+    assert any("draw reserve tranches" in warning for warning in warnings)
+
+
+def test_a_control_that_is_released_on_this_very_day_is_refused(tmp_path: Path) -> None:
+    """The public arm may be released on the same day, and a report would refuse it."""
+    protocol = pipeline.open_study(make(tmp_path / "study", STUDY)).protocol
+    assert list(draw_faults(protocol, date(2024, 4, 2))) == []
+    ((place, _),) = draw_faults(protocol, date(2024, 4, 1))
+    assert place == ("models", "old-4", "released")
+
+
+def test_a_very_large_study_goes_by_the_formula(tmp_path: Path) -> None:
+    text = changed(("seeds_per_arm: 12", "seeds_per_arm: 90000"))
+    study = pipeline.open_study(make(tmp_path / "study", text))
+    assert describe_power(study.protocol) == (
+        "power: finds 40 points in one model with probability 1.00 by formula"
+    )

@@ -1,0 +1,184 @@
+"""Whatever passes the draw and the registration is refused by no later step: many combinations of
+tasks, models, waves, controls, judges, prices and budgets."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.judge.grade import build_judge
+from harness.spending.budget import Budget
+from registry.provenance import utc_now
+from study import pipeline
+from study.errors import StudyError
+from study.main import main
+from study.steps.sweep import sweep as sweeping
+from study.steps.sweep.spending import attempt_turns, price_pins
+from study.steps.sweep.sweep import SweepRequest, sweep_wave
+from study.workspace.address import open_study
+from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
+from tests.study.conftest import SMALLNESS
+
+CASES = 24
+URL = "http://127.0.0.1:9/v1"
+TEMPLATE = """\
+tests:
+- question_id: wide
+  samples: 2
+  template: "Respond only with {{number1:1000:9999}}"
+  scoring_type: stringmatch
+  expected_response: "{{number1:1000:9999}}"
+"""
+PRICES = """\
+prices:
+  - {provider: openai, model: m-1, input: 1, output: 2, date: 2026-11-01, source: a test}
+  - {provider: anthropic, model: c-1, input: 1, output: 2, date: 2026-11-01, source: a test}
+"""
+TASKS = ("compute_average/easy", "count_circles/easy", "hubble_constant/easy", "own.yml")
+FORMS = (
+    "",
+    ", context: 3000",
+    ", context: 200000",
+    ", context: 200000, max_tokens: 4000",
+    ", context: 100000, max_tokens: 4000",
+)
+MODES = (
+    "",
+    "",
+    *3 * (", modes: {ONE: single_turn}",),
+    ", modes: {ONE: single_turn, TWO: single_turn}",
+)
+RETENTION = ("", *3 * (", retention: none",), *3 * (", retention: kept",))
+NEW = (
+    "{{provider: scripted, agent: honest, error_rate: 0.2}}",
+    "{{provider: scripted, agent: spiked, error_rate: 0.2, release: release}}",
+    "{{provider: openai, model: m-1, base_url: '{url}', api_key_env: A_KEY{form}{kept}}}",
+    "{{provider: openai, model: m-2, base_url: '{url}', api_key_env: ''{form}{kept}}}",
+    "{{provider: anthropic, model: c-1, api_key_env: A_KEY{form}{kept}}}",
+    "{{provider: agent_server, base_url: '{url}', tree: host{kept}}}",
+    "{{provider: agent_server, base_url: '{url}', tree: bridge{kept}}}",
+)
+JUDGE = (
+    "",
+    "",
+    "judges:\n  j: {provider: openai, model: m-1, base_url: 'URL', api_key_env: A_KEY}\n",
+    "judges:\n  j: {provider: openai, model: m-2, base_url: 'URL', api_key_env: ''}\n",
+    "judges:\n  j: {provider: scripted, agent: careless}\n",
+)
+WAVES = (
+    "  - [old-1, old-2]\n  - [old-1, new]\n",
+    "  - [old-1, old-2]\n  - [old-1, new]\n  - [old-1, new]\n",
+    "  - [old-1, old-2, new]\n  - [old-1, new]\n",
+    "  - [old-1, old-2]\n  - [new]\n",
+    "  - [old-1]\n  - [old-1, new]\n",
+    "  - [old-1, old-2]\n  - {models: [old-1, new], tranches: {new: 1}}\n",
+    *2 * ("  - [old-1, old-2]\n  - {models: [new]MODES}\n",),
+)
+PLAN = (
+    "",
+    "plan: {looks: 1}\n",
+    "plan: {preset: standard-v1, controls: {pre_exposure: [old-1, old-2]}}\n",
+    "plan: {preset: standard-v1, controls: {pre_exposure: [old-1, old-2], frozen: [old-1]}}\n",
+    "plan: {preset: standard-v1, second_grader: j, controls: {pre_exposure: [old-1, old-2]}}\n",
+)
+RESERVE = ("", "reserve: {tranches: 1, seeds_per_arm: 2}\n")
+BUDGET = (
+    "",
+    "prices: prices.yaml\n",
+    "prices: prices.yaml\nbudget: {run: 500}\n",
+    "prices: prices.yaml\nbudget: {run: 500, reserve: bound}\n",
+    "prices: prices.yaml\nbudget: {models: {new: 5}}\n",
+)
+SANDBOX = ("local", "docker", "docker")
+
+
+def text_of(seed: int) -> str:
+    """A study file with one choice of each list."""
+    choose = random.Random(seed).choice
+    tasks = sorted({choose(TASKS), choose(TASKS)})
+    one, two = (task.replace("own.yml", "own/wide") for task in (tasks[0], tasks[-1]))
+    modes = choose(MODES) if one != two else choose(MODES[:-1])
+    waves = choose(WAVES).replace("MODES", modes).replace("ONE", one).replace("TWO", two)
+    new = choose(NEW).format(url=URL, form=choose(FORMS), kept=choose(RETENTION))
+    return (
+        f"study: case-{seed}\ntasks: [{', '.join(tasks)}]\nseeds_per_arm: 2\n{choose(RESERVE)}"
+        "models:\n"
+        "  old-1: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}\n"
+        "  old-2: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}\n"
+        f"  new: {new}\n{choose(JUDGE).replace('URL', URL)}waves:\n{waves}{choose(PLAN)}"
+        f"{choose(BUDGET)}sandbox: {{kind: {choose(SANDBOX)}}}\n"
+    )
+
+
+class ReachedError(Exception):
+    """The sweep would start Ray, workers and sandboxes now."""
+
+
+@pytest.fixture(autouse=True)
+def _no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is run: a digest stands for the sandbox image, and a sweep ends where it begins."""
+
+    def reach(*given: object) -> None:
+        raise ReachedError
+
+    image = PinnedImage("image", NO_IMAGE)
+    for module in ("study.workspace.setup", "study.steps.sweep.sweep"):
+        monkeypatch.setattr(f"{module}.pinned_image", lambda *given: image)
+    monkeypatch.setattr("study.steps.register.gate._engine_problem", lambda: "")
+    monkeypatch.setattr(sweeping, "_run_owed", reach)
+    monkeypatch.setenv("A_KEY", "secret")
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--study", str(folder)])
+
+
+def run_later_steps(folder: Path) -> None:
+    """All that later steps do without a request. Fails if one of them refuses."""
+    study = open_study(folder)
+    free = study.protocol.budget is None  # a warning named the unknown prices
+    pipeline.publish(study, None, lambda *step: None)  # which spiked agents read
+    for wave in range(len(study.protocol.waves)):
+        for option in ("--dry-run", "--estimate"):
+            result = run(folder, "sweep", "--wave", str(wave), option)
+            assert result.exit_code == 0, result.output
+        request = SweepRequest(wave, allow_dirty=True, allow_unknown_price=free)
+        with pytest.raises(ReachedError):
+            sweep_wave(study, request, lambda progress: None, utc_now)
+        turns = attempt_turns(study.protocol.wave_tasks(wave), study.protocol.catalog)
+        pricing = price_pins(study, study.protocol.wave_models(wave), free, turns)
+        if pricing.limits is not None:
+            Budget(pricing.limits, pricing.models)
+    for pin in study.protocol.judges:
+        price_pins(study, [pin], free)
+        build_judge(pin, str(folder))
+
+
+def passes(folder: Path, seed: int) -> bool:
+    """Report whether a case is drawn; if it is, neither the registration nor a later step refuses
+    it. If not, the refusal names a line, which `lint` names too."""
+    folder.mkdir()
+    (folder / "prices.yaml").write_text(PRICES)
+    (folder / "own.yml").write_text(TEMPLATE)
+    try:
+        init_study(folder, text_of(seed))
+    except StudyError:  # a section of the file is wrong
+        return False
+    drawn = run(folder, "draw", "--underpowered", SMALLNESS)
+    if drawn.exit_code:
+        place = drawn.stderr.partition(f"dosimeter: {folder}/study.yaml:")[2].partition(":")[0]
+        assert (drawn.exit_code, place.isdecimal()) == (2, True), drawn.stderr
+        assert f"study.yaml:{place}: " in CliRunner().invoke(main, ["lint", str(folder)]).output
+        return False
+    registered = run(folder, "register")
+    assert registered.exit_code == 0, registered.output
+    run_later_steps(folder)
+    return True
+
+
+def test_no_later_step_refuses_what_was_registered(tmp_path: Path) -> None:
+    passed = [passes(tmp_path / f"case-{seed}", seed) for seed in range(CASES)]
+    assert CASES / 5 < sum(passed) < 4 * CASES / 5, "there are cases of both kinds"

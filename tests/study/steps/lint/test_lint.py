@@ -1,0 +1,224 @@
+"""`dosimeter lint`: every error of a study file at once, by line, and nothing else is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from study.main import main
+from study.steps.lint.lint import Finding, lint_study
+from tests.study.conftest import PILOT
+
+SERVER = "    base_url: http://127.0.0.1:8000/v1\n"
+WAVE = "  - [honest, remote]\n"
+TARGET = "plan: {target_gap: 0.6}"
+GOOD = f"{PILOT}prices: prices.yaml\n{TARGET}\n".replace(
+    SERVER, f"{SERVER}    api_key_env: PILOT_KEY\n    retention: none\n"
+)
+PRICES = """\
+prices:
+  - {provider: openai, model: some-model, input: 1, output: 2, date: 2026-11-01, source: list}
+  - {provider: openai, model: free-model, input: 0, output: 0, date: 2026-11-01, source: ours}
+"""
+KEY = {"PILOT_KEY": "secret"}
+
+
+def lint(folder: Path, text: str, environment: dict[str, str] = KEY) -> list[Finding]:
+    (folder / "study.yaml").write_text(text)
+    (folder / "prices.yaml").write_text(PRICES)
+    return lint_study(folder / "study.yaml", environment, lambda *step: None)
+
+
+def lines(findings: list[Finding], level: str = "error") -> list[tuple[int, str]]:
+    return [(finding.line, finding.key) for finding in findings if finding.level == level]
+
+
+def test_a_good_file_has_no_findings(tmp_path: Path) -> None:
+    assert lint(tmp_path, GOOD) == []
+
+
+def test_errors_within_sections_are_reported_together(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("seeds_per_arm: 8", "seeds_per_arm: eight")
+        .replace("error_rate: 0.2", "error_rate: 2")
+        .replace("api_key_env", "api_key_environment")
+        .replace("{family: count_circles, difficulty: easy}", "count_circles")
+        .replace(TARGET, "plan: {alpha: 3, presett: basic-v1}")
+    )
+    assert lines(lint(tmp_path, text)) == [
+        (3, "tasks[0]"),
+        (5, "seeds_per_arm"),
+        (7, "models.honest.error_rate"),
+        (12, "models.remote.api_key_environment"),
+        (18, "plan.presett"),
+        (18, "plan.alpha"),
+    ]
+
+
+def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("family: compute_average", "family: compute_averag")
+        .replace("  - [honest]\n", "  - [honset]\n")
+        .replace("- [honest, remote]", "- {models: [honest, remote], tranches: 3}")
+        .replace(TARGET, "budget: {models: {remot: 3}}\nplan: {study_alpha: 0.02}")
+    )
+    assert lines(lint(tmp_path, text)) == [
+        (4, "tasks[1].family"),
+        (15, "waves[0][0]"),
+        (16, "waves[1].tranches"),
+        (18, "budget.models.remot"),
+        (19, "plan.study_alpha"),
+    ]
+
+
+def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
+    text = GOOD.replace("  - [honest]\n", "  - {model: [honest]}\n")
+    findings = lint(tmp_path, text)
+    assert [finding.message for finding in findings] == [
+        "unknown key; a wave has models, tranches and modes",
+        "the key 'models' is missing",
+    ]
+
+
+ONCE = "  - {models: [remote], modes: {count_circles/easy: single_turn}}\n"
+SINGLE = GOOD.replace(WAVE, ONCE)
+BUDGET = f"{GOOD}budget: {{run: 5}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("study: [\n", 2, "not valid YAML"),
+        (GOOD.replace(TARGET, "plan: {preset: standard-v1}"), 18, "at least one model"),
+        (SINGLE, 8, "'context'"),
+        (
+            SINGLE.replace("    retention: none", "    retention: none\n    context: 4000"),
+            8,
+            "task count_circles/easy: ",
+        ),
+        (SINGLE.replace("remote]", "honest]"), 7, "an agent that works through tools"),
+        (SINGLE.replace("circles/easy", "circles/hard"), 16, "no task 'count_circles/hard'"),
+        (SINGLE.replace("single_turn", "one_turn"), 16, "known are agentic, single_turn"),
+        (SINGLE.replace("{count_circles/easy: single_turn}", "single_turn"), 16, "a mapping of"),
+        (GOOD + "sandbox: {kind: local}\n", 8, "does not isolate"),
+        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 17, "none.yaml"),
+        (BUDGET.replace("some-model", "other-model"), 19, "has no price of 'remote'"),
+    ],
+    ids=[
+        *("syntax", "controls", "no context", "no fit", "agent", "no task", "no mode", "no map"),
+        *("sandbox", "prices", "budget"),
+    ],
+)
+def test_what_a_later_step_would_refuse_is_an_error(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
+    errors = [finding for finding in lint(tmp_path, text) if finding.level == "error"]
+    assert [error.line for error in errors] == [line]
+    assert words in errors[0].message
+
+
+def test_programs_of_answers_need_a_sandbox_that_isolates(tmp_path: Path) -> None:
+    """An agent server runs nothing in it, but hidden tests do."""
+    begin, _, rest = GOOD.partition("  remote:\n")
+    waves = rest[rest.index("waves:") :]
+    server = "{provider: agent_server, base_url: 'http://127.0.0.1:1', tree: host, retention: none}"
+    text = f"{begin}  remote: {server}\n{waves}sandbox: {{kind: local}}\n"
+
+    def errors(text: str) -> list[str]:
+        return [found.message for found in lint(tmp_path, text) if found.level == "error"]
+
+    assert errors(text) == []
+    (error,) = errors(text.replace("family: compute_average", "family: program_repair"))
+    assert "does not isolate" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "line", "words"),
+    [
+        (GOOD, {}, 8, "PILOT_KEY is not set"),
+        (GOOD.replace("prices: prices.yaml\n", ""), KEY, 8, "no `prices:` file is named"),
+        (GOOD.replace("some-model", "other-model"), KEY, 8, "no price is known for other-model"),
+        (GOOD.replace(", remote]", "]"), KEY, 8, "it is in no wave"),
+        (
+            GOOD.replace("    retention: none\n", ""),
+            KEY,
+            8,
+            "what its provider keeps is not stated",
+        ),
+        (
+            GOOD.replace(WAVE, 2 * WAVE).replace("0.6}", "0.6, looks: 1}"),
+            KEY,
+            19,
+            "1 looks, but 2 waves",
+        ),
+        (GOOD.replace("target_gap: 0.6", "target_gap: 0.1"), KEY, 5, "and 0.80 is needed"),
+        (
+            GOOD.replace("some-model", "free-model").replace("127.0.0.1:8000", "example.org"),
+            KEY,
+            8,
+            "its price is 0, and its server is not on this machine: state the price in",
+        ),
+    ],
+    ids=["key", "prices", "price", "idle", "retention", "looks", "power", "free"],
+)
+def test_what_can_still_be_mended_is_a_warning(
+    tmp_path: Path, text: str, environment: dict[str, str], line: int, words: str
+) -> None:
+    findings = lint(tmp_path, text, environment)
+    assert [(finding.level, finding.line) for finding in findings] == [("warning", line)]
+    assert words in findings[0].message
+
+
+def test_a_key_of_the_environment_is_not_printed(tmp_path: Path) -> None:
+    findings = lint(tmp_path, GOOD, {"PILOT_KEY": "sécret-key"})
+    assert [finding.level for finding in findings] == ["warning"]
+    assert "cret" not in str(findings[0])
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["lint", *arguments], env=KEY)
+
+
+def test_the_command_prints_all_and_writes_nothing(tmp_path: Path) -> None:
+    lint(tmp_path, GOOD)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    good = run(str(tmp_path))
+    assert good.exit_code == 0, good.output
+    assert good.output == f"{tmp_path}/study.yaml: no errors\n"
+    other = tmp_path / "other.yaml"
+    other.write_text(GOOD.replace("seeds_per_arm: 8", "seeds_per_arm: 0\nreplicate: 2"))
+    bad = run(str(other))
+    assert bad.exit_code == 2
+    assert bad.output == (
+        f"{other}:5: seeds_per_arm: 0: a number from 1 on is right\n"
+        f"{other}:6: replicate: unknown key; did you mean 'replicates'?\n"
+        f"{other}: 2 errors\n"
+    )
+    other.unlink()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_findings_as_json(tmp_path: Path) -> None:
+    lint(tmp_path, GOOD + "entropy: dice\n")
+    result = run(str(tmp_path), "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.output) == [
+        {
+            "level": "error",
+            "file": f"{tmp_path}/study.yaml",
+            "line": 19,
+            "key": "entropy",
+            "message": "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration "
+            "(found 'dice')",
+        }
+    ]
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    result = run(str(tmp_path / "absent"))
+    assert result.exit_code == 2
+    assert result.output.startswith("dosimeter: ")
+    assert "no such file" in result.output

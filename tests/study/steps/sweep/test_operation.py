@@ -1,0 +1,262 @@
+"""Sweeps of which a part is killed, that others begin too, and that an operator pauses, stops,
+leaves and follows: each turn is bought once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.errors import SweptElsewhere
+from harness.storage import RESULTS
+from harness.sweep import epochs
+from harness.sweep.epochs import Process
+from harness.sweep.governor import FailedAttempts
+from harness.sweep.leases import Progress
+from harness.sweep.worker_process import prepare_ray
+from registry.result_row import Status
+from registry.verify.verify import verify_study
+from study import pipeline
+from study.main import main
+from study.steps.sweep.sweep import SweepRequest
+from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
+from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.study.conftest import promise_unchecked
+from tests.study.steps.sweep.test_sweeps import own_actors
+
+pytestmark = pytest.mark.ray
+
+STUDY = """\
+study: operated
+tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
+seeds_per_arm: 8
+models: {{slow: {{provider: openai, model: m, base_url: "{}", api_key_env: "", context: 100000}}}}
+waves: [[slow]]
+plan: {{permutations: 199}}
+sandbox: {{kind: local}}
+sweep: {{parallel: 4}}
+"""
+CELLS = 16
+REQUEST = SweepRequest(0, allow_dirty=True, allow_unknown_price=True)
+
+
+class Gate:
+    """Holds replies back until it is opened."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.reply: Callable[[Json], Answer] = lambda request: completion("None.")
+
+    def answer(self, request: Json) -> Answer:
+        reply = self.reply(request)
+        assert self.open.wait(120)
+        return reply
+
+
+@contextmanager
+def operated(folder: Path, text: str = STUDY) -> Iterator[tuple[Study, Gate, Served]]:
+    """A study, and the server of its model, whose replies wait."""
+    gate = Gate()
+    with serve(always=gate.answer) as served:
+        init_study(folder, text.format(served.url))
+        study = pipeline.open_study(folder)
+        promise_unchecked(study)
+        try:
+            yield study, gate, served
+        finally:
+            gate.open.set()
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.05)
+
+
+def call(*words: str, study: Study) -> Result:
+    return CliRunner().invoke(main, [*words, "--study", str(study.folder)])
+
+
+class Swept(threading.Thread):
+    """A sweep in a thread of this process."""
+
+    def __init__(self, study: Study, request: SweepRequest = REQUEST) -> None:
+        super().__init__(daemon=True)
+        self.study, self.request = study, request
+        self.seen: list[Progress] = []
+        self.outcome: Any = None
+        self.start()
+
+    def run(self) -> None:
+        self.outcome = pipeline.sweep(self.study, self.request, self.seen.append)
+
+    def end(self) -> Any:
+        self.join(180)
+        assert not self.is_alive()
+        return self.outcome
+
+
+def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(tmp_path: Path) -> None:
+    prepare_ray(None)
+    with operated(tmp_path / "study") as (study, gate, served):
+        sweep = Swept(study)
+        until(lambda: len(served.requests) == 4)
+        (pid,) = own_actors("Coordinator")
+        before = len(sweep.seen)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: len(sweep.seen) > before and own_actors("Coordinator") not in ([], [pid]))
+        until(lambda: sweep.seen[-1].leased == 4)
+        gate.open.set()
+        closed = sweep.end().closed
+    assert (closed.finished, len(served.requests)) == (CELLS, CELLS), "none is bought twice"
+
+
+def test_a_killed_worker_process_is_a_failure_of_its_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    monkeypatch.setenv("DOSIMETER_TESTED", tmp_path.name)
+    with operated(tmp_path / "study") as (study, gate, served):
+        sweep = Swept(study)
+        until(lambda: len(served.requests) == 4)
+        (pid,) = worker_processes(tmp_path.name)
+        os.kill(pid, signal.SIGKILL)
+        gate.open.set()
+        outcome = sweep.end()
+    assert outcome.closed.finished == CELLS
+    failures = {each.model: each.failures for each in outcome.progress.models if each.failures}
+    assert failures == {"slow": (FailedAttempts("worker:killed", attempts=4, cells=4),)}
+    assert outcome.progress.lost == len(served.requests) - CELLS == 4
+
+
+@pytest.mark.slow
+def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    monkeypatch.setenv("DOSIMETER_TESTED", tmp_path.name)
+
+    def kill(request: Json) -> Answer:
+        if request["messages"] == served.requests[0]["messages"]:
+            (pid,) = worker_processes(tmp_path.name)
+            os.kill(pid, signal.SIGKILL)
+        return completion("None.")
+
+    with serve(always=kill) as served:
+        init_study(
+            tmp_path / "study", STUDY.format(served.url).replace("parallel: 4", "parallel: 1")
+        )
+        study = pipeline.open_study(tmp_path / "study")
+        promise_unchecked(study)
+        outcome = Swept(study).end()
+    assert outcome.closed is None
+    assert (outcome.progress.finished, outcome.progress.exhausted) == (CELLS - 1, 1)
+    assert dict(outcome.progress.failures) == {"worker:killed": 3}
+    closed = call("wave", "close", "0", study=study)
+    assert closed.exit_code == 0, closed.output
+    assert f"{CELLS - 1} scored, 1 missing" in closed.output
+    wave = take_snapshot(study).waves[0]
+    (missing,) = (each for each in wave.results.values() if each.status is Status.MISSING)
+    assert (missing.error_class, missing.score) == ("worker:killed", None)
+    assert verify_study(study.store, study.identities()).holds
+
+
+def worker_processes(name: str) -> list[int]:
+    """The pids of the processes that run cells for the test of this name."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            runs = b"harness.sweep.worker_process" in (folder / "cmdline").read_bytes()
+            if runs and f"DOSIMETER_TESTED={name}".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def test_a_second_driver_leaves_a_sweep_alone_and_an_operator_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    monkeypatch.setattr(epochs, "BEAT_SECONDS", 0.5)
+    with operated(tmp_path / "study") as (study, gate, served):
+        none = call("wave", "pause", "0", study=study)
+        assert none.exit_code == 2
+        assert "no sweep of wave 0 is at work" in none.output
+        sweep = Swept(study)
+        until(lambda: len(served.requests) == 4)
+        other = as_on_another_host(study, tmp_path / "other")
+        there = replace(Process.current(), boot="another boot")
+        with monkeypatch.context() as patched:
+            patched.setattr(Process, "current", lambda: there)
+            patched.setattr(epochs, "_boot", lambda: "another boot")
+            with pytest.raises(SweptElsewhere):
+                pipeline.sweep(other, REQUEST, lambda progress: None)
+        assert call("wave", "pause", "0", study=other).exit_code == 0
+        until(lambda: sweep.seen[-1].asked == "pause")
+        gate.open.set()
+        until(lambda: sweep.seen[-1].finished == 4)
+        assert sweep.seen[-1].leased == 0, "what was at work ended, and nothing was begun"
+        assert call("wave", "resume", "0", study=other).exit_code == 0
+        until(lambda: len(served.requests) > 4)
+        stopped = call("wave", "stop", "0", study=other)
+        assert "buys nothing more" in stopped.output
+        last = sweep.end().progress
+        assert last.asked == "stop" or last.done
+        assert len(list(study.store.list(RESULTS))) == len(served.requests), "each reply is kept"
+        assert Swept(study).end().closed.finished == CELLS
+    assert len(served.requests) == CELLS, "none is bought twice"
+
+
+def as_on_another_host(study: Study, folder: Path) -> Study:
+    """The same study, with its store, as another host has it."""
+    folder.mkdir()
+    for name in ("study.yaml", "keys"):
+        place = study.folder / name
+        if place.is_dir():
+            shutil.copytree(place, folder / name)
+        else:
+            shutil.copy(place, folder / name)
+    (folder / "store").symlink_to(study.folder / "store")
+    return pipeline.open_study(folder)
+
+
+@pytest.mark.slow
+def test_a_detached_sweep_goes_on_when_its_command_has_ended(tmp_path: Path) -> None:
+    prepare_ray(None)
+    from ray.cluster_utils import Cluster
+
+    with operated(tmp_path / "study") as (study, gate, served):
+        options = ("--allow-dirty", "--allow-unknown-price", "--detach")
+        refused = call("sweep", "--wave", "0", *options, study=study)
+        assert refused.exit_code == 2
+        assert "--detach needs a cluster" in refused.output
+        head = {"num_cpus": 1, "include_dashboard": False, "resources": {"head": 1, "sandbox": 1}}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        try:
+            address = ("--address", made.address)
+            left = call("sweep", "--wave", "0", *options, *address, study=study)
+            assert left.exit_code == 0, left.output
+            assert "dosimeter wave attach 0" in left.output
+            until(lambda: len(served.requests) == 4)
+            gate.open.set()
+            followed = call("wave", "attach", "0", study=study)
+            assert followed.exit_code == 0, followed.output
+            assert f"has ended with {CELLS} of {CELLS} results" in followed.output
+            until(lambda: not own_actors("Driver"))
+        finally:
+            made.shutdown()
+        closed = Swept(study).end().closed
+    assert (closed.finished, len(served.requests)) == (CELLS, CELLS)
