@@ -35,7 +35,7 @@ from pathlib import Path
 
 from benchmarks.stores import counting_seaweedfs
 from registry.ledger.records import ModelPin
-from study import pipeline
+from study.steps import pipeline
 from study.steps.register.draw import draw_seeds
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.address import open_study

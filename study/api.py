@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.ledger.records import ReportIssued
 from registry.result_row import columns_of
-from study import pipeline
 from study.errors import StudyError
+from study.steps import pipeline
 from study.steps.report.context import find_report
 from study.steps.report.look import graded_rows
 from study.steps.sweep.history import record_look

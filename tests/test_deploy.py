@@ -27,7 +27,7 @@ import yaml
 
 from registry.ledger.chain import Ledger
 from registry.stores import open_store
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.address import store_address
 from study.workspace.study import Study
 from tests.progress import Stall

@@ -23,9 +23,9 @@ from registry.ledger.chain import record_key
 from registry.signing import Signer
 from registry.stores.folder import FolderStore
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import WorkOwedError
 from study.extras.reveal.reveal import reveal
+from study.steps import pipeline
 from study.steps.publish.release import withdraw_arm
 from study.steps.register.draw import DrawRequest, draw_seeds
 from study.steps.verify.verify import VerifyRequest, verify

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import click
+
 from registry.errors import RegistryError
+from study.options import json_option, study_option
+from study.printing import print_records
 from study.protocol.draw_checks import tested_models
 from study.steps.sweep.failing import failing_words, stored_failures
 from study.workspace.setup import find_registration
@@ -51,3 +55,16 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
     except RegistryError:
         about = f"{models}: episodes can be counted with the study's key only"
     return {"step": step, "state": "begun", "about": about}
+
+
+@click.command()
+@study_option
+@json_option
+def status(study: Study, as_json: bool) -> None:
+    """Show the steps of a study: what is done, and what is owed.
+
+    \b
+    Example:
+      dosimeter status
+    """
+    print_records(read_status(study), as_json, title="Study")

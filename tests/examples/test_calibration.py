@@ -51,9 +51,9 @@ from harness.agent.single_turn import single_turn
 from publish.leakcheck.check import regenerate
 from registry.provenance import utc_now
 from registry.result_row import Arm
-from study import pipeline
 from study.errors import StudyError
 from study.extras.probe.probe import ProbeRequest, probe_wave
+from study.steps import pipeline
 from study.workspace.study import Study
 from tests.harness.openai_server import completion, serve
 from tests.study.conftest import make_study, run_wave

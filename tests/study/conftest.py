@@ -14,7 +14,7 @@ from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
-from study import pipeline
+from study.steps import pipeline
 from study.steps.register.draw import draw_seeds
 from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.setup import init_study, pinned_image, register_plan

@@ -20,7 +20,7 @@ import pytest
 
 from harness.storage import RESULTS
 from registry.verify.verify import verify_study
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.conftest import ROOT

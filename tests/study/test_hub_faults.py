@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result
 
 from publish.release import read_release
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from tests.hub_server import HubServer
 from tests.kills import Killer

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from registry.provenance import utc_now
-from study import pipeline
 from study.errors import StudyError
 from study.main import main
+from study.steps import pipeline
 from study.steps.publish.release import withdraw_arm
 from study.workspace.setup import init_study
 from study.workspace.study import Study

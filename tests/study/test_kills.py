@@ -18,7 +18,7 @@ from registry.result_row import Arm
 from registry.sealing import DrawnInstance, read_identities, recipient_of
 from registry.stores import open_store
 from registry.stores.base import Store
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.kills import Killer

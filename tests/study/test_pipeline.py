@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.study import Study
 

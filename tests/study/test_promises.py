@@ -27,8 +27,8 @@ from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.stores.base import Store
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.main import main
+from study.steps import pipeline
 from study.steps.report.look import drift_of, report_study
 from study.steps.sweep.sweep import (
     SweepRequest,

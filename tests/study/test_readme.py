@@ -15,7 +15,7 @@ import pytest
 
 from harness.models.scripted import HASH_FILES, Memory, load_memory
 from registry.ledger.chain import Ledger
-from study import pipeline
+from study.steps import pipeline
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray]

@@ -16,7 +16,7 @@ from publish.leakcheck.check import leaks_in, release_needles
 from registry.ledger.records import Leak
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study import pipeline
+from study.steps import pipeline
 from study.steps.report.context import check_report
 from study.steps.report.look import build_look
 from study.steps.sweep.exposure_ledger import exact_rows

@@ -12,7 +12,7 @@ import pytest
 
 from harness.sweep.worker_process import prepare_ray
 from registry.verify.verify import verify_study
-from study import pipeline
+from study.steps import pipeline
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import init_study
 from tests.study.cli.program import refusal, run

@@ -23,7 +23,7 @@ from generators.seed import Seed
 from generators.task import Asset
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.conftest import draw_tiny

@@ -17,7 +17,7 @@ from typing import Any, Self
 import pytest
 
 from registry.verify.verify import verify_study
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.conftest import S3Server

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from study import pipeline
+from study.steps import pipeline
 
 
 @pytest.fixture(scope="module")

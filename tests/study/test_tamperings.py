@@ -31,7 +31,7 @@ from registry.stores.base import Store
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify.findings import Verification
-from study import pipeline
+from study.steps import pipeline
 from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.address import open_study as open_folder
 from study.workspace.checkpoints import make_checkpoint

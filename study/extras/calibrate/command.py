@@ -20,15 +20,8 @@ from study.extras.calibrate.from_scores import (
     record_calibration,
     write_calibration,
 )
-from study.printing import (
-    PATH,
-    cluster_options,
-    complete_models,
-    folder_option,
-    json_option,
-    print_json,
-    print_records,
-)
+from study.options import PATH, cluster_options, complete_models, folder_option, json_option
+from study.printing import print_json, print_records
 from study.steps.sweep.live import sweep_watch
 
 if TYPE_CHECKING:

@@ -11,21 +11,16 @@ import click
 from registry.provenance import utc_now
 from study.extras.judge.check import CheckRequest, check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
-from study.printing import (
-    accounts_json,
+from study.options import (
     complete_judges,
-    count_failures,
-    exit_by,
     folder_option,
     json_option,
     parallel_option,
-    print_accounts,
-    print_json,
-    print_records,
-    progress_watch,
     study_option,
     unknown_price_option,
 )
+from study.printing import exit_by, print_json, print_records, progress_watch
+from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts
 
 if TYPE_CHECKING:
     from study.extras.judge.grade import GradeOutcome

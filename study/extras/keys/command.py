@@ -16,15 +16,8 @@ from study.extras.keys.custody import (
     make_operator_key,
     make_study_key,
 )
-from study.printing import (
-    PATH,
-    Exit,
-    folder_option,
-    json_option,
-    print_json,
-    print_records,
-    study_option,
-)
+from study.options import PATH, folder_option, json_option, study_option
+from study.printing import Exit, print_json, print_records
 
 if TYPE_CHECKING:
     from study.workspace.study import Study

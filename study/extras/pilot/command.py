@@ -10,16 +10,8 @@ import click
 
 from generators import task as tasks
 from registry.provenance import utc_now
-from study.printing import (
-    exit_by,
-    json_option,
-    models_option,
-    print_json,
-    print_line,
-    print_records,
-    study_option,
-    unknown_price_option,
-)
+from study.options import json_option, models_option, study_option, unknown_price_option
+from study.printing import exit_by, print_json, print_line, print_records
 from study.steps.sweep.command import outcome_json, print_failed, print_outcome
 from study.steps.sweep.live import sweep_watch
 

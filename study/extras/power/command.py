@@ -10,14 +10,8 @@ import click
 from analysis.power.variance_components import SimulationSize
 from analysis.stats.intervals import counted
 from study.errors import StudyError
-from study.printing import (
-    PATH,
-    json_option,
-    print_json,
-    print_line,
-    print_records,
-    progress_watch,
-)
+from study.options import PATH, json_option
+from study.printing import print_json, print_line, print_records, progress_watch
 
 if TYPE_CHECKING:
     from analysis.power.power import PowerPoint

@@ -9,21 +9,15 @@ import click
 
 from registry.provenance import utc_now
 from study.extras.probe.probe import ProbeRequest, probe_wave
-from study.printing import (
-    accounts_json,
-    count_failures,
-    exit_by,
+from study.options import (
     json_option,
     models_option,
     parallel_option,
-    print_accounts,
-    print_failing,
-    print_json,
-    print_records,
-    progress_watch,
     study_option,
     unknown_price_option,
 )
+from study.printing import exit_by, print_json, print_records, progress_watch
+from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts, print_failing
 
 if TYPE_CHECKING:
     from study.extras.probe.probe import ProbedWave, ProbeOutcome

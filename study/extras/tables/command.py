@@ -15,14 +15,9 @@ from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
 from study.extras.templates.import_results import import_parametr, import_picard, write_rows
 from study.extras.templates.run_folder import named_folders
-from study.printing import (
-    PATH,
-    json_option,
-    print_json,
-    print_line,
-    print_records,
-    print_verdicts,
-)
+from study.options import PATH, json_option
+from study.printing import print_json, print_line, print_records
+from study.steps.report.command import print_verdicts
 
 if TYPE_CHECKING:
     from study.extras.templates.import_results import Imported

@@ -12,11 +12,9 @@ from study.extras.tasks.catalog import check_tasks, list_tasks, make_task, show_
 from study.extras.tasks.check_page import write_page
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
+from study.options import PATH, complete_families, json_option
 from study.printing import (
-    PATH,
-    complete_families,
     exit_by,
-    json_option,
     print_json,
     print_line,
     print_records,

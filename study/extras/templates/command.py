@@ -23,11 +23,10 @@ from study.extras.templates.prepare import check_files, prepare_template
 from study.extras.templates.preview import preview_sample, watched_state
 from study.extras.templates.run import TemplateRunRequest, run_template
 from study.extras.templates.run_folder import disagreements, score_run, write_scores
+from study.options import PATH, json_option
 from study.printing import (
-    PATH,
     Exit,
     exit_by,
-    json_option,
     print_json,
     print_line,
     print_records,

@@ -17,15 +17,8 @@ from study.extras.transcripts.show import (
     transcript_json,
 )
 from study.extras.transcripts.tool_use import model_records, tool_records, tool_tables
-from study.printing import (
-    PATH,
-    complete_models,
-    json_option,
-    print_json,
-    print_records,
-    stdout,
-    study_option,
-)
+from study.options import PATH, complete_models, json_option, study_option
+from study.printing import print_json, print_records, stdout
 
 if TYPE_CHECKING:
     from study.workspace.study import Study

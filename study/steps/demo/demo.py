@@ -13,7 +13,6 @@ from analysis.judge.error_rates import shortfall
 from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import JudgePin
 from registry.provenance import utc_now
-from study import pipeline
 from study.extras.calibrate.from_scores import (
     FOLDER,
     CalibrateRequest,
@@ -24,6 +23,7 @@ from study.extras.calibrate.from_scores import (
 from study.extras.judge.check import CheckRequest, check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import rates_of
+from study.steps import pipeline
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import init_study
 from study.workspace.snapshot import closed_wave

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,16 +12,8 @@ import click
 
 from registry.provenance import utc_now
 from study.errors import StudyError
-from study.printing import (
-    PATH,
-    json_option,
-    print_json,
-    print_line,
-    print_records,
-    progress_watch,
-)
-from study.protocol.protocol import FILE_NAME
-from study.protocol.schema import study_schema
+from study.options import PATH
+from study.printing import print_line, print_records, progress_watch
 from study.steps.init import new_study
 from study.steps.init.new_study import (
     CONTROLS,
@@ -34,7 +24,6 @@ from study.steps.init.new_study import (
     stand_in,
     study_name,
 )
-from study.steps.lint.lint import lint_study
 from study.workspace.setup import check_new, create_study, init_study
 
 if TYPE_CHECKING:
@@ -375,48 +364,3 @@ def _paid_episodes(forecast: StudyForecast) -> int:
 
 
 # --- Checks ---
-
-
-@click.command()
-@click.argument("path", default=".", type=PATH, metavar="[FILE|DIR]")
-@json_option
-def lint(path: Path, as_json: bool) -> None:
-    """Check a study file, by default study.yaml here, and do nothing else.
-
-    All errors are reported, with file, line and remedy; and as warnings what a later step will ask
-    for, such as a key in the environment, and what `draw` and `register` refuse, such as a plan
-    that would find its target gap with a probability below 80 %. No ledger, key or network is
-    needed. Exits with 2 if there is an error.
-
-    \b
-    Examples:
-      dosimeter lint
-      dosimeter lint my-study --json | jq -r '.[] | select(.level == "error").message'
-    """
-    file = path / FILE_NAME if path.is_dir() else path
-    with progress_watch("checking") as watch:
-        findings = lint_study(file, os.environ, watch)
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            click.echo(str(finding))
-        errors = sum(finding.level == "error" for finding in findings)
-        counts = f"{errors or 'no'} error{'s' * (errors != 1)}"
-        if warnings := len(findings) - errors:
-            counts += f", {warnings} warning{'s' * (warnings != 1)}"
-        click.echo(f"{file}: {counts}")
-    sys.exit(2 if any(finding.level == "error" for finding in findings) else 0)
-
-
-@click.command()
-def schema() -> None:
-    """Print the JSON Schema of study.yaml, for editors that complete and check YAML.
-
-    The first line of study.yaml names it: # yaml-language-server: $schema=study.schema.json
-
-    \b
-    Example:
-      dosimeter schema > study.schema.json
-    """
-    print_json(study_schema())

@@ -8,23 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study import pipeline
+from study.options import cluster_options, complete_models, dirty_option, json_option, study_option
 from study.printing import (
-    accounts_json,
-    cluster_options,
-    complete_models,
-    dirty_option,
     exit_by,
-    json_option,
-    print_accounts,
     print_json,
     print_line,
     print_note,
     print_records,
     stdout,
-    study_option,
     styled,
 )
+from study.steps import pipeline
+from study.steps.sweep.accounts import accounts_json, print_accounts
 from study.steps.sweep.failing import address_of, explain_failure
 from study.steps.sweep.history import early_models
 from study.steps.sweep.live import model_json, sweep_watch

@@ -14,7 +14,8 @@ import click
 
 from study import printing as output
 from study.encoding import plain_text
-from study.printing import Watch, accounts_json, progress_bar, styled
+from study.printing import Watch, progress_bar, styled
+from study.steps.sweep.accounts import accounts_json
 from study.steps.sweep.progress import (
     SweepHistory,
     duration_words,

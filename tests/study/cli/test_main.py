@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from study import pipeline
 from study.errors import StudyError
 from study.files import safe_place
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import SMALLNESS, draw_tiny

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from registry.sealing import write_identity
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from tests.study.cli.program import run
 from tests.study.conftest import draw_tiny, run_wave

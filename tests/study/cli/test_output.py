@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from harness.spending.budget import Account
 from study.main import main
-from study.printing import print_accounts, print_records
+from study.printing import print_records
+from study.steps.sweep.accounts import print_accounts
 from tests.study.cli.program import commands, on_terminal
 
 ROWS = [

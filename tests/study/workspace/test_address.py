@@ -21,8 +21,8 @@ from registry.sealing import decrypt, encrypt, new_identity, read_identities, wr
 from registry.signing import Signer
 from registry.stores import open_store
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.main import main
+from study.steps import pipeline
 from study.workspace.address import record_files
 from study.workspace.setup import init_study
 from study.workspace.study import Study

@@ -11,7 +11,7 @@ import pytest
 
 from registry.ledger.chain import Ledger
 from registry.stores.base import Store
-from study import pipeline
+from study.steps import pipeline
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 

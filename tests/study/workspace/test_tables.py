@@ -20,8 +20,8 @@ from registry.ledger.inventory import head_key, part_key
 from registry.sealing import decrypt, encrypt, new_identity, write_identity
 from registry.stores.base import Store
 from registry.stores.folder import FolderStore
-from study import pipeline
 from study.errors import StudyError
+from study.steps import pipeline
 from study.steps.sweep.exposure_ledger import exact_rows
 from study.steps.verify.verify import VerifyRequest
 from study.workspace import tables

@@ -23,10 +23,10 @@ from registry.errors import BrokenPromise
 from registry.ledger.records import Preregistration, record_body
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.extras.calibrate.from_agents import RunRequest, plan_run
 from study.extras.calibrate.from_scores import Companions, companions_of, make_clean_scores
 from study.main import main
+from study.steps import pipeline
 from study.workspace.address import open_study
 from study.workspace.setup import check_plan, init_study, registration_of
 from study.workspace.study import Study

@@ -12,9 +12,9 @@ import pytest
 from analysis.report.report import report_json
 from registry.provenance import utc_now
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
+from study.steps import pipeline
 from study.steps.demo.demo import Display, judge_wave, with_judge
 from study.steps.report.look import build_look
 from study.workspace.setup import init_study

@@ -38,12 +38,12 @@ from registry.provenance import utc_now
 from registry.result_row import ResultRow
 from registry.sealing import decrypt, new_identity
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import graded_by
 from study.main import main
 from study.protocol.protocol import read_protocol
+from study.steps import pipeline
 from study.steps.report.look import graded_rows
 from study.steps.sweep.spending import price_pins, sum_spends
 from study.steps.sweep.sweep import context_of

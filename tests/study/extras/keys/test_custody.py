@@ -28,9 +28,9 @@ from registry.signing import Signer
 from registry.stores.folder import FolderStore
 from registry.stores.s3 import S3Store
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.probe.probe import ProbeRequest, probe_wave
+from study.steps import pipeline
 from study.workspace.setup import init_study
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study, drawn_key

@@ -29,10 +29,10 @@ from registry.ledger.records import record_body
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.extras.probe.kinds import instance_of
 from study.extras.probe.results import exposure_of, markers_of, texts_of
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.exposure_ledger import burned_tranches
 from study.steps.sweep.spending import sum_spends
 from study.steps.sweep.sweep import SweepRequest, begin_wave

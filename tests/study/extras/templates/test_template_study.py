@@ -17,10 +17,10 @@ from harness.sandboxes import docker
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import Preregistration
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.yaml import read_template
+from study.steps import pipeline
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.study.cli.program import run

@@ -21,7 +21,6 @@ from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.model import Image, Message, Omission, Reply, Role, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of, result_key
 from registry.canonical import digest_bytes
-from study import pipeline
 from study.extras.transcripts.find import list_episodes, stored_attempt
 from study.extras.transcripts.show import (
     fold_lines,
@@ -32,6 +31,7 @@ from study.extras.transcripts.show import (
     transcript_json,
 )
 from study.main import main
+from study.steps import pipeline
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from registry.ledger.records import Underpowered, Unproved
-from study import pipeline
 from study.extras.power.target_power import describe_power
 from study.main import main
 from study.protocol.draw_checks import draw_faults
+from study.steps import pipeline
 from study.steps.report.look import shortfalls_of
 from study.workspace.setup import find_registration, init_study
 from tests.study.conftest import SMALLNESS

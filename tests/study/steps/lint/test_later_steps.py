@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from harness.judge.grade import build_judge
 from harness.spending.budget import Budget
 from registry.provenance import utc_now
-from study import pipeline
 from study.errors import StudyError
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep import sweep as sweeping
 from study.steps.sweep.spending import attempt_turns, price_pins
 from study.steps.sweep.sweep import SweepRequest, sweep_wave

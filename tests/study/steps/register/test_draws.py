@@ -16,11 +16,11 @@ from registry.errors import BrokenPromise
 from registry.ledger.chain import Ledger
 from registry.stores.base import Store
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError, WorkOwedError
 from study.extras.pilot import pilot
 from study.extras.reveal.reveal import check_revealed, reveal
 from study.main import main
+from study.steps import pipeline
 from study.steps.register.draw import DrawRequest, draw_seeds, is_drawn
 from study.steps.sweep.exposure_ledger import burned_of_wave, declare_leak
 from study.workspace.setup import init_study

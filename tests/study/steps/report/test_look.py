@@ -29,13 +29,14 @@ from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.sealing import decrypt
 from registry.verify.verify import verify_study
-from study import catalogue, pipeline
+from study import catalogue
 from study.errors import StudyError
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import archived_cells, finished_waves, graded_by, read_attempt
 from study.extras.transcripts.find import instance_of
 from study.main import main
 from study.protocol.protocol import ModelFacts
+from study.steps import pipeline
 from study.steps.report.context import check_report
 from study.steps.report.look import build_look, write_internal
 from study.steps.sweep.spending import sum_spends

@@ -26,9 +26,9 @@ from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import RunContext, Workbench
 from registry.provenance import utc_now
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.operation import ask_sweep, follow_sweep
 from study.steps.sweep.sweep import SweepRequest, sweep_wave
 from study.workspace.setup import init_study

@@ -18,8 +18,8 @@ from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger.records import ModelPin
 from registry.provenance import utc_now
-from study import pipeline
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.failing import address_of, failing_words
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import init_study

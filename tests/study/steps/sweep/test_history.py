@@ -16,9 +16,9 @@ from harness.sweep.workbench import Workbench
 from registry.errors import BrokenPromise
 from registry.provenance import utc_now
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.history import begun_waves, early_models, history_of
 from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.steps.sweep.waves import list_waves

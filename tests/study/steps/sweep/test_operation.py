@@ -27,8 +27,8 @@ from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.result_row import Status
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot

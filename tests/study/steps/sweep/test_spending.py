@@ -28,9 +28,9 @@ from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import RunManifest, record_body, record_digest
 from registry.verify.verify import verify_study
-from study import pipeline
 from study.errors import StudyError
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.estimate import estimate_wave
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import init_study

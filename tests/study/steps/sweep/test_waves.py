@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from registry.errors import BrokenPromise
 from registry.ledger.records import RunManifest
-from study import pipeline
 from study.errors import StudyError
 from study.main import main
+from study.steps import pipeline
 from study.steps.sweep.estimate import _planned
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
 from study.workspace.setup import init_study

@@ -17,12 +17,13 @@ from registry.errors import StoreError
 from registry.ledger.chain import Ledger
 from registry.ledger.records import Look
 from registry.provenance import utc_now
-from study import api, pipeline
+from study import api
 from study.errors import StudyError
 from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study
 from study.extras.transcripts.inspect_export import export_inspect
 from study.extras.transcripts.show import list_records, open_transcript
 from study.main import main
+from study.steps import pipeline
 from study.steps.report.look import write_internal
 from study.steps.sweep.history import look_words
 from study.steps.verify.regrade import differences

@@ -1,29 +1,18 @@
-"""The commands ``dosimeter draw`` and ``dosimeter reveal``: the seeds of a study, at its begin and
-at its end."""
+"""The commands ``dosimeter register`` and ``dosimeter draw``."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from registry.provenance import utc_now
-from study import pipeline
-from study.printing import (
-    PATH,
-    Exit,
-    folder_option,
-    json_option,
-    print_json,
-    print_line,
-    print_step,
-    progress_watch,
-)
+from study.options import folder_option, json_option
+from study.printing import print_step, progress_watch
+from study.steps import pipeline
 
 if TYPE_CHECKING:
     from study.workspace.study import Study
+
 
 underpowered_option = click.option(
     "--underpowered",
@@ -33,6 +22,7 @@ underpowered_option = click.option(
     help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
     "the report shows it. Default: such a plan is refused.",
 )
+
 
 unproved_option = click.option(
     "--unproved",
@@ -120,68 +110,31 @@ def show_readiness(study: Study) -> None:
 
 @click.command()
 @folder_option
-@click.option("--tranche", show_default="none", type=click.IntRange(0), help="0 is the panel.")
-@click.option("--all", "every", is_flag=True, help="The whole draw, when the study is over.")
-@click.option(
-    "--reason",
-    default="",
-    show_default="none",
-    help="Reveal seeds that a wave still runs on. Public, in words.",
-)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "--check",
-    metavar="FILE",
-    type=PATH,
-    show_default="none",
-    help="Check the file of a reveal and make every instance again, without a key; exits with 3 if "
-    "something does not hold.",
-)
+@underpowered_option
+@unproved_option
 @json_option
-def reveal(
-    study: Study,
-    tranche: int | None,
-    every: bool,
-    reason: str,
-    yes: bool,
-    check: Path | None,
-    as_json: bool,
-) -> None:
-    """Publish the seeds and nonces of both arms, so that anyone can check the draw.
+def register(study: Study, underpowered: str, unproved: str, as_json: bool) -> None:
+    """Register the plan: the promised analysis, with the commit and image it is made with.
 
-    It cannot be undone: the seeds are burned for every model of later waves. They go into the
-    store, and into a file beside study.yaml (docs/formats.md).
+    The plan is also written to registration.json beside study.yaml, in the fields of an OSF
+    preregistration; nothing in it is private.
+
+    Seeds are drawn first, as by `draw`, if none are drawn yet. What `draw` refuses is refused here
+    too; a reason that was given there holds here.
 
     \b
-    Examples:
-      dosimeter reveal --tranche 0
-      dosimeter reveal --all --yes
-      dosimeter reveal --check reveal-study.json
+    Example:
+      dosimeter register --study my-study
+      jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
-    from study.extras.reveal import reveal as reveals
+    from study.steps.register.draw import is_drawn
+    from study.workspace.setup import REGISTRATION
 
-    if [tranche is not None, every, check is not None].count(True) != 1:
-        raise click.UsageError("give one of --tranche, --all and --check")
-    if check is not None:
-        _check(study, check, as_json)
-    tranches = reveals.tranches_to_reveal(study, tranche)
-    reveals.check_revealable(study, tranches, reason)
-    if not yes:
-        which = "all seeds" if every else f"the seeds of tranche {tranche}"
-        click.confirm(f"Make {which} public? This cannot be undone.", abort=True, err=True)
-    record, path = reveals.reveal(study, tranches, reason, utc_now)
-    print_step(record, as_json, f"{record.count} seeds are public: {path}", True)
-
-
-def _check(study: Study, path: Path, as_json: bool) -> None:
-    from study.extras.reveal.reveal import check_revealed
-
-    with progress_watch("checking") as watch:
-        count, problems = check_revealed(study, path, watch)
-    if as_json:
-        print_json({"instances": count, "problems": problems})
-    else:
-        for problem in problems:
-            print_line(f"{path}: {problem}", "broken", "bold red")
-        print_line(f"{count} instances made again; {'broken' if problems else 'all holds'}")
-    sys.exit(Exit.BROKEN if problems else Exit.DONE)
+    drawn = is_drawn(study)
+    with progress_watch("registering") as watch:
+        record, fresh = pipeline.register(study, watch, underpowered, unproved)
+    if not drawn:
+        show_readiness(study)
+        click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
+    print_step(record, as_json, pipeline.describe(record), fresh)
+    click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)

@@ -1,0 +1,124 @@
+"""The command ``dosimeter report``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from analysis.report.report import report_json
+from registry.provenance import utc_now
+from study.options import PATH, folder_option, json_option
+from study.printing import print_json, print_line, print_records, progress_watch, styled
+from study.steps import pipeline
+from study.steps.report.look import write_internal
+
+if TYPE_CHECKING:
+    from analysis.report.report import Report
+
+if TYPE_CHECKING:
+    from study.workspace.study import Study
+
+
+@click.command()
+@folder_option
+@click.option(
+    "--through",
+    show_default="the newest that is closed",
+    type=click.IntRange(0),
+    help="The last wave to look at.",
+)
+@click.option(
+    "--internal",
+    show_default="the report itself",
+    metavar="FILE.age",
+    type=PATH,
+    help="Instead, write the look with a row for every episode, sealed to the study's recipients.",
+)
+@json_option
+def report(study: Study, through: int | None, internal: Path | None, as_json: bool) -> None:
+    """Run the registered test on the waves that are closed, and write the report.
+
+    It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
+    follows from a private seed goes into it. What --internal writes may hold all, and is sealed;
+    the ledger records that look first.
+
+    \b
+    Examples:
+      dosimeter report
+      dosimeter report --json | jq '.models[] | {model, verdict, p_adjusted}'
+      dosimeter report --internal look.age
+    """
+    if internal is not None:
+        path = write_internal(study, through, internal, utc_now())
+        click.echo(f"wrote {path}, sealed to the study's recipients: open it with age and a key")
+        return
+    with progress_watch("reporting") as watch:
+        made, path = pipeline.report(study, through, watch)
+    print_verdicts(made, path, as_json)
+
+
+_VERDICT_STYLES = {
+    "contaminated": "bold red",
+    "no material inflation": "green",
+    "inconclusive": "yellow",
+    "withheld": "magenta",
+}
+
+
+def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
+    """Print the table of verdicts, notes, deviations, and the path of the report."""
+    from analysis.stats.intervals import p_words
+
+    body = report_json(report)
+    if as_json:
+        print_json(body)
+        return
+    rows = [
+        {
+            "wave": row["wave"],
+            "model": row["model"],
+            "verdict": styled(row["verdict"], _VERDICT_STYLES.get(row["verdict"], "")),
+            "gap (95 %)": _gap(row["estimate"], row["interval"]),
+            "adj. p": p_words(row["p_adjusted"], row["p_floor"]),
+            "seeds": f"{row['n_public']}/{row['n_private']}",
+        }
+        for row in body["models"]
+    ]
+    title = f"Verdicts of {body['study']}: public minus private, in points"
+    if rows or not body["before_publication"]:
+        print_records(rows, title=title, right=("gap (95 %)", "adj. p", "seeds"))
+    if early := [_early_row(row) for row in body["before_publication"]]:
+        title = "Before publication: no verdicts; public minus private, in points"
+        print_records(early, title=title, right=("gap (95 %)", "seeds"))
+    if not rows:
+        first = "verdicts need a wave with models to test that is begun after the release: "
+        steps = "`dosimeter publish`, then `dosimeter sweep` of such a wave (docs/waves.md)"
+        print_line(first + steps, "note:", "yellow")
+    for note in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
+        about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == note)
+        print_line(note, f"{', '.join(about)}:", "yellow")
+    for remark in body["remarks"]:
+        print_line(remark, "remark:", "yellow")
+    for deviation in body["deviations"]:
+        print_line(deviation, "deviation:", "yellow")
+    if path is not None:
+        print_line(f"report: {path}")
+
+
+def _early_row(row: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "wave": row["wave"],
+        "model": row["model"],
+        "gap (95 %)": _gap(row["gap"], row["interval"]),
+        "seeds": f"{row['n_public']}/{row['n_private']}",
+    }
+
+
+def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
+    if estimate is None or interval is None:
+        return "–"
+    low, high = interval
+    return f"{100 * estimate:+.1f} ({100 * low:+.1f}…{100 * high:+.1f})".replace("-", "−")

@@ -1,0 +1,205 @@
+"""The commands ``dosimeter verify`` and ``dosimeter log``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from registry.files import write_whole
+from study.options import PATH, json_option, study_option
+from study.printing import Exit, print_json, print_line, print_note, progress_watch, stdout
+from study.steps import pipeline
+from study.workspace.checkpoints import make_checkpoint
+
+if TYPE_CHECKING:
+    from registry.ledger.chain import Entry
+    from registry.verify.findings import Verification
+
+if TYPE_CHECKING:
+    from study.workspace.study import Study
+
+
+@click.command()
+@study_option
+@click.option(
+    "--head",
+    show_default="the ledger as it is",
+    help="Digest of the last ledger record, as noted elsewhere.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    metavar="FILE",
+    type=PATH,
+    show_default="those in the store",
+    help="A checkpoint kept elsewhere, such as a release's or a report's.",
+)
+@click.option(
+    "--tsa-ca",
+    metavar="FILE.pem",
+    type=PATH,
+    show_default="time-stamps are not checked",
+    help="Root certificates of time-stamping authorities.",
+)
+@click.option(
+    "--release",
+    show_default="that of the study",
+    metavar="FOLDER",
+    type=PATH,
+    help="The released files to compare, such as a copy from the Hub.",
+)
+@click.option(
+    "--regrade",
+    is_flag=True,
+    help="Make every grade again from its stored attempt. Needs the study's key.",
+)
+@click.option(
+    "--stamp",
+    metavar="URL",
+    default="",
+    show_default="none",
+    help="If all holds, sign a checkpoint of the ledger and store it with a time-stamp (RFC 3161) "
+    "of the authority there. Needs the study's key.",
+)
+@click.option(
+    "--checkpoint-out",
+    metavar="FILE",
+    type=PATH,
+    show_default="none",
+    help="If all holds, sign a checkpoint and write it to a new file, to be kept elsewhere.",
+)
+@json_option
+def verify(
+    study: Study,
+    head: str | None,
+    checkpoints: tuple[Path, ...],
+    tsa_ca: Path | None,
+    release: Path | None,
+    regrade: bool,
+    stamp: str,
+    checkpoint_out: Path | None,
+    as_json: bool,
+) -> None:
+    """Recompute the ledger, every stored object, the release and the reports.
+
+    Checks signatures, dates, and that each promise was made once and each attempt is there.
+    Without the key it checks what it can, and lists what it left out. Exits with 3 if something
+    does not hold.
+
+    \b
+    Examples:
+      dosimeter verify --study my-study
+      dosimeter verify --checkpoint release/checkpoint.txt
+      dosimeter verify --regrade --json | jq '.problems[]'
+      dosimeter verify --stamp https://tsa.example.org/tsr
+    """
+    from study.steps.verify.verify import VerifyRequest
+
+    request = VerifyRequest(head, release, regrade, checkpoints, tsa_ca, os.cpu_count() or 1)
+    with progress_watch("verifying") as watch:
+        verification = pipeline.verify(study, request, watch)
+    print_verification(verification, as_json)
+    if not verification.holds:
+        sys.exit(Exit.BROKEN)
+    if stamp or checkpoint_out:
+        signed = make_checkpoint(study, stamp)
+        if checkpoint_out:
+            write_whole(checkpoint_out, signed.note, new=True)
+        print_note(f"signed a checkpoint of the ledger's {signed.checkpoint.size} records")
+
+
+@click.command()
+@study_option
+@json_option
+def log(study: Study, as_json: bool) -> None:
+    """Print the ledger, record by record.
+
+    \b
+    Example:
+      dosimeter log --json | jq .kind
+    """
+    print_log(study.ledger.entries(), as_json)
+
+
+def print_verification(verification: Verification, as_json: bool) -> None:
+    """Print the checks that were made, the problems, and the omitted checks."""
+    if as_json:
+        print_json({"holds": verification.holds} | dataclasses.asdict(verification))
+        return
+    for name, count in verification.counts:
+        print_line(f"{count:>8} {name}")
+    print_line(f"the ledger is signed by {verification.signer or 'nobody'}")
+    for place, problem in verification.problems:
+        print_line(f"{place}: {problem}", "broken", "bold red")
+    for left_out in verification.unchecked:
+        print_line(left_out, "not checked:", "yellow")
+    stdout().print("[green]everything checked holds[/]" if verification.holds else "[red]broken[/]")
+
+
+def print_log(entries: Sequence[Entry], as_json: bool) -> None:
+    """Print the records of a ledger, a line each."""
+    if as_json:
+        names = ("sequence", "time", "kind", "digest", "body")
+        print_json([{name: getattr(entry, name) for name in names} for entry in entries])
+        return
+    if not entries:
+        print_line("no records yet: `dosimeter register` makes the first")
+    for entry in entries:
+        digest = entry.digest.removeprefix("sha256:")[:12]
+        facts = f" {entry.time}  {digest}  {entry.kind:<15}  {_about(entry.kind, entry.body)}"
+        print_line(facts, f"{entry.sequence:>4}", "bold")
+
+
+def _about(kind: str, body: Mapping[str, Any]) -> str:
+    """Return the facts of a ledger record on one line."""
+    match kind:
+        case "announcement":
+            named = body["beacon"]
+            allots = f"drand round {named['round']}" if named else "a committed secret"
+            reason = f"; again: {body['again']}" if body.get("again") else ""
+            return f"a draw, to be allotted by {allots}{reason}"
+        case "revealed":
+            which = ", ".join(map(str, body["tranches"]))
+            reason = f": {body['reason']}" if body.get("reason") else ""
+            return f"{body['count']} seeds of tranche {which}{reason}"
+        case "sealed-set":
+            return f"{body['count']} seeds, entropy: {body['entropy']}"
+        case "preregistration":
+            return f"{body['plan']['name']}, commit {body['provenance']['commit'][:12]}"
+        case "study-files":
+            return "study.yaml and the files that it names"
+        case "run-manifest":
+            return f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
+        case "wave-closed":
+            return f"wave {body['wave']}: {body['finished']} of {body['owed']}"
+        case "graded":
+            facts = f"wave {body['wave']} by {body['judge']['name']}: {body['graded']} episodes"
+            return facts + ("" if body["pinned"] else ", a judge chosen afterwards")
+        case "regraded":
+            again = f"by {body['judge']['name']} again at wave {body['wave']}"
+            return f"wave {body['first']} {again}: {body['graded']} episodes"
+        case "judge-checked":
+            return f"{body['judge']['name']} on {body['criteria']} criteria"
+        case "calibrated":
+            return f"{body['trials']} trials, {body['how']}"
+        case "look":
+            waves = ", ".join(f"wave {wave}: {count}" for wave, count in body["waves"])
+            return f"`{body['command']}`, {waves} episodes"
+        case "leak":
+            return f"tranche {body['tranche']} from {body['since']}: {body['reason']}"
+        case "probed":
+            put = f"{body['what']} put to {body['model']['name']}"
+            return f"wave {body['wave']}, {put}: {body['probes']}"
+        case "release":
+            return f"{body['count']} instances, {body['location']}"
+        case "withdrawal":
+            return f"{body['location']}: {body['reason']}"
+        case _:
+            return f"through wave {body['through_wave']}"
