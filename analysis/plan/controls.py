@@ -275,7 +275,7 @@ def not_graded_again(rules: StandardRules, wave: int, first: int) -> ControlResu
     judge = rules.second_grader
     says = (
         f"{judge} has not graded the answers of wave {first} again: "
-        f"`dosimeter grade --judge {judge} --again-at {wave}` does."
+        f"`dosimeter judge grade --judge {judge} --again-at {wave}` does."
     )
     return ControlResult("C3", GRADED_AGAIN, wave, (), DISAGREES, says=says)
 

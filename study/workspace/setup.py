@@ -282,7 +282,7 @@ def check_drawn(study: Study) -> SealedSet:
         if now != then:
             raise BrokenPromise(
                 f"{_placed(study, name)}: here is {_words(now)}, and drawn is {_words(then)}: "
-                "restore it; another draw needs a new study, or `draw --again` before registration"
+                "restore it; another draw needs a new study, or `register --again` before that"
             )
     check_parties(study)
     return sealed

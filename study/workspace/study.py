@@ -154,7 +154,7 @@ class Study:
         """Return the record of the draw. Raises StudyError if nothing was drawn."""
         entry = self.ledger.last("sealed-set")
         if entry is None:
-            raise StudyError(f"{self.folder}: nothing is drawn yet; run `dosimeter draw` first")
+            raise StudyError(f"{self.folder}: nothing is drawn yet; run `dosimeter register` first")
         sealed: SealedSet = entry.record
         return sealed
 

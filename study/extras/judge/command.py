@@ -1,4 +1,4 @@
-"""``dosimeter grade`` and the commands of ``dosimeter judge``."""
+"""The commands of ``dosimeter judge``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 _VERDICTS = ("verdicts", "reversed")  # in the file of a check only
 
 
-@click.command()
+@click.group()
+def judge() -> None:
+    """Have LLM judges grade episodes too, and measure how far they can be trusted."""
+
+
+@judge.command("grade")
 @study_option
 @click.option(
     "--judge",
@@ -60,9 +65,9 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
 
     \b
     Examples:
-      dosimeter grade --judge haiku
-      dosimeter grade --judge haiku --judge flash --wave 0 --json
-      dosimeter grade --judge flash --again-at 3
+      dosimeter judge grade --judge haiku
+      dosimeter judge grade --judge haiku --judge flash --wave 0 --json
+      dosimeter judge grade --judge flash --again-at 3
     """
     request = GradeRequest(tuple(dict.fromkeys(judges)), **options)
     if request.wave is not None and request.again_at is not None:
@@ -108,11 +113,6 @@ def _print_grading(outcome: GradeOutcome) -> None:
             )
     accounts = [account for _, accounts in outcome.accounts for account in accounts]
     print_accounts(accounts, outcome.over_budget)
-
-
-@click.group()
-def judge() -> None:
-    """The judges of a study: measure how far they can be trusted."""
 
 
 @judge.command("check")

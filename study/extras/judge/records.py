@@ -278,7 +278,7 @@ def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple
     for pin in pins:
         if find_grading(study, Graded, pin, FIRST) is None:
             raise StudyError(
-                f"judge {pin.name!r} has not graded wave {FIRST} whole; run `dosimeter grade "
+                f"judge {pin.name!r} has not graded wave {FIRST} whole; run `dosimeter judge grade "
                 f"--judge {pin.name} --wave {FIRST}` first: a change is from those grades"
             )
     return archived_cells(study, share_of(study))

@@ -1,4 +1,4 @@
-"""The commands on stored attempts: `show`, `tools`, `export`."""
+"""The commands on stored attempts: `show` and `export`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ wave_option = click.option(
 @click.option("--attempt", type=click.IntRange(1), help="Default: the one that counts.")
 @click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
 @click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
+@click.option(
+    "--tools",
+    is_flag=True,
+    help="Instead, show how each model used its tools, both arms together.",
+)
 @wave_option
 @click.option(
     "--model",
@@ -49,18 +54,15 @@ wave_option = click.option(
     help="Show arms too: a look, which the ledger records. Graders and reviewers must not know "
     "them.",
 )
+@click.option(
+    "--out",
+    show_default="no files",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With --tools: write a page with plots, and CSV, here.",
+)
 @study_option
 @json_option
-def show(
-    study: Study,
-    episode: str | None,
-    attempt: int | None,
-    grade: bool,
-    listing: bool,
-    arm: bool,
-    as_json: bool,
-    **filters: Any,
-) -> None:
+def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **asked: Any) -> None:
     """Print the transcript of an EPISODE, named by the beginning of its digest.
 
     Every message, tool call and result, with time, tokens, retries and limits. All of it is
@@ -72,17 +74,26 @@ def show(
       dosimeter show --list --wave 1 --model some-model
       dosimeter show 3f9a2c --grade | less -R
       dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
+      dosimeter show --tools --out tool-use
     """
-    if listing == (episode is not None):
-        raise click.UsageError("give an EPISODE, or --list")
-    if listing and (attempt or grade):
+    listing, attempt, grade, arm = (asked[name] for name in ("listing", "attempt", "grade", "arm"))
+    if [listing, asked["tools"], episode is not None].count(True) != 1:
+        raise click.UsageError("give an EPISODE, --list or --tools")
+    if episode is None and (attempt or grade):
         raise click.UsageError("--attempt and --grade go with an EPISODE")
-    if not listing and any(value is not None for value in filters.values()):
+    if episode is not None and (asked["wave"] is not None or asked["model"] is not None):
         raise click.UsageError("--wave and --model go with --list")
+    if asked["tools"]:
+        if asked["model"] is not None or arm:
+            raise click.UsageError("--model and --arm do not go with --tools")
+        _show_tools(study, asked["wave"], out, as_json)
+        return
+    if out is not None:
+        raise click.UsageError("--out goes with --tools")
     if arm:
         click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
     if episode is None:
-        records = list_records(study, arms=arm, **filters)
+        records = list_records(study, arms=arm, wave=asked["wave"], model=asked["model"])
         print_records(records, as_json, title="Episodes")
         return
     transcript, turns = open_transcript(study, episode, attempt, grade, arm)
@@ -93,27 +104,7 @@ def show(
         print_transcript(transcript, turns, stdout(), grade, arm)
 
 
-@click.command()
-@wave_option
-@click.option(
-    "--out",
-    show_default="no files",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Write a page and CSV here.",
-)
-@study_option
-@json_option
-def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:
-    """Show how each model used its tools: calls, rounds, seconds, failures and limits.
-
-    Counted from the stored transcripts, so it needs the study's key. With --out also a page
-    with plots by task and by seed. Both arms are counted together.
-
-    \b
-    Examples:
-      dosimeter tools --wave 1
-      dosimeter tools --out tool-use
-    """
+def _show_tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:
     tables = tool_tables(study, wave)
     if as_json:
         print_json(tables.as_json())
@@ -128,14 +119,6 @@ def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> No
 
 
 @click.command()
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["inspect"]),
-    default="inspect",
-    show_default=True,
-    help="inspect: logs that `inspect view` opens, one a model and task.",
-)
 @wave_option
 @click.option(
     "--arm",
@@ -149,16 +132,16 @@ def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> No
 @study_option
 @json_option
 def export(
-    study: Study, form: str, wave: int | None, arm: str, reveal: bool, out: Path, as_json: bool
+    study: Study, wave: int | None, arm: str, reveal: bool, out: Path, as_json: bool
 ) -> None:
-    """Write stored episodes as logs for another viewer, in plain text.
+    """Write stored episodes as logs for `inspect view`, in plain text.
 
     Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
     readable by their owner only. The ledger records the look first.
 
     \b
     Examples:
-      dosimeter export --format inspect --out logs && inspect view --log-dir logs
+      dosimeter export --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
     """
     written = export_inspect(study, out, wave, arm, reveal)

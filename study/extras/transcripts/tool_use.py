@@ -28,7 +28,7 @@ def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
     counted.
     Raises StudyError, RegistryError.
     """
-    require_key(study, "dosimeter tools")
+    require_key(study, "dosimeter show --tools")
     snapshot = take_snapshot(study)
     return _tables(snapshot, list_episodes(snapshot, wave))
 

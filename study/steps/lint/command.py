@@ -6,7 +6,6 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,18 +15,20 @@ from study.protocol.protocol import FILE_NAME
 from study.protocol.schema import study_schema
 from study.steps.lint.lint import lint_study
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
 @click.argument("path", default=".", type=PATH, metavar="[FILE|DIR]")
+@click.option(
+    "--schema",
+    is_flag=True,
+    help="Instead, print the JSON Schema of study.yaml, with which editors complete and check it.",
+)
 @json_option
-def lint(path: Path, as_json: bool) -> None:
+def lint(path: Path, schema: bool, as_json: bool) -> None:
     """Check a study file, by default study.yaml here, and do nothing else.
 
     All errors are reported, with file, line and remedy; and as warnings what a later step will ask
-    for, such as a key in the environment, and what `draw` and `register` refuse, such as a plan
+    for, such as a key in the environment, and what `register` refuses, such as a plan
     that would find its target gap with a probability below 80 %. No ledger, key or network is
     needed. Exits with 2 if there is an error.
 
@@ -35,7 +36,11 @@ def lint(path: Path, as_json: bool) -> None:
     Examples:
       dosimeter lint
       dosimeter lint my-study --json | jq -r '.[] | select(.level == "error").message'
+      dosimeter lint --schema > study.schema.json
     """
+    if schema:
+        print_json(study_schema())
+        return
     file = path / FILE_NAME if path.is_dir() else path
     with progress_watch("checking") as watch:
         findings = lint_study(file, os.environ, watch)
@@ -50,16 +55,3 @@ def lint(path: Path, as_json: bool) -> None:
             counts += f", {warnings} warning{'s' * (warnings != 1)}"
         click.echo(f"{file}: {counts}")
     sys.exit(2 if any(finding.level == "error" for finding in findings) else 0)
-
-
-@click.command()
-def schema() -> None:
-    """Print the JSON Schema of study.yaml, for editors that complete and check YAML.
-
-    The first line of study.yaml names it: # yaml-language-server: $schema=study.schema.json
-
-    \b
-    Example:
-      dosimeter schema > study.schema.json
-    """
-    print_json(study_schema())

@@ -1,4 +1,4 @@
-"""The commands ``dosimeter register`` and ``dosimeter draw``."""
+"""The command ``dosimeter register``."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ unproved_option = click.option(
 @click.command()
 @folder_option
 @click.option(
+    "--draw",
+    "draw_only",
+    is_flag=True,
+    help="Only draw, seal and announce the seeds; promise no plan yet.",
+)
+@click.option(
     "--beacon",
     metavar="drand:ROUND",
     default="",
@@ -63,8 +69,9 @@ unproved_option = click.option(
 @underpowered_option
 @unproved_option
 @json_option
-def draw(
+def register(
     study: Study,
+    draw_only: bool,
     beacon: str,
     relays: tuple[str, ...],
     again: str,
@@ -72,30 +79,45 @@ def draw(
     unproved: str,
     as_json: bool,
 ) -> None:
-    """Draw seeds at random, seal them, announce them, and allot them to the arms.
+    """Draw and seal the seeds, and promise the analysis, with its commit and image.
 
-    The plan is simulated first: one that finds its target gap in a model with a probability below
-    80 % is refused, and so are template questions that are not proved, and what a later step would
-    refuse.
+    Seeds are drawn at random, sealed, announced, and allotted to the arms. The plan is simulated
+    first: one that finds its target gap in a model with a probability below 80 % is refused, and so
+    are template questions that are not proved, and what a later step would refuse.
 
-    With --beacon the draw is announced before the round's value exists, and exits with 1; run the
-    command again once the round is public.
+    With --beacon the draw is announced before the round's value exists, and the command exits with
+    1; run it again once the round is public.
+
+    The plan is also written to registration.json beside study.yaml, in the fields of an OSF
+    preregistration; nothing in it is private.
 
     \b
     Examples:
-      dosimeter draw --study my-study
-      dosimeter draw --beacon drand:34567890
+      dosimeter register --study my-study
+      dosimeter register --beacon drand:34567890
+      jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
-    from study.steps.register.draw import DrawRequest
+    from study.steps.register.draw import DrawRequest, is_drawn
+    from study.workspace.setup import REGISTRATION
 
     request = DrawRequest(beacon, again=again)
     if relays:
         request = DrawRequest(beacon, relays, again)
-    with progress_watch("drawing") as watch:
-        sealed, fresh = pipeline.draw(study, watch, underpowered, request, unproved)
+    fresh = not is_drawn(study)
+    if draw_only or beacon or again or fresh:
+        with progress_watch("drawing") as watch:
+            sealed, fresh = pipeline.draw(study, watch, underpowered, request, unproved)
+        if fresh:
+            show_readiness(study)
+        if draw_only:
+            print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
+            return
+    with progress_watch("registering") as watch:
+        record, new = pipeline.register(study, watch, underpowered, unproved)
     if fresh:
-        show_readiness(study)
-    print_step(sealed, as_json, pipeline.describe_draw(sealed), fresh)
+        click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
+    print_step(record, as_json, pipeline.describe(record), new)
+    click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
 
 
 def show_readiness(study: Study) -> None:
@@ -106,35 +128,3 @@ def show_readiness(study: Study) -> None:
     click.echo(describe_power(study.protocol), err=True)
     for warning in find_warnings(study):
         click.echo(f"warning: {warning}", err=True)
-
-
-@click.command()
-@folder_option
-@underpowered_option
-@unproved_option
-@json_option
-def register(study: Study, underpowered: str, unproved: str, as_json: bool) -> None:
-    """Register the plan: the promised analysis, with the commit and image it is made with.
-
-    The plan is also written to registration.json beside study.yaml, in the fields of an OSF
-    preregistration; nothing in it is private.
-
-    Seeds are drawn first, as by `draw`, if none are drawn yet. What `draw` refuses is refused here
-    too; a reason that was given there holds here.
-
-    \b
-    Example:
-      dosimeter register --study my-study
-      jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
-    """
-    from study.steps.register.draw import is_drawn
-    from study.workspace.setup import REGISTRATION
-
-    drawn = is_drawn(study)
-    with progress_watch("registering") as watch:
-        record, fresh = pipeline.register(study, watch, underpowered, unproved)
-    if not drawn:
-        show_readiness(study)
-        click.echo(f"drawn: {pipeline.describe_draw(study.sealed_set())}", err=True)
-    print_step(record, as_json, pipeline.describe(record), fresh)
-    click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)

@@ -169,7 +169,7 @@ def _allot(
         if datetime.fromisoformat(now()) < due:
             raise WorkOwedError(
                 f"the draw is announced: its arms follow from drand round {announced.beacon.round},"
-                f" public at {due:%F %T} UTC; then run `dosimeter draw` again"
+                f" public at {due:%F %T} UTC; then run `dosimeter register` again"
             )
         value = read_signature(announced.beacon, request.relays)
     record = allot_draw(announced, sealed, value)

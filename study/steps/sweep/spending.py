@@ -209,7 +209,7 @@ def open_budget(
 def lock_budget(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
     """Keep out other commands that might pay for the same calls, or from the budgets of these
     waves, until ``stack`` is closed. Raises StudyError if one is running."""
-    other = "another `dosimeter grade`, `judge check`, `probe` or `pilot` of this study"
+    other = "another `dosimeter judge grade`, `judge check`, `probe` or `pilot` of this study"
     stack.enter_context(exclusive(study.folder / ".grade.lock", other))
     for wave in waves:
         sweep = f"a sweep of wave {wave}, which shares its budget,"

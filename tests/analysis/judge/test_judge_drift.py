@@ -117,7 +117,7 @@ def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None
         assert "withheld: C3 (answers graded again): judge graded" in found[2, model]
         assert "the change is not alike in the arms" in found[2, model]
     for none in (verdicts(sound[0]), verdicts(sound[0], replace(sound[1], share=0.5))):
-        assert "`dosimeter grade --judge judge --again-at 2` does" in none[2, "told"]
+        assert "`dosimeter judge grade --judge judge --again-at 2` does" in none[2, "told"]
     held = regraded(rows, uneven, 2)
     gone = [
         replace(r, status=Status.MISSING, score=None, passed=None, total=None) for r in held.after

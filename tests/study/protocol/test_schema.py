@@ -1,4 +1,4 @@
-"""`dosimeter schema`: a JSON Schema that accepts and refuses what the program does."""
+"""`dosimeter lint --schema`: a JSON Schema that accepts and refuses what the program does."""
 
 from __future__ import annotations
 

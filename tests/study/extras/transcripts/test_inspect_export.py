@@ -1,4 +1,4 @@
-"""`export --format inspect`: stored episodes as Inspect AI's logs."""
+"""`export`: stored episodes as Inspect AI's logs."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_draw_waits_for_the_round_that_it_was_announced_with(
     assert waiting.exit_code == 1
     assert waiting.stderr.endswith(
         "the draw is announced: its arms follow from drand round 1000001, public at 2023-12-19 "
-        "15:33:20 UTC; then run `dosimeter draw` again\n"
+        "15:33:20 UTC; then run `dosimeter register` again\n"
     )
     assert kinds(study) == ["announcement"]
     assert not is_drawn(study)

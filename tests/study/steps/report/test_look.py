@@ -120,7 +120,7 @@ def test_a_second_judge_that_sees_no_gap_withholds_the_verdict(
     assert (static.what, static.state) == ("criteria that need no answer key", "agrees")
     assert (c1.kind, c1.state, c3.kind, c3.state) == ("C1", "agrees", "C3", "disagrees")
     assert (again.what, again.state) == ("answers graded again", "disagrees")
-    assert "`dosimeter grade --judge kind --again-at 1` does" in again.says
+    assert "`dosimeter judge grade --judge kind --again-at 1` does" in again.says
     assert after.verdicts[0].verdict == "withheld"
     assert after.verdicts[0].p_adjusted <= 0.001, "the exact grader sees the gap"
     assert "kind finds a gap of" in page.read_text(encoding="utf-8")
