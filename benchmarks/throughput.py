@@ -36,10 +36,11 @@ from pathlib import Path
 from benchmarks.stores import counting_seaweedfs
 from registry.ledger.records import ModelPin
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.register.draw import draw_seeds
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.address import open_study
-from study.workspace.setup import init_study, register_plan
+from study.workspace.setup import register_plan
 from study.workspace.study import Study
 
 EPISODES, INSTANCES, FAMILY = 2_000, 200, "compute_average"

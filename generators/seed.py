@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from string import hexdigits
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
 from generators.stream import Stream
+
+if TYPE_CHECKING:
+    pass
 
 T = TypeVar("T")
 
@@ -109,3 +112,7 @@ def redraw(draw: Callable[[int], T | None], what: str) -> tuple[T, int]:
         if (drawn := draw(attempt)) is not None:
             return drawn, attempt
     raise GuardExhausted(f"{what}: degenerate in {MAX_ATTEMPTS} draws on end")
+
+
+# The seed of every example that is shown; no study draws it.
+EXAMPLE_SEED = Seed(bytes(32)).child("example")

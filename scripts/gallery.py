@@ -18,8 +18,8 @@ from typing import Any
 
 from generators.catalog import Catalog
 from generators.grading.rubric import Part, criteria_of
+from generators.seed import EXAMPLE_SEED
 from generators.task import DIFFICULTIES, Asset, Family, TaskInstance
-from study.extras.tasks.catalog import EXAMPLE_SEED
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = "gallery.md"

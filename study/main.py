@@ -15,7 +15,7 @@ from harness.errors import AttemptFailed, CoordinatorLost, WorkersLost, WorkStop
 from registry.errors import BrokenPromise
 from registry.provenance import PACKAGES, verify_packages
 from study import catalogue
-from study.catalogue import DESIGN, EVIDENCE, RESULTS, STUDY, TASKS
+from study.catalogue import GROUPS
 from study.encoding import replace_in_streams
 from study.errors import WorkOwedError
 from study.printing import Exit, show_logs
@@ -45,7 +45,7 @@ class Commands(click.Group):
         rows: dict[str, list[tuple[str, str]]] = {}
         for command in catalogue.commands():
             rows.setdefault(command.group, []).append((command.name, command.help))
-        for group in (STUDY, RESULTS, DESIGN, EVIDENCE, TASKS):
+        for group in GROUPS:
             if group in rows:
                 with formatter.section(group):
                     formatter.write_dl(rows[group])
@@ -61,9 +61,22 @@ class Commands(click.Group):
             signal.signal(signal.SIGTERM, before)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the program's own options."""
+        """Read the program's own options; --json may stand anywhere."""
         with _one_line_of_usage(ctx):
+            if "--json" in args:
+                args = ["--json", *(word for word in args if word != "--json")]
+                self._check_json(ctx, args)
             return super().parse_args(ctx, args)
+
+    def _check_json(self, ctx: click.Context, args: list[str]) -> None:
+        """Raise UsageError if --json is given to a command that prints none."""
+        command: click.Command | None = self
+        words = [word for word in args if not word.startswith("-")]
+        while isinstance(command, click.Group) and words:
+            command = command.get_command(ctx, words.pop(0))
+        takes = getattr(getattr(command, "callback", None), "takes_json", False)
+        if command is not None and not takes and not isinstance(command, click.Group):
+            raise click.UsageError("--json: this command prints no records")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; for an error of our packages, exit with its code and one line on
@@ -116,9 +129,12 @@ def _exit_code(error: Exception) -> Exit:
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
 )
 @click.version_option(package_name="dosimeter")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print records as JSON. May follow the command."
+)
 @click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
 @click.pass_context
-def main(context: click.Context, verbose: int) -> None:
+def main(context: click.Context, as_json: bool, verbose: int) -> None:
     """Measure how much a published benchmark has leaked into language models.
 
     \b

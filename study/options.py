@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+def json_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the program's --json, as its parameter ``as_json``."""
+
+    @functools.wraps(command)
+    def with_json(**options: Any) -> None:
+        root = click.get_current_context().find_root()
+        command(as_json=root.params.get("as_json", False), **options)
+
+    with_json.__dict__["takes_json"] = True
+    return with_json
 
 
 dirty_option = click.option(
     "--allow-dirty",
     is_flag=True,
     help="Go on with uncommitted changes. The ledger records it and the report shows it.",
-)
-
-
-parallel_option = click.option(
-    "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
 )
 
 

@@ -26,10 +26,10 @@ from registry.verify.verify import verify_study
 from study.errors import WorkOwedError
 from study.extras.reveal.reveal import reveal
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.publish.release import withdraw_arm
 from study.steps.register.draw import DrawRequest, draw_seeds
 from study.steps.verify.verify import VerifyRequest, verify
-from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests import external_check
 from tests.registry.checkpoints.watched import begin, publish

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.provenance import utc_now
+from study.catalogue import contributions
 from study.steps.register.draw import draw_seeds, is_drawn
 from study.steps.report.look import report_study
 from study.steps.status import read_status
@@ -65,16 +66,18 @@ def register(
     changed since. Seeds are drawn first if none are drawn yet.
     ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for
     template questions with an error; by default the draw's."""
-    from study.extras.power.target_power import describe_chances
-
     if not is_drawn(study):
         draw(study, watch, underpowered, unproved=unproved)
     gate = _gate(study, watch, underpowered, unproved)
-    simulate = partial(describe_chances, study.protocol)
-    record, fresh = register_plan(study, watch, utc_now(), gate, simulate)
+    record, fresh = register_plan(study, watch, utc_now(), gate, partial(_chances, study))
     write_registration(study, record)
     record_files(study, utc_now())
     return record, fresh
+
+
+def _chances(study: Study) -> str:
+    """Return the chances of the plan in words, as extras simulate them; "" without one."""
+    return "; ".join(describe(study.protocol) for describe in contributions("describe_chances"))
 
 
 def _gate(

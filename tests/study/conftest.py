@@ -15,9 +15,10 @@ from harness.sweep.workbench import Workbench
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.register.draw import draw_seeds
 from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.setup import init_study, pinned_image, register_plan
+from study.workspace.setup import pinned_image, register_plan
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
 

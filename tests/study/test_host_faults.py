@@ -21,7 +21,7 @@ import pytest
 from harness.storage import RESULTS
 from registry.verify.verify import verify_study
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.conftest import ROOT
 from tests.harness.openai_server import Served, serve

@@ -18,7 +18,7 @@ from click.testing import Result
 
 from publish.release import read_release
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from tests.hub_server import HubServer
 from tests.kills import Killer
 from tests.study.cli.program import run

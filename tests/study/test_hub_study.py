@@ -11,8 +11,8 @@ from registry.provenance import utc_now
 from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.publish.release import withdraw_arm
-from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.hub_server import HubServer
 from tests.study.conftest import draw_tiny

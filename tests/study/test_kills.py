@@ -19,7 +19,7 @@ from registry.sealing import DrawnInstance, read_identities, recipient_of
 from registry.stores import open_store
 from registry.stores.base import Store
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.kills import Killer
 from tests.study.cli.program import run

@@ -29,6 +29,7 @@ from registry.stores.base import Store
 from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.report.look import drift_of, report_study
 from study.steps.sweep.sweep import (
     SweepRequest,
@@ -38,7 +39,7 @@ from study.steps.sweep.sweep import (
     find_finished,
     sweep_wave,
 )
-from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
+from study.workspace.setup import NO_IMAGE, PinnedImage, registration_of
 from study.workspace.snapshot import (
     WaveSnapshot,
     cells_of,

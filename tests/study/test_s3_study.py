@@ -13,8 +13,8 @@ import pytest
 from harness.sweep.worker_process import prepare_ray
 from registry.verify.verify import verify_study
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.setup import init_study
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import draw_tiny, make_study
 

@@ -24,7 +24,7 @@ from generators.task import Asset
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.study.conftest import draw_tiny
 from tests.study.test_promises import begin

@@ -24,7 +24,7 @@ from harness.storage import EPISODE_CODEC
 from registry.sealing import decrypt
 from registry.verify.verify import verify_study
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.progress import files_of, finish

@@ -18,7 +18,7 @@ import pytest
 
 from registry.verify.verify import verify_study
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.conftest import S3Server
 from tests.faults import Fault, fault_proxy, fill, remount, spooled

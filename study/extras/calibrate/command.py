@@ -20,7 +20,7 @@ from study.extras.calibrate.from_scores import (
     record_calibration,
     write_calibration,
 )
-from study.options import PATH, cluster_options, complete_models, folder_option, json_option
+from study.options import PATH, complete_models, folder_option, json_option
 from study.printing import print_json, print_records
 from study.steps.sweep.live import sweep_watch
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from study.extras.calibrate.from_scores import Calibrated
     from study.workspace.study import Study
 
-_OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
+_OF_SCORES = {"wave", "model"}  # options
 
 
 @click.command()
@@ -56,7 +56,6 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 )
 @click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
 @click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
-@cluster_options("With --run: ")
 @click.option(
     "--out",
     type=PATH,
@@ -81,8 +80,8 @@ def calibrate(
       dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
     """
     given = {name: value for name, value in options.items() if value is not None}
-    if not run and (yes or given.keys() & _OF_RUNS):
-        raise click.UsageError("--yes, --address, --workers and --parallel go with --run")
+    if yes and not run:
+        raise click.UsageError("--yes goes with --run")
     if run and given.keys() & _OF_SCORES:
         raise click.UsageError("--wave and --model are of stored scores: leave out --run")
     given["doses"] = _doses(doses)

@@ -37,12 +37,13 @@ from study.errors import WorkOwedError
 from study.extras.calibrate.from_scores import Calibrated, most_tested
 from study.protocol.protocol import FILE_NAME
 from study.protocol.yaml import read_yaml
+from study.steps.init.folder import init_study
 from study.steps.publish.release import publish_arm
 from study.steps.register.draw import draw_seeds
 from study.steps.sweep.exposure_ledger import exact_table
 from study.steps.sweep.sweep import SweepRequest, sweep_wave
 from study.workspace.address import open_study
-from study.workspace.setup import init_study, register_plan, registration_of
+from study.workspace.setup import register_plan, registration_of
 from study.workspace.snapshot import closed_wave, take_snapshot
 from study.workspace.study import Study, is_study
 
@@ -65,14 +66,10 @@ def _unwatched(step: str, done: int, of: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A calibration by agents that remember a share of a release. None leaves study.yaml's
-    value."""
+    """A calibration by agents that remember a share of a release."""
 
     doses: tuple[float, ...] = DOSES
     replicates: int = 1
-    address: str | None = None
-    workers: int | None = None
-    parallel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +113,20 @@ def run_calibration(
     register_plan(scratch_study, _unwatched, utc_now())
     with ExitStack() as session:
         if any(closed_wave(scratch_study.ledger, wave) is None for wave in (0, 1)):
-            prepare_ray(request.address)
+            address = scratch_study.protocol.sweep.address
+            prepare_ray(address)
             from harness.sweep.ray_cluster import ray_session
 
-            session.enter_context(ray_session(request.address))
-        _sweep(scratch_study, 0, request, watching)
+            session.enter_context(ray_session(address))
+        _sweep(scratch_study, 0, watching)
         publish_arm(scratch_study, False, _unwatched, utc_now)
-        _sweep(scratch_study, 1, request, watching)
+        _sweep(scratch_study, 1, watching)
     return _measure(study, scratch_study, scratch)
 
 
-def _sweep(scratch_study: Study, wave: int, request: RunRequest, watching: Watching) -> None:
+def _sweep(scratch_study: Study, wave: int, watching: Watching) -> None:
     # A scratch study promises no commit: the ledger records the one that it ran with.
-    wanted = SweepRequest(
-        wave,
-        allow_dirty=True,
-        address=request.address,
-        workers=request.workers,
-        parallel=request.parallel,
-    )
+    wanted = SweepRequest(wave, allow_dirty=True)
     with watching(f"wave {wave} of the scratch study") as watch:
         outcome = sweep_wave(scratch_study, wanted, watch, utc_now)
     if outcome.closed is None:

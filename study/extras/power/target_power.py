@@ -18,7 +18,11 @@ from analysis.power.power import (
 )
 from analysis.power.variance_components import Components, SimulationSize, rate_error
 from study.extras.power.planning import registered_design
-from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
+from study.protocol.draw_checks import (
+    LEAST_CONTROL_RUNS,
+    tested_models,
+)
+from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
 
 Watch = Callable[[str, int, int], None]  # what, done, of
@@ -189,3 +193,21 @@ def _size(design: PowerDesign, replications: int) -> SimulationSize:
 
 def _instances(design: PowerDesign) -> int:
     return 2 * design.plan.seeds_per_arm * len(design.plan.strata)
+
+
+def shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:
+    """Yield the lack of power of a plan below 80 %, with its place; with simulated remedies if they
+    are asked for."""
+    watch("simulating the plan", 0, 1)
+    found = find_power(protocol)
+    watch("simulating the plan", 1, 1)
+    if found.suffices:
+        return
+    target = points(protocol.plan.target_gap)
+    mended = ", or ".join(find_remedies(protocol, watch)) if remedies else ""
+    would = f": enough would be {mended}" if mended else ""
+    yield (
+        ("seeds_per_arm",),
+        f"{target} in one model would be found with probability {found}, and {LEAST_POWER:.2f} is "
+        f"needed{would}",
+    )

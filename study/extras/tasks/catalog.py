@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.catalog import INSTALLED
-from generators.seed import Seed
+from generators.seed import EXAMPLE_SEED, Seed
 from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
 from study.files import new_folder, safe_place, write_file
 from study.protocol.yaml import read_template
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from harness.model import Message
 
 FORMS = ("agentic", "single-turn")
-
-# The seed of every example that is shown; no study draws it.
-EXAMPLE_SEED = Seed(bytes(32)).child("example")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +133,7 @@ def make_task(
         return files + with_truth, tokens
 
 
-def check_tasks(
-    names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None], jobs: int = 1
-) -> Survey:
+def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]) -> Survey:
     """Each family of these names, or of the catalogue, measured at each difficulty.
 
     Raises GeneratorError for an unknown name and for a family that fails.
@@ -149,7 +145,7 @@ def check_tasks(
         if names
         else list(INSTALLED.families())
     )
-    return survey(chosen, seeds, watch, jobs)
+    return survey(chosen, seeds, watch, os.cpu_count() or 1)
 
 
 def _describe_single_turn(brief: Brief) -> str:

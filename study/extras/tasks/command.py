@@ -154,12 +154,9 @@ def tasks_new(name: str, out: Path | None) -> None:
 @tasks.command("check")
 @click.argument("names", nargs=-1, shell_complete=complete_families)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64))
 @click.option("--page", show_default="no page", type=PATH, help="Write a page with plots, as HTML.")
 @json_option
-def tasks_check(
-    names: tuple[str, ...], seeds: int, jobs: int, page: Path | None, as_json: bool
-) -> None:
+def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: bool) -> None:
     """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
     inputs, no easier where it should be harder.
 
@@ -167,10 +164,10 @@ def tasks_check(
 
     \b
     Example:
-      dosimeter tasks check count_circles --seeds 20 --jobs 4 --page check.html
+      dosimeter tasks check count_circles --seeds 20 --page check.html
     """
     with progress_watch("checking") as watch:
-        survey = check_tasks(names, seeds, watch, jobs)
+        survey = check_tasks(names, seeds, watch)
     if page is not None:
         write_page(survey, page)
     print_survey(survey, as_json)

@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from generators.seed import Seed
+from generators.seed import EXAMPLE_SEED, Seed
 from generators.templates.family import template_family
 from study.errors import StudyError
 from study.extras.templates.prepare import load_family, make_sample
 from study.protocol.yaml import read_template, values_path
 
-EXAMPLE_SEED = Seed(bytes(32)).child("example")  # no study draws it
 _MOST_LINES, _MOST_ROWS, _MOST_CHARACTERS = 20, 5, 2_000
 _SQLITE = b"SQLite format 3\0"
 

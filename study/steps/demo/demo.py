@@ -9,23 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.judge.error_rates import shortfall
 from harness.sweep.worker_process import prepare_ray
-from registry.ledger.records import JudgePin
-from registry.provenance import utc_now
-from study.extras.calibrate.from_scores import (
-    FOLDER,
-    CalibrateRequest,
-    calibrate_study,
-    record_calibration,
-    write_calibration,
-)
-from study.extras.judge.check import CheckRequest, check_judge
-from study.extras.judge.grade import GradeRequest, grade_study
-from study.extras.judge.records import rates_of
+from study.catalogue import contributions
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.setup import init_study
 from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study, is_study
 
@@ -38,7 +26,6 @@ DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
 DEMO_REASON = "it is a demonstration, made small to run in minutes"
 DEMO_WAVE = "[before-1, honest-2, mild-2, strong-2]"
 
-_GROUND = "before-4"  # the clean agent with most to gain by knowing
 
 # A real model of this machine takes part beside the agents. It takes minutes where they take
 # moments, so the study is smaller.
@@ -112,19 +99,24 @@ def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Repo
             display.line(f"connecting to Ray at {address}" if address else "starting Ray here")
             session.enter_context(ray_session(address))
         _sweep(study, 0, display)
-        judge_wave(study, 0, display)
-        _calibrate(study)
+        _after(study, 0, display)
         with display.progress("publishing") as watch:
             release, _ = pipeline.publish(study, None, watch)
         display.line(f"released: {release.count} public instances in {folder / release.location}")
         last = len(study.protocol.waves) - 1
         for wave in range(1, last + 1):
             _sweep(study, wave, display)
-            judge_wave(study, wave, display)
+            _after(study, wave, display)
             if wave < last:
                 _, page = pipeline.report(study, wave)
                 display.line(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
+
+
+def _after(study: Study, wave: int, display: Display) -> None:
+    """Have the extras do what they do with a wave that is closed."""
+    for act in contributions("after_demo_wave"):
+        act(study, wave, display)
 
 
 def _protocol(request: DemoRequest) -> str:
@@ -139,13 +131,6 @@ def _protocol(request: DemoRequest) -> str:
         text = text.replace(DEMO_TASKS, f"[{', '.join(request.tasks)}]")
         text = text.replace(_LOCAL_TASKS, f"[{', '.join(request.tasks)}]")
     return text
-
-
-def _calibrate(study: Study) -> None:
-    """Record the size of leak that the first wave's scores would show, before any release."""
-    made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
-    record_calibration(study, made, utc_now())
-    write_calibration(study.folder / FOLDER, made)
 
 
 def _with_model(text: str, name: str) -> str:
@@ -171,39 +156,6 @@ def with_judge(text: str, name: str) -> str:
     ):
         text = text.replace(old, old + more)
     return text.replace(_WAVES, _JUDGE.format(name=name) + _WAVES)
-
-
-def judge_wave(study: Study, wave: int, display: Display) -> None:
-    """Have the study's judges, if it has any, grade a wave: measured before the first, and at a
-    later one's look asked once more about the first wave's answers."""
-    for pin in study.protocol.judges:
-        if wave == 0:
-            _measure(study, pin, display)
-        _grade(study, GradeRequest((pin.name,), wave), display)
-        if wave:
-            _grade(study, GradeRequest((pin.name,), again_at=wave), display)
-        again = ", and the answers of wave 0 again" if wave else ""
-        display.line(f"judge {pin.name}: has graded wave {wave}{again}")
-
-
-def _grade(study: Study, request: GradeRequest, display: Display) -> None:
-    with display.progress("grading") as watch:
-        grade_study(study, request, watch, utc_now)
-
-
-def _measure(study: Study, pin: JudgePin, display: Display) -> None:
-    if rates_of(study, pin) is None:
-        with display.progress("checking the judge") as watch:
-            check_judge(study, CheckRequest(pin.name), watch, utc_now)
-    rates = rates_of(study, pin)
-    missed = [
-        shortfall(rule, rates)
-        for rule in study.protocol.registered_plan().judges
-        if rule.name == pin.name
-    ]
-    display.line(
-        f"judge {pin.name}: {'; '.join(filter(None, missed)) or 'as good as the plan asks'}"
-    )
 
 
 def _sweep(study: Study, wave: int, display: Display) -> None:

@@ -3,50 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from registry.provenance import utc_now
+from study.catalogue import contributions
 from study.errors import StudyError
 from study.options import PATH
-from study.printing import print_line, print_records, progress_watch
-from study.steps.init import new_study
-from study.steps.init.new_study import (
-    CONTROLS,
-    is_address,
-    is_name,
-    is_variable,
-    on_this_machine,
-    stand_in,
-    study_name,
-)
-from study.workspace.setup import check_new, create_study, init_study
+from study.steps.init.folder import check_new, init_study
 
 if TYPE_CHECKING:
-    from datetime import date
-
-    from study.steps.init.guided import StudyForecast
-    from study.steps.init.new_study import NewModel, NewStudy
-
-T = TypeVar("T")
-_LOCAL_URL = "http://127.0.0.1:8000/v1"
-_SERVED = ("openai", "anthropic", "google", "bedrock")
-_USUAL_KEY = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "google": "GEMINI_API_KEY",
-    "bedrock": "",
-}
-_RETENTION = ("none", "kept", "training", "unknown")
+    pass
 
 
 @click.command()
 @click.argument("folder", required=False, type=PATH)
-@click.option("--study", show_default="here", type=PATH, help="The same, as elsewhere.")
 @click.option(
     "--guided",
     is_flag=True,
@@ -62,9 +34,7 @@ _RETENTION = ("none", "kept", "training", "unknown")
     help="With --guided: results whose variance counts for the seeds too, as in `dosimeter power`; "
     "a study's pilot, for instance.",
 )
-def init(
-    folder: Path | None, study: Path | None, guided: bool, yes: bool, source: Path | None
-) -> None:
+def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> None:
     """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a fresh age key.
 
     The study has two waves and a plan that can find a gap of 10 points. As it is written, built-in
@@ -78,14 +48,17 @@ def init(
       dosimeter init my-study --guided --yes
       dosimeter init my-study --guided --from my-pilot
     """
-    place = folder or study or Path()
+    place = folder or Path()
     if yes and not guided:
         raise StudyError("--yes: it answers the questions of --guided; give both")
     if source is not None and not guided:
         raise StudyError("--from: it is for the seeds that --guided computes; give both")
     if guided:
         check_new(place)
-        path = _write_guided(place, yes, source)
+        guides = list(contributions("write_guided"))
+        if not guides:
+            raise StudyError("--guided: this program has no such extra; leave it out")
+        path = guides[0](place, yes, source)
     else:
         path = init_study(place)
     click.echo(
@@ -94,273 +67,10 @@ def init(
     click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
 
 
-def _write_guided(place: Path, yes: bool, source: Path | None) -> Path:
-    """Ask, estimate, show, ask once more, write."""
-    from study.steps.init.guided import forecast_study, read_source
-
-    now = utc_now()
-    results = None if source is None else read_source(source, now)  # before any question
-    try:
-        new = _Questions(yes).study(study_name(place))
-        with progress_watch("simulating the plan") as watch:
-            forecast = forecast_study(new, now, watch, results)
-        _print_forecast(forecast)
-        if not yes and not click.confirm(f"Write {place}?", default=True):
-            raise click.Abort
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("nothing was written (a script gives --yes)", err=True)
-        click.get_current_context().exit(130)
-    return create_study(place, forecast.new, now)
-
-
 # --- Questions ---
 
 
-@dataclass(frozen=True, slots=True)
-class _Questions:
-    """The questions of --guided, each with a default, which --yes takes."""
-
-    yes: bool
-
-    def study(self, name: str) -> NewStudy:
-        """Ask for all of a study."""
-        usual = new_study.NewStudy(name)
-        tested = self._models("Models under test", [model.name for model in usual.tested], 1)
-        names = [model.name for model in usual.controls]
-        text = "Models released before the publication (controls, each run twice)"
-        before = self._models(text, names, CONTROLS, taken=tested)
-        models = [self._model(each, "openai", _SERVED) for each in tested]
-        controls = [
-            self._model(each, "scripted", ("scripted", *_SERVED), place)
-            for place, each in enumerate(before)
-        ]
-        tasks = self.ask("Tasks, as family/difficulty", ", ".join(usual.tasks), _read_tasks)
-        looks = self.ask("Waves of models under test over the years (looks)", "2", _count(1, 20))
-        gap = self.ask("Gap to detect in a model, in points of 100", "10", _number(0.5, 90))
-        budget = self.ask("Budget of a wave in USD", f"{usual.budget:g}", _number(0.01, 1e9))
-        return new_study.NewStudy(
-            name,
-            tuple(models),
-            tuple(controls),
-            tasks,
-            looks=looks,
-            gap=gap / 100,
-            budget=budget,
-        )
-
-    def ask(self, text: str, default: str, read: Callable[[str], T]) -> T:
-        """Return the answer, read; ask again until it can be read."""
-        if self.yes:
-            return read(default)
-        return click.prompt(text, default=default, value_proc=read)
-
-    def _models(
-        self, text: str, default: list[str], least: int, taken: tuple[str, ...] = ()
-    ) -> tuple[str, ...]:
-        def read(answer: str) -> tuple[str, ...]:
-            names = _words(answer)
-            if len(names) < least:
-                raise click.UsageError(f"name {least} or more, with commas between them")
-            for name in names:
-                if not is_name(name):
-                    raise click.UsageError(
-                        f"{name!r}: a name has lower-case letters, digits, . _ and -"
-                    )
-                if name in taken:
-                    raise click.UsageError(f"{name!r} is under test; a control is another model")
-            return names
-
-        return self.ask(text, ", ".join(default), read)
-
-    def _model(self, name: str, usual: str, known: tuple[str, ...], place: int = 0) -> NewModel:
-        """Ask for one model; a built-in agent, which stands in for a control, needs no more."""
-        provider = self.ask(f"{name}: provider ({', '.join(known)})", usual, _choice(known))
-        if provider == "scripted":
-            return stand_in(name, place)
-        control = "scripted" in known
-        version = self.ask(f"{name}: model id at the provider", "name-at-the-server", _text)
-        url = ""
-        if provider == "openai":
-            url = self.ask(f"{name}: address of the server", _LOCAL_URL, _address)
-        local = bool(url) and on_this_machine(url)
-        usual_key = "" if local else _USUAL_KEY[provider]
-        variable = self.ask(
-            f"{name}: environment variable with the key (- for none)", usual_key or "-", _variable
-        )
-        retention = self.ask(
-            f"{name}: what the provider keeps of its inputs ({', '.join(_RETENTION)})",
-            "none" if local else "unknown",
-            _choice(_RETENTION),
-        )
-        released = self.ask(
-            f"{name}: documented day of its release, YYYY-MM-DD"
-            + ("" if control else " (- if open)"),
-            "" if control else "-",
-            _day(control),
-        )
-        free = "0" if local else "-"
-        return new_study.NewModel(
-            name,
-            provider,
-            version,
-            url,
-            variable,
-            retention,
-            released,
-            self.ask(f"{name}: USD per million input tokens (- if unknown)", free, _price),
-            self.ask(f"{name}: USD per million output tokens (- if unknown)", free, _price),
-        )
-
-
-def _words(answer: str) -> tuple[str, ...]:
-    """Return the words between commas, each once."""
-    return tuple(dict.fromkeys(word for part in answer.split(",") if (word := part.strip())))
-
-
-def _text(answer: str) -> str:
-    if not answer.strip() or not answer.isprintable():
-        raise click.UsageError("give a printable text")
-    return answer.strip()
-
-
-def _choice(known: tuple[str, ...]) -> Callable[[str], str]:
-    def read(answer: str) -> str:
-        if answer.strip() not in known:
-            raise click.UsageError(f"{answer!r} is not one of {', '.join(known)}")
-        return answer.strip()
-
-    return read
-
-
-def _number(least: float, most: float) -> Callable[[str], float]:
-    def read(answer: str) -> float:
-        try:
-            value = float(answer)
-        except ValueError:
-            value = float("nan")
-        if not least <= value <= most:
-            raise click.UsageError(f"give a number from {least:g} to {most:g}")
-        return value
-
-    return read
-
-
-def _count(least: int, most: int) -> Callable[[str], int]:
-    def read(answer: str) -> int:
-        if not answer.strip().isdecimal() or not least <= int(answer) <= most:
-            raise click.UsageError(f"give a whole number from {least} to {most}")
-        return int(answer)
-
-    return read
-
-
-def _price(answer: str) -> float | None:
-    return None if answer.strip() == "-" else _number(0, 1_000_000)(answer)
-
-
-def _variable(answer: str) -> str:
-    if answer.strip() == "-":
-        return ""
-    if not is_variable(answer.strip()):
-        raise click.UsageError("a variable has capital letters, digits and _; the key stays out")
-    return answer.strip()
-
-
-def _address(answer: str) -> str:
-    if not is_address(answer.strip()):
-        raise click.UsageError(
-            "an address is http(s)://HOST[:PORT]/PATH, without a user or password"
-        )
-    return answer.strip()
-
-
-def _day(control: bool) -> Callable[[str], date | None]:
-    """Return a reader of days; that of a control is needed, and lies in the past."""
-
-    def read(answer: str) -> date | None:
-        from datetime import date
-
-        if answer.strip() == "-" and not control:
-            return None
-        try:
-            day = date.fromisoformat(answer.strip())
-        except ValueError:
-            raise click.UsageError("give a day, such as 2025-01-31") from None
-        if control and day >= date.fromisoformat(utc_now()[:10]):
-            raise click.UsageError("a control model was released before today")
-        return day
-
-    return read
-
-
-def _read_tasks(answer: str) -> tuple[str, ...]:
-    """Read tasks, each of which is in the catalogue."""
-    from generators.catalog import INSTALLED
-    from generators.errors import GeneratorError
-    from generators.task import DIFFICULTIES
-
-    names = _words(answer)
-    if not names:
-        raise click.UsageError("name one task or more; `dosimeter tasks list` lists them")
-    for name in names:
-        family, _, difficulty = name.partition("/")
-        try:
-            INSTALLED.family(family)
-        except GeneratorError as error:
-            raise click.UsageError(str(error)) from None
-        if difficulty not in DIFFICULTIES:
-            raise click.UsageError(f"{name}: write family/difficulty, of {', '.join(DIFFICULTIES)}")
-    return names
-
-
 # --- The estimate ---
-
-
-def _print_forecast(forecast: StudyForecast) -> None:
-    new = forecast.new
-    print_line(
-        f"{new.seeds_per_arm} instances in each arm of {len(new.tasks)} strata: a gap of "
-        f"{100 * new.gap:g} points in one model is found with a chance of "
-        f"{100 * forecast.power:.0f} % (simulated, if scores vary as in published results"
-        + (f" and as in {forecast.source.words})" if forecast.source else ")")
-    )
-    rows: list[dict[str, Any]] = [
-        {
-            "wave": model.wave,
-            "model": model.model,
-            "episodes": model.episodes,
-            "USD, first requests": "free"
-            if model.free
-            else "unknown"
-            if model.first_usd is None
-            else f"{model.first_usd:,.2f}",
-        }
-        for model in forecast.models
-    ]
-    print_records(rows, title="What it takes")
-    source = forecast.source
-    if source is not None and source.variance.cost_usd is not None:
-        paid, mean = _paid_episodes(forecast), source.variance.cost_usd
-        print_line(
-            f"an episode of {source.words} costs USD {mean:,.4f} on average: USD "
-            f"{paid * mean:,.2f} for the {paid:,} episodes of paid models"
-        )
-    for wave in sorted({model.wave for model in forecast.models}):
-        usd = forecast.first_usd(wave)
-        if usd is not None and usd > new.budget:
-            print_line(
-                f"wave {wave}: the first request of each episode alone costs about "
-                f"USD {usd:,.2f}, more than the budget of USD {new.budget:,.2f}"
-            )
-    print_line(
-        "An episode takes several requests, and each repeats what came before: after the first "
-        "episodes of a model, `dosimeter sweep --wave N --estimate` has the cost with an interval. "
-        "Hours depend on the server."
-    )
-
-
-def _paid_episodes(forecast: StudyForecast) -> int:
-    return sum(model.episodes for model in forecast.models if not model.free)
 
 
 # --- Checks ---

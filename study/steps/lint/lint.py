@@ -16,14 +16,13 @@ from generators.yaml_lines import Place, key_of
 from harness.build_model import build_model
 from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
-from harness.judge.grade import build_judge
 from harness.spending.prices import OWN_PROVIDERS, PriceList, read_prices
 from registry.ledger.chain import Ledger
 from registry.ledger.records import JudgePin, ModelPin
 from registry.provenance import utc_now
 from registry.stores import open_store
+from study.catalogue import contributions
 from study.errors import StudyFileError
-from study.extras.power.target_power import LEAST_POWER, find_power, find_remedies, points
 from study.protocol.draw_checks import design_shortfalls, draw_faults, tested_models
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol, Task, examine_protocol
@@ -121,29 +120,13 @@ def find_shortfalls(protocol: Protocol, watch: Watch, *, remedies: bool) -> Faul
     return chain(
         design_shortfalls(protocol),
         guessable_questions(protocol),
-        _power_shortfalls(protocol, watch, remedies),
+        *(find(protocol, watch, remedies) for find in contributions("shortfalls")),
     )
 
 
 def today() -> date:
     """The day, UTC."""
     return date.fromisoformat(utc_now()[:10])
-
-
-def _power_shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:
-    watch("simulating the plan", 0, 1)
-    found = find_power(protocol)
-    watch("simulating the plan", 1, 1)
-    if found.suffices:
-        return
-    target = points(protocol.plan.target_gap)
-    mended = ", or ".join(find_remedies(protocol, watch)) if remedies else ""
-    would = f": enough would be {mended}" if mended else ""
-    yield (
-        ("seeds_per_arm",),
-        f"{target} in one model would be found with probability {found}, and {LEAST_POWER:.2f} is "
-        f"needed{would}",
-    )
 
 
 def _buyers(protocol: Protocol) -> Iterator[tuple[Place, ModelPin | JudgePin]]:
@@ -157,7 +140,8 @@ def _buyers(protocol: Protocol) -> Iterator[tuple[Place, ModelPin | JudgePin]]:
 def _build(pin: ModelPin | JudgePin, environment: Mapping[str, str], folder: Path) -> None:
     """Build a model or judge, which makes no request. Raises HarnessError."""
     if isinstance(pin, JudgePin):
-        build_judge(pin, str(folder), environment)
+        for build in contributions("build_judge"):
+            build(pin, str(folder), environment)
     else:
         build_model(pin, environment, str(folder))
 

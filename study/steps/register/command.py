@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from study.catalogue import contributions
 from study.options import folder_option, json_option
 from study.printing import print_step, progress_watch
 from study.steps import pipeline
@@ -122,9 +123,9 @@ def register(
 
 def show_readiness(study: Study) -> None:
     """Print the power of the plan, and what later steps will need, to stderr."""
-    from study.extras.power.target_power import describe_power
     from study.steps.register.gate import find_warnings
 
-    click.echo(describe_power(study.protocol), err=True)
+    for describe in contributions("describe_power"):
+        click.echo(describe(study.protocol), err=True)
     for warning in find_warnings(study):
         click.echo(f"warning: {warning}", err=True)

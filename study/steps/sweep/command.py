@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.options import cluster_options, complete_models, dirty_option, json_option, study_option
+from study.options import cluster_options, dirty_option, json_option, study_option
 from study.printing import (
     exit_by,
     print_json,
@@ -55,13 +55,6 @@ if TYPE_CHECKING:
 @click.option(
     "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
 )
-@click.option(
-    "--pilot",
-    show_default="no other model",
-    metavar="MODEL",
-    shell_complete=complete_models,
-    help="Estimate models without pilots by this one's.",
-)
 @click.option("--dry-run", is_flag=True, help="Only show the first requests; no network, no key.")
 @click.option(
     "--allow-unknown-price",
@@ -70,9 +63,7 @@ if TYPE_CHECKING:
 )
 @dirty_option
 @json_option
-def sweep(
-    study: Study, estimate: bool, pilot: str | None, dry_run: bool, as_json: bool, **options: Any
-) -> None:
+def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
     A provider that is down or limits requests is waited for, and other models go on. Exits with 1
@@ -87,8 +78,6 @@ def sweep(
       dosimeter sweep --wave 0 --estimate --json | jq .cost_usd
       dosimeter sweep --wave 0 --dry-run
     """
-    if pilot is not None and not estimate:
-        raise click.UsageError("--pilot goes with --estimate")
     if estimate and dry_run:
         raise click.UsageError("--estimate and --dry-run exclude each other: give one")
     request = SweepRequest(**options)
@@ -100,7 +89,7 @@ def sweep(
     if estimate:
         from study.steps.sweep.estimate import estimate_wave
 
-        _print_estimate(estimate_wave(study, wave, pilot), as_json)
+        _print_estimate(estimate_wave(study, wave), as_json)
         return
     study.protocol.wave_models(wave)
     if early := early_models(study, wave):
@@ -372,7 +361,6 @@ def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
         "episodes": forecast.episodes,
         "basis": forecast.basis,
         "pilots": forecast.pilots,
-        "pilot_model": forecast.pilot_model or None,
         "pooled_strata": list(forecast.pooled),
         "price": _price_json(forecast.price),
         **{name: _interval_json(getattr(forecast, name)) for name in QUANTITIES},
@@ -451,14 +439,12 @@ def _notes(made: Estimate) -> list[str]:
         f"intervals at {100 * LEVEL:.0f} %; what failed attempts took is counted in the pilots"
     ]
     for forecast in made.forecasts:
-        model, pilot, price = forecast.model, forecast.pilot_model, forecast.price
+        model, price = forecast.model, forecast.price
         if forecast.basis == BOUNDS:
             lines.append(
                 f"{model}: no two pilots, so these are bounds from the limits, for one "
                 "attempt at each episode; without `context` and `max_tokens` there is no upper one"
             )
-        if pilot and pilot != model:
-            lines.append(f"{model}: by the pilots of another model, {pilot}")
         if forecast.pooled:
             lines.append(f"{model}: by the pilots of other strata: {', '.join(forecast.pooled)}")
         if price is not None:

@@ -1,49 +1,39 @@
 """Estimates of the tokens and cost that a wave still takes, as intervals: its episodes, their
 grading by judges, and the regrading of the first wave.
 
-The intervals come from pilots. A pilot is a finished episode of the same model in any wave, or of
-another model if the caller names one; for a judge, an episode that it has graded. Its tokens are
-those of every paid reply, of failed attempts too. The interval is for the owed work: a t interval
+The intervals come from pilots. A pilot is a finished episode of the same model in any wave; for a
+judge, an episode that it has graded. Its tokens are
 for a sum of future draws, by stratum, which covers both the error of the mean and the scatter of
 single episodes; replicates of an instance are taken as dependent. With fewer than two pilots there
 are bounds only: from a model's limits, and for a judge from an example of each stratum."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import partial
 from itertools import chain
 from statistics import fmean, variance
 from types import MappingProxyType
 from typing import Any
 
-from analysis.plan.presets import control_models
 from generators.catalog import Catalog
-from harness.agent.single_turn import estimate_text
 from harness.episode import Cell, Mode
-from harness.judge.judge import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
 from harness.model import Usage
 from harness.spending.budget import PricedModel
 from harness.spending.prices import Price, total_cost
-from harness.spending.purchases import CallKind, read_episode_usages, read_paid_calls
-from harness.storage import JUDGE_CALLS
-from registry.ledger.records import JudgePin, ModelPin, record_digest
-from study.errors import StudyError
-from study.extras.judge.records import FIRST, archived_cells, graded_by, judge_pin
+from harness.spending.purchases import read_episode_usages
+from registry.ledger.records import ModelPin
+from study.catalogue import contributions
 from study.protocol.protocol import Protocol, Task
-from study.steps.sweep.spending import Pricing, attempt_turns, example_of, price_pins
+from study.steps.sweep.spending import Pricing, attempt_turns, price_pins
 from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
 from study.workspace.study import Study
 
 LEVEL = 0.9
 MOST_PILOTS = 1000  # of one model and wave that are read
-REPLY = 60  # typical tokens of a verdict with its evidence
-_BYTES = 4  # the most of a character
 QUANTITIES = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 BOUNDS, OWN, FREE = "bounds", "pilots", "free"
 
@@ -67,7 +57,6 @@ class Forecast:
     basis: str  # "pilots", "bounds", or "free": run by ourselves
     price: Price | None
     pilots: int = 0
-    pilot_model: str = ""  # the model of the pilots
     pooled: tuple[str, ...] = ()  # strata with fewer than two pilots, estimated from all
     input_tokens: Interval | None = None
     cached_tokens: Interval | None = None
@@ -118,114 +107,67 @@ class Pilot:
 Modes = Mapping[str, Mode]
 """The mode of each stratum in a wave; strata that it does not name are all of one mode."""
 
-Pilots = tuple[str, Sequence[Pilot]]
-"""The pilots of a model or judge, with its name."""
+Pilots = Sequence[Pilot]
+"""The pilots of a model or judge."""
 
 
-def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate:
-    """Estimate the rest of a wave. ``pilot`` names a model with pilots that count for the
-    models of the wave without any. Raises StudyError, HarnessError, RegistryError."""
+def estimate_wave(study: Study, wave: int) -> Estimate:
+    """Estimate the rest of a wave. Raises StudyError, HarnessError, RegistryError."""
     snapshot, protocol = take_snapshot(study), study.protocol
     pins = protocol.wave_models(wave)
     tasks = protocol.wave_tasks(wave)
     turns = attempt_turns(tasks, protocol.catalog)
     pricing = price_pins(study, pins, allow_unknown=True, turns=turns)
     modes = {task.stratum: task.mode for task in tasks}
-    lent = [] if pilot is None else [_pilot_pin(study, pilot)]
     forecasts = tuple(
-        _forecast(
+        forecast_of(
             priced,
             _owed_episodes(snapshot, wave, pin.name),
-            [
-                partial(_episode_pilots, snapshot, source, priced.price, modes)
-                for source in (pin, *lent)
-            ],
+            partial(_episode_pilots, snapshot, pin, priced.price, modes),
             partial(_episode_bounds, tasks, protocol.catalog, pin, priced),
             modes,
         )
         for pin, priced in zip(pins, pricing.models, strict=True)
     )
-    judges = tuple(
-        _judge_forecast(snapshot, pin, _owed_grades(snapshot, wave, record_digest(pin)))
-        for pin in protocol.judges
-    )
-    return Estimate(wave, forecasts, judges, _regrading_forecast(snapshot, wave), pricing)
+    judges: tuple[Forecast, ...] = ()
+    regrading = None
+    for estimate in contributions("estimate_grading"):
+        judges, regrading = estimate(snapshot, wave)
+    return Estimate(wave, forecasts, judges, regrading, pricing)
 
 
-def _judge_forecast(study: StudySnapshot, pin: JudgePin, owed: Owed) -> Forecast:
-    (priced,) = price_pins(study, [pin], allow_unknown=True).models
-    pilots = partial(_judge_pilots, study, pin, priced.price)
-    return _forecast(priced, owed, [pilots], partial(_judge_bounds, study.protocol, pin, priced))
-
-
-def _regrading_forecast(study: StudySnapshot, wave: int) -> Forecast | None:
-    """Return the forecast for the second grader's regrading of the first wave's answers;
-    None if the plan has no regrading at this wave."""
-    plan = study.protocol.registered_plan()
-    tested = set(study.protocol.waves[wave]) - control_models(plan)
-    if wave <= FIRST or not tested or plan.standard is None or not plan.standard.regrade:
-        return None
-    pin = judge_pin(study, plan.standard.second_grader)
-    return _judge_forecast(study, pin, _owed_regrades(study, wave, pin, plan.standard.regrade))
-
-
-def _forecast(
+def forecast_of(
     priced: PricedModel,
     owed: Owed,
-    sources: Iterable[Callable[[], Pilots]],
+    read_pilots: Callable[[], Pilots],
     bounds: Callable[[Owed], dict[str, Any]],
     modes: Modes = MappingProxyType({}),
 ) -> Forecast:
-    """Return the estimate from the first of the ``sources`` with pilots of two instances in each
-    mode, else from ``bounds``. Pilots are read and bounds computed only if they are needed."""
+    """Return the estimate from pilots of two instances or more in each mode, else from ``bounds``.
+    Either is read only if it is needed."""
     episodes = sum(map(sum, owed.values()))
     forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
     if priced.free or not episodes:
         return forecast
-    for read_pilots in sources:
-        model, pilots = read_pilots()
-        if found := groups_of(owed, pilots, modes):
-            groups, pooled = found
-            sums: dict[str, Any] = {name: sum_interval(groups, name) for name in QUANTITIES}
-            return replace(forecast, pilots=len(pilots), pilot_model=model, pooled=pooled, **sums)
-    return replace(forecast, basis=BOUNDS, **bounds(owed))
+    pilots = read_pilots()
+    if (grouped := groups_of(owed, pilots, modes)) is None:
+        return replace(forecast, basis=BOUNDS, **bounds(owed))
+    groups, pooled = grouped
+    sums: dict[str, Any] = {name: sum_interval(groups, name) for name in QUANTITIES}
+    return replace(forecast, pilots=len(pilots), pooled=pooled, **sums)
 
 
 def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
     """Return the owed episodes of a model; the planned ones before the wave is begun."""
     begun = study.waves.get(wave)
     if begun is None:
-        return _planned(study.protocol, wave, [model])
+        return planned_episodes(study.protocol, wave, [model])
     if begun.closed is not None:
         return {}
-    return _count_owed(cell for cell in begun.owed_cells() if cell.model == model)
+    return count_owed(cell for cell in begun.owed_cells() if cell.model == model)
 
 
-def _owed_grades(study: StudySnapshot, wave: int, judge: str) -> Owed:
-    """Return the episodes that a judge has not graded, by the plan before the wave is begun."""
-    begun = study.waves.get(wave)
-    if begun is None:
-        return _planned(study.protocol, wave)
-    done = graded_by(study, judge)
-    return _count_owed(cell for cell in begun.cells if cell.episode not in done)
-
-
-def _owed_regrades(study: StudySnapshot, wave: int, judge: JudgePin, share: float) -> Owed:
-    """Return the same of the archive, by the plan until the first wave is closed: a share of the
-    instances of each arm, spread over the tranches."""
-    first = study.waves.get(FIRST)
-    if first is not None and first.closed is not None:
-        done = graded_by(study, record_digest(judge), wave)
-        cells = archived_cells(study, share)
-        return _count_owed(cell for cell in cells if cell.episode not in done)
-    owed = {}
-    for stratum, counts in _planned(study.protocol, FIRST).items():
-        drawn = 2 * math.ceil(share * len(counts) / 2 - 1e-9)
-        owed[stratum] = [counts[place * len(counts) // drawn] for place in range(drawn)]
-    return owed
-
-
-def _count_owed(cells: Iterable[Cell]) -> Owed:
+def count_owed(cells: Iterable[Cell]) -> Owed:
     counts = Counter((cell.spec.stratum, cell.instance) for cell in cells)
     owed: dict[str, list[int]] = defaultdict(list)
     for (stratum, _), count in counts.items():
@@ -233,7 +175,7 @@ def _count_owed(cells: Iterable[Cell]) -> Owed:
     return owed
 
 
-def _planned(protocol: Protocol, wave: int, models: Collection[str] | None = None) -> Owed:
+def planned_episodes(protocol: Protocol, wave: int, models: Collection[str] | None = None) -> Owed:
     """Return the planned episodes of a wave's models, or of some of them, on both arms."""
     runs: Counter[int] = Counter()
     for model, tranches in protocol.wave_tranches(wave).items():
@@ -248,14 +190,6 @@ def _planned(protocol: Protocol, wave: int, models: Collection[str] | None = Non
     return {task.stratum: counts for task in protocol.tasks}
 
 
-def _pilot_pin(study: Study, name: str) -> ModelPin:
-    for pin in study.protocol.models:
-        if pin.name == name:
-            return pin
-    known = ", ".join(pin.name for pin in study.protocol.models)
-    raise StudyError(f"--pilot: there is no model {name!r} in study.yaml; it has {known}")
-
-
 def _episode_pilots(
     study: StudySnapshot, pin: ModelPin, price: Price | None, modes: Modes
 ) -> Pilots:
@@ -266,9 +200,9 @@ def _episode_pilots(
         if cell.mode is not modes.get(cell.spec.stratum):
             continue
         usages = read_episode_usages(store, study.keys(), cell.episode, pin.provider)
-        if values := _quantities(usages, price):
+        if values := quantities_of(usages, price):
             pilots.append(Pilot(cell.spec.stratum, cell.instance, values))
-    return pin.name, pilots
+    return pilots
 
 
 def _finished_cells(wave: WaveSnapshot, pin: ModelPin) -> list[Cell]:
@@ -278,25 +212,7 @@ def _finished_cells(wave: WaveSnapshot, pin: ModelPin) -> list[Cell]:
     return sorted(cells, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
 
 
-def _judge_pilots(study: StudySnapshot, pin: JudgePin, price: Price | None) -> Pilots:
-    """Return the episodes that this judge has graded, with any prompt and settings."""
-    if next(iter(study.store.list(JUDGE_CALLS)), None) is None:
-        return pin.name, ()  # and no key is needed
-    usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
-    for call in read_paid_calls(study.store, study.keys(), CallKind.JUDGE):
-        charge, payer = call.charge, call.charge.payer
-        if (payer.provider, payer.version) == (pin.provider, pin.version):
-            # An answer that is graded again is charged to another wave than its own.
-            usages[charge.wave, charge.subject].append(call.reply.usage)
-    return pin.name, [
-        Pilot(cell.spec.stratum, cell.instance, values)
-        for wave in study.waves.values()
-        for cell in wave.cells
-        if (values := _quantities(usages.get((wave.number, cell.episode), ()), price))
-    ]
-
-
-def _quantities(usages: Sequence[Usage], price: Price | None) -> dict[str, float] | None:
+def quantities_of(usages: Sequence[Usage], price: Price | None) -> dict[str, float] | None:
     """Return the quantities of the replies for one episode; None if there is none, or one has no
     token counts."""
     sums: dict[str, float] = {"cached_tokens": sum(usage.cached_tokens or 0 for usage in usages)}
@@ -384,40 +300,3 @@ def _episode_bounds(
         "output_tokens": most("max_tokens"),
         "cost_usd": None if priced.price is None else Interval(0.0, None, high),
     }
-
-
-def _judge_bounds(
-    protocol: Protocol, pin: JudgePin, priced: PricedModel, owed: Owed
-) -> dict[str, Any]:
-    """Return bounds: between nothing and the most that may be requested; the mean is that of one
-    request a call, about an answer as long as the key of an example."""
-    longest, price = dict(pin.settings).get("max_tokens"), priced.price
-    likely_read = likely_written = most_read = requests = 0
-    for task in protocol.tasks:
-        episodes = sum(owed.get(task.stratum, ()))
-        instance = example_of(task, protocol.catalog)
-        questions, prompt = questions_of(instance.rubric), instance.brief.prompt
-        key = json.dumps(protocol.catalog.family(task.family, task.version).key(instance.truth))
-        texts = call_texts(Submission(prompt, key), questions)
-        likely_read += episodes * sum(map(estimate_text, texts))
-        likely_written += episodes * REPLY * len(questions)
-        calls = len(list(chunks_of(questions)))
-        texts = call_texts(Submission(prompt, ""), questions)
-        size = sum(len(text.encode()) for text in texts) + calls * _BYTES * MAX_CHARS
-        most_read += episodes * TRIES * size
-        requests += episodes * TRIES * calls
-    most_written = None if longest is None else requests * int(longest)
-    cost = None
-    if price is not None:
-        high = None if most_written is None else _cost(price, most_read, most_written)
-        cost = Interval(0.0, _cost(price, likely_read, likely_written), high)
-    return {
-        "input_tokens": Interval(0.0, likely_read, most_read),
-        "cached_tokens": Interval(0.0, None, most_read),
-        "output_tokens": Interval(0.0, likely_written, most_written),
-        "cost_usd": cost,
-    }
-
-
-def _cost(price: Price, read: int, written: int) -> float:
-    return float(price.cost(Usage(read, written)) or Decimal())

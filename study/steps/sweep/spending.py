@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from generators.catalog import Catalog
 from generators.family import kept_by_family
+from generators.seed import EXAMPLE_SEED
 from generators.task import Family, TaskInstance
 from harness.episode import Mode
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
@@ -41,7 +42,6 @@ from registry.errors import RegistryError
 from registry.ledger.records import JudgePin, ModelPin, record_digest
 from registry.sealing import Keys
 from study.errors import StudyError
-from study.extras.tasks.catalog import EXAMPLE_SEED
 from study.files import exclusive
 from study.protocol.protocol import FILE_NAME, Task
 from study.protocol.sections import BudgetSection

@@ -13,10 +13,10 @@ import pytest
 from registry.checkpoints.checkpoint import sign_checkpoint
 from registry.ledger.records import Release
 from registry.stores.folder import FolderStore
+from study.steps.init.folder import init_study
 from study.steps.register.draw import draw_seeds
 from study.workspace.address import open_study
 from study.workspace.checkpoints import release_checkpoint
-from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.registry.checkpoints.watched import rewritten
 from tests.study.cli.program import refusal, run

@@ -13,7 +13,7 @@ import pytest
 from registry.provenance import PACKAGES
 from study.encoding import PLAIN, replace_in_streams
 from study.printing import print_records
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from tests.study.cli.program import run_process
 from tests.study.conftest import SMALLNESS
 

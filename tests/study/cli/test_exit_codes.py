@@ -23,7 +23,7 @@ from publish.errors import PublishError
 from registry.errors import BrokenPromise, RegistryError, StoreError
 from study.errors import StudyError, WorkOwedError
 from study.printing import Exit
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from tests.study.cli.program import PROGRAM, SECONDS, commands, refusal, run
 from tests.study.conftest import SMALLNESS
 

@@ -18,7 +18,7 @@ import yaml
 from study.errors import StudyError
 from study.files import safe_place
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import SMALLNESS, draw_tiny
 

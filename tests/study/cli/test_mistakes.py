@@ -14,7 +14,7 @@ import pytest
 
 from registry.sealing import write_identity
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from tests.study.cli.program import run
 from tests.study.conftest import draw_tiny, run_wave
 

@@ -17,7 +17,7 @@ from study.main import main
 from study.protocol.protocol import read_protocol
 from study.protocol.reference import sections
 from study.protocol.schema import DIALECT, study_schema
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = study_schema()

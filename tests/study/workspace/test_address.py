@@ -23,8 +23,8 @@ from registry.stores import open_store
 from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.workspace.address import record_files
-from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.cli.program import commands, refusal, run
 from tests.study.conftest import draw_tiny, make_study, run_wave

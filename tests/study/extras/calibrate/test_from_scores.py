@@ -27,8 +27,9 @@ from study.extras.calibrate.from_agents import RunRequest, plan_run
 from study.extras.calibrate.from_scores import Companions, companions_of, make_clean_scores
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.workspace.address import open_study
-from study.workspace.setup import check_plan, init_study, registration_of
+from study.workspace.setup import check_plan, registration_of
 from study.workspace.study import Study
 from tests.analysis.conftest import make_row
 from tests.study.conftest import SMALL, make_study

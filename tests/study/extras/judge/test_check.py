@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from generators.catalog import INSTALLED
 from harness.judge.answer_sheets import make_sheets
 from study.main import main
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
 PROTOCOL = """\

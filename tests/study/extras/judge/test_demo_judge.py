@@ -13,11 +13,12 @@ from analysis.report.report import report_json
 from registry.provenance import utc_now
 from registry.verify.verify import verify_study
 from study.errors import StudyError
+from study.extras.judge.demo import after_demo_wave
 from study.protocol.protocol import read_protocol
 from study.steps import pipeline
-from study.steps.demo.demo import Display, judge_wave, with_judge
+from study.steps.demo.demo import Display, with_judge
+from study.steps.init.folder import init_study
 from study.steps.report.look import build_look
-from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from tests.study.conftest import draw_tiny, run_wave
 
@@ -63,10 +64,10 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     draw_tiny(study)
     pipeline.register(study)
     run_wave(study, 0)
-    judge_wave(study, 0, _display(said))
+    after_demo_wave(study, 0, _display(said))
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)
-    judge_wave(study, 1, _display(said))
+    after_demo_wave(study, 1, _display(said))
     assert "specificity 0.6" in said[0]
     assert "the plan asks for 0.9 or more" in said[0]
 
@@ -87,7 +88,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     assert counts["checks of judges"] == counts["waves graded again by judges"] == 1
     assert counts["waves graded by judges"] == 2
     head = study.ledger.entries()[-1].digest
-    judge_wave(study, 1, _display(said))
+    after_demo_wave(study, 1, _display(said))
     assert study.ledger.entries()[-1].digest == head, "nothing is done twice"
 
 

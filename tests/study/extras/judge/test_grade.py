@@ -44,10 +44,11 @@ from study.extras.judge.records import graded_by
 from study.main import main
 from study.protocol.protocol import read_protocol
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.report.look import graded_rows
 from study.steps.sweep.spending import price_pins, sum_spends
 from study.steps.sweep.sweep import context_of
-from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
+from study.workspace.setup import NO_IMAGE, PinnedImage
 from study.workspace.snapshot import manifests_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve

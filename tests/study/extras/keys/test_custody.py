@@ -31,7 +31,7 @@ from registry.verify.verify import verify_study
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.probe.probe import ProbeRequest, probe_wave
 from study.steps import pipeline
-from study.workspace.setup import init_study
+from study.steps.init.folder import init_study
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study, drawn_key
 from tests.study.cli.program import refusal, run

@@ -21,10 +21,11 @@ from study.extras.pilot import pilot
 from study.main import main
 from study.steps import pipeline
 from study.steps.init import guided
+from study.steps.init.folder import init_study
 from study.steps.init.new_study import NewStudy
 from study.steps.register.draw import draw_seeds, pilots_of
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
-from study.workspace.setup import Watch, init_study
+from study.workspace.setup import Watch
 from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study
 from tests.harness.openai_server import Served, completion, serve

@@ -33,10 +33,11 @@ from study.extras.probe.kinds import instance_of
 from study.extras.probe.results import exposure_of, markers_of, texts_of
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.exposure_ledger import burned_tranches
 from study.steps.sweep.spending import sum_spends
 from study.steps.sweep.sweep import SweepRequest, begin_wave
-from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
+from study.workspace.setup import NO_IMAGE, PinnedImage, registration_of
 from study.workspace.snapshot import without_arms
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from registry.verify.verify import verify_study
+from study.steps.init.folder import init_study
 from study.workspace.address import open_study
-from study.workspace.setup import init_study
 from tests.progress import Stall, files_of, finish
 
 TESTED = {f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)}

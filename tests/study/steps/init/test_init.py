@@ -19,9 +19,9 @@ from study.main import main
 from study.protocol.schema import study_schema
 from study.steps import pipeline
 from study.steps.init import guided
+from study.steps.init.folder import create_study, init_study
 from study.steps.init.new_study import NewModel, NewStudy
 from study.steps.register.gate import check_ready
-from study.workspace.setup import create_study, init_study
 
 TODAY = "2026-11-22T10:00:00Z"
 ANSWERS = {  # one a question, in their order

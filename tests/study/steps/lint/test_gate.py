@@ -14,8 +14,9 @@ from study.extras.power.target_power import describe_power
 from study.main import main
 from study.protocol.draw_checks import draw_faults
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.report.look import shortfalls_of
-from study.workspace.setup import find_registration, init_study
+from study.workspace.setup import find_registration
 from tests.study.conftest import SMALLNESS
 
 STUDY = """\

@@ -15,11 +15,12 @@ from registry.provenance import utc_now
 from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep import sweep as sweeping
 from study.steps.sweep.spending import attempt_turns, price_pins
 from study.steps.sweep.sweep import SweepRequest, sweep_wave
 from study.workspace.address import open_study
-from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
+from study.workspace.setup import NO_IMAGE, PinnedImage
 from tests.study.conftest import SMALLNESS
 
 CASES = 24

@@ -21,9 +21,9 @@ from study.extras.pilot import pilot
 from study.extras.reveal.reveal import check_revealed, reveal
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.register.draw import DrawRequest, draw_seeds, is_drawn
 from study.steps.sweep.exposure_ledger import burned_of_wave, declare_leak
-from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.registry.draws.beacons import sign_round, use_chain
 from tests.study.conftest import SMALLNESS, run_wave

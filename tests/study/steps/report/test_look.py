@@ -37,10 +37,10 @@ from study.extras.transcripts.find import instance_of
 from study.main import main
 from study.protocol.protocol import ModelFacts
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.report.context import check_report
 from study.steps.report.look import build_look, write_internal
 from study.steps.sweep.spending import sum_spends
-from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, serve
@@ -210,7 +210,7 @@ def test_without_extras_a_report_has_the_same_verdicts_and_no_parts(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = build_look(take_snapshot(study), None, utc_now())
-    monkeypatch.setattr(catalogue, "CONTRIBUTORS", {})
+    monkeypatch.setattr(catalogue, "EXTRAS", ())
     bare = build_look(take_snapshot(study), None, utc_now())
     assert {"tools", "exposure", "calibration", "judges"} <= {p.name for p in whole.report.parts}
     assert (bare.report.parts, bare.report.verdicts) == ((), whole.report.verdicts)

@@ -20,9 +20,9 @@ from registry.ledger.records import ModelPin
 from registry.provenance import utc_now
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.failing import address_of, failing_words
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import promise_unchecked

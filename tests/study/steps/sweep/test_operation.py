@@ -29,8 +29,8 @@ from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest
-from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve

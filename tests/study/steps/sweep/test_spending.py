@@ -31,9 +31,9 @@ from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.estimate import estimate_wave
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
-from study.workspace.setup import init_study
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve

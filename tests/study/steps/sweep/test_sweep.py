@@ -17,9 +17,9 @@ from registry.ledger.records import ModelPin
 from registry.provenance import utc_now
 from study.errors import StudyError
 from study.protocol.protocol import Task
+from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest, check_single_turns, sweep_wave
 from study.workspace.address import open_study
-from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import Lost, make_study, promise_unchecked, sweep

@@ -13,9 +13,9 @@ from registry.ledger.records import RunManifest
 from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
+from study.steps.init.folder import init_study
 from study.steps.sweep.estimate import _planned
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
-from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.study.conftest import SMALL, draw_tiny, make_study
 

@@ -1,0 +1,30 @@
+"""The calibration of a demonstration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from registry.provenance import utc_now
+from study.extras.calibrate.from_scores import (
+    FOLDER,
+    CalibrateRequest,
+    calibrate_study,
+    record_calibration,
+    write_calibration,
+)
+from study.workspace.study import Study
+
+if TYPE_CHECKING:
+    from study.steps.demo.demo import Display
+
+
+_GROUND = "before-4"  # the clean agent with most to gain by knowing
+
+
+def after_demo_wave(study: Study, wave: int, display: Display) -> None:
+    """Record the size of leak that the first wave's scores would show, before any release."""
+    if wave:
+        return
+    made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
+    record_calibration(study, made, utc_now())
+    write_calibration(study.folder / FOLDER, made)

@@ -1,0 +1,1 @@
+"""`init --guided`: questions, and the seeds that the answers need."""

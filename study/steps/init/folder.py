@@ -1,0 +1,95 @@
+"""The folder of a new study, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from registry.provenance import utc_now
+from registry.sealing import write_identity
+from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME, PRICES_NAME, read_protocol
+from study.protocol.schema import SCHEMA_NAME
+from study.steps.init.new_study import NewStudy, prices_text, study_name, study_text
+
+_ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
+
+
+def init_study(folder: Path, protocol: str | None = None) -> Path:
+    """Write a new study's folder: ``study.yaml`` of this text, a fresh key, a .gitignore for both
+    secrets and store. Without a text, a study of two waves with its price file. Raises StudyError
+    as ``create_study``."""
+    if protocol is not None:
+        return _write_folder(folder, protocol, {})
+    return create_study(folder, NewStudy(study_name(folder), any_price=True), utc_now())
+
+
+def create_study(folder: Path, new: NewStudy, now: str) -> Path:
+    """Write the folder of a new study, with its price file and the schema for editors. Either all
+    of it is written, or nothing is left. Raises StudyError if the folder holds one of these
+    files."""
+    from study.protocol.schema import study_schema  # which no other command needs
+
+    schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
+    files = {PRICES_NAME: prices_text(new, now[:10]), SCHEMA_NAME: schema}
+    return _write_folder(folder, study_text(new), files)
+
+
+def check_new(folder: Path) -> None:
+    """Raise StudyError if the folder holds a file that a new study is written with."""
+    if (folder / FILE_NAME).exists():
+        raise StudyError(f"{folder / FILE_NAME}: a study is there already; {_ELSEWHERE}")
+    for name in (PRICES_NAME, SCHEMA_NAME):
+        if (folder / name).exists():
+            raise StudyError(f"{folder / name}: is there already; move it away")
+
+
+def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path:
+    """Write the folder. The protocol, which makes a folder a study, is written last; whatever stops
+    the writing, all that it has made is removed."""
+    path = folder / FILE_NAME
+    if path.exists():
+        raise StudyError(f"{path}: a study is there already; {_ELSEWHERE}")
+    if files:
+        check_new(folder)
+    key, draft = folder / "keys" / "study.txt", folder / f".{FILE_NAME}.new"
+    try:
+        with ExitStack() as undo:
+            for place in (*reversed(folder.parents), folder, key.parent):
+                if not place.exists():
+                    place.mkdir(exist_ok=True)
+                    undo.callback(_remove, place)
+            for made in (key, folder / ".gitignore"):
+                if not made.exists():
+                    undo.callback(_remove, made)
+            if not key.exists():
+                write_identity(key)
+            _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock", ".grade.lock"))
+            for made, text in (*((folder / n, t) for n, t in files.items()), (draft, protocol)):
+                undo.callback(_remove, made)
+                made.write_text(text, encoding="utf-8")
+            read_protocol(folder, draft.name)  # a protocol that does not hold makes no study
+            draft.replace(path)
+            undo.pop_all()
+    except OSError as error:
+        raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
+    return path
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or an empty folder, if it is there."""
+    with suppress(OSError):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _ignore(path: Path, names: tuple[str, ...]) -> None:
+    """Add names to a .gitignore that lacks them. Raises OSError."""
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    missing = [name for name in names if name not in old.splitlines()]
+    if missing:
+        start = old if not old or old.endswith("\n") else old + "\n"
+        draft = path.with_name(f"{path.name}.new")
+        draft.write_text(start + "".join(f"{name}\n" for name in missing), encoding="utf-8")
+        draft.replace(path)
