@@ -1,183 +1,181 @@
-"""The layout of the house: facades, sizes of folders, and imports without a circle."""
+"""The layout of the house: its size by part, imports without a circle, calls that one can read,
+and what a newcomer meets."""
 
 from __future__ import annotations
 
 import ast
-import importlib
+import io
+import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import click
 import pytest
 
 from registry.provenance import PACKAGES
+from study import catalogue
+from study.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Modules that need an extra: they are imported by name, inside the functions that use them.
-EXTRAS = {
-    "harness.sandboxes.docker",
-    "harness.sweep.ray_actors",
-    "harness.sweep.ray_cluster",
-    "publish.hub",
-    "registry.stores.s3",
+# Lines that hold a token other than a comment or docstring. These limits only fall: a change that
+# needs more in one part removes as much elsewhere.
+MOST_LINES = {
+    "platform": 45_200,
+    "picard": 12_250,
+    "families": 7_463,
+    "benchmarks": 3_000,
+    "tests": 58_000,
 }
-# Names that notebooks and scorer packages use, by attribute or from outside of the repository.
-PUBLIC = {
-    *(("generators.templates.scoring", name) for name in ("Workspace", "score", "score_leniently")),
-    *(("study.tasks", name) for name in ("TaskView", "make")),
-}
-# Task families, and the file that is copied for a new one: each is found by its own name.
-FAMILIES = (
-    "generators.basics",
-    "generators.ladder",
-    "generators.physics",
-    "study.tasks.scaffold_template",
+MOST_PARAMETERS, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 26, 175, 80
+_FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_NO_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
+    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
 )
 
 
-def production_files() -> list[Path]:
-    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {module_of(path): path for path in production_files()}
-SUBPACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py" and "." in name}
-
-
-def exported(package: str) -> dict[str, str]:
-    """Names that a facade exports, with the module that each is defined in."""
-    stub = MODULES[package].with_suffix(".pyi")
-    if not stub.exists():
-        return {}
-    return {
-        alias.asname or alias.name: f"{package}.{node.module}"
-        for node in ast.parse(stub.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
-EXPORTS = {package: exported(package) for package in SUBPACKAGES}
-
-
-def imports_of(path: Path, typing: bool = False) -> Iterator[tuple[str, str]]:
-    """Module and name of each first-party import, those inside functions included, and of each use
-    of a facade's name by attribute; with ``typing`` also imports for type checkers only."""
-    return ((module, name) for module, name, for_types in _imports(path) if typing or not for_types)
+def files(*folders: str) -> Iterator[Path]:
+    return (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
 
 
 @cache
-def _imports(path: Path) -> tuple[tuple[str, str, bool], ...]:
-    """Module, name, and if it is for type checkers only."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    typing_only = {
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def code_lines(path: Path) -> int:
+    docs: set[int] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            docs.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    used: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+        if token.type not in _NO_CODE:
+            used.update(range(token.start[0], token.end[0] + 1))
+    return len(used - docs)
+
+
+def part_of(name: str) -> str:
+    if name.startswith(("tests/", "benchmarks/")):
+        return name.split("/")[0]
+    if name.startswith(_FAMILIES):
+        return "families"
+    return "picard" if "/templates" in name or "picard" in name else "platform"
+
+
+def test_no_part_grows() -> None:
+    lines: Counter[str] = Counter()
+    for path in files(*PACKAGES, "benchmarks", "tests"):
+        lines[part_of(name_of(path))] += code_lines(path)
+    assert {part: n for part, n in lines.items() if n > MOST_LINES[part]} == {}
+
+
+def modules() -> dict[str, Path]:
+    return {
+        name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in files(*PACKAGES)
+    }
+
+
+def imports_of(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules that a file imports when it runs, inside functions too."""
+    nodes = list(ast.walk(tree_of(path)))
+    typing = {
         id(inner)
         for node in nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    found = []
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module in MODULES:
-            names = [(node.module, alias.name) for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [(alias.name, "") for alias in node.names if alias.name in MODULES]
-        else:
-            continue
-        found += [(*each, id(node) in typing_only) for each in names]
-    facades = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
+    names = [
+        name
         for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            facade = facades.get(node.value.id, "")
-            if node.attr in EXPORTS.get(facade, {}):
-                found.append((facade, node.attr, False))
-    return tuple(found)
-
-
-def imported_module(module: str, name: str) -> str:
-    """The module that an import loads: the one that defines the name, where a facade gives it."""
-    if f"{module}.{name}" in MODULES:
-        return f"{module}.{name}"
-    return EXPORTS.get(module, {}).get(name, module)
-
-
-def package_of(module: str) -> str:
-    return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
-
-
-def may_name_the_file(importer: str, module: str) -> bool:
-    """Whether a module may be imported by name: a root noun, a sibling, or a file of a folder that
-    the importer lies in; one that needs an extra; a task family."""
-    folder = package_of(module)
-    inside = f"{package_of(importer)}.".startswith(f"{folder}.")
-    return "." not in folder or inside or module in EXTRAS or folder.startswith(FAMILIES)
-
-
-def test_other_subpackages_are_imported_through_their_facade() -> None:
-    wrong = [
-        f"{module_of(path)}: from {module} import {name}"
-        for path in production_files()
-        for module, name in imports_of(path)
-        if module not in SUBPACKAGES and not may_name_the_file(module_of(path), module)
+        if id(node) not in typing
+        for name in (
+            [f"{node.module}.{alias.name}" for alias in node.names] + [str(node.module)]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
     ]
-    assert wrong == []
-
-
-def test_every_name_of_a_facade_is_used_outside_of_its_subpackage() -> None:
-    used = {
-        (module, name)
-        for path in [
-            *production_files(),
-            *(
-                path
-                for folder in ("benchmarks", "examples", "tests")
-                for path in sorted((ROOT / folder).rglob("*.py"))
-            ),
-        ]
-        for module, name in imports_of(path, typing=True)
-    }
-    names = {(package, name) for package in EXPORTS for name in EXPORTS[package]}
-    assert names - used - PUBLIC == set()
-
-
-@pytest.mark.parametrize("package", sorted(SUBPACKAGES))
-def test_a_facade_says_what_it_is_and_exports_what_exists(package: str) -> None:
-    init = MODULES[package].read_text(encoding="utf-8")
-    assert len(ast.get_docstring(ast.parse(init)) or "") > 15, "say in a sentence what it holds"
-    for name, module in EXPORTS[package].items():
-        tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-        assert name in {n for node in tree.body for n in defined(node)}, (module, name)
-    facade = importlib.import_module(package)
-    for name in getattr(facade, "__all__", ()):
-        getattr(facade, name)
-
-
-def defined(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Assign):
-        yield from (n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name))
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
+    return {name for name in names if name in known}
 
 
 def test_no_import_circle() -> None:
-    graph = {
-        name: {imported_module(*found) for found in imports_of(path)} - {name}
-        for name, path in MODULES.items()
-    }
+    known = modules()
+    packages = {name for name, path in known.items() if path.name == "__init__.py"}
+    graph = {name: imports_of(path, known) - {name} - packages for name, path in known.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as circle:
         pytest.fail(" → ".join(reversed(circle.args[1])))
+
+
+def test_every_package_says_what_it_is() -> None:
+    inits = [path for path in files(*PACKAGES) if path.name == "__init__.py"]
+    assert [name_of(p) for p in inits if len(ast.get_docstring(tree_of(p)) or "") < 15] == []
+
+
+def test_a_call_can_be_read() -> None:
+    long = [
+        f"{name_of(path)}: {node.name}"
+        for path in files(*PACKAGES)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if len(
+            [a for a in (*node.args.args, *node.args.kwonlyargs) if a.arg not in ("self", "cls")]
+        )
+        > MOST_PARAMETERS
+    ]
+    assert long == []
+
+
+# --- what a newcomer meets ---
+
+
+def commands(
+    group: click.Group = main, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_the_program_stays_small() -> None:
+    assert len(main.list_commands(click.Context(main))) <= MOST_COMMANDS
+    assert len({command.group for command in catalogue.commands()}) <= len(catalogue.GROUPS) == 5
+    options = [
+        p for _, command in commands() for p in command.params if p.param_type_name == "option"
+    ]
+    assert len(options) <= MOST_OPTIONS
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, c in commands() if isinstance(c, click.Group)], ids=" ".join
+)
+def test_each_line_of_a_group_s_help_is_whole(path: tuple[str, ...]) -> None:
+    command = dict(commands())[path]
+    context = click.Context(command, info_name=" ".join(["dosimeter", *path]), terminal_width=WIDTH)
+    for line in command.get_help(context).splitlines():
+        assert len(line) <= WIDTH
+        assert not line.endswith("...") or "[OPTIONS]" in line
+
+
+def test_the_first_pages_are_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 100

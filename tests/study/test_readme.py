@@ -28,12 +28,12 @@ import os, re, sys
 path = sys.argv[1]
 text = open(path, encoding="utf-8").read()
 marked = [line for line in text.splitlines() if "# edit this" in line]
-assert [line.split(":")[0].strip() for line in marked] == ["model", "base_url"], marked
+assert [line.split(":")[0].strip() for line in marked] == ["my-model"], marked
 text = text.replace("model: name-at-the-server", "model: the-model")
 text = text.replace("http://127.0.0.1:8000/v1", os.environ["SERVER_URL"])
 if seeds := os.environ["SMALL"]:
     text = re.sub(r"seeds_per_arm: [0-9]+", f"seeds_per_arm: {seeds}", text)
-    text = re.sub(r"target_gap: [0-9.]+", "target_gap: 0.6", text)
+    text = text.replace("{preset: standard-v1, ", "{preset: standard-v1, target_gap: 0.6, ")
 open(path, "w", encoding="utf-8").write(text)
 """
 

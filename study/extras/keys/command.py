@@ -32,7 +32,7 @@ def keys() -> None:
     """
 
 
-@keys.command("new")
+@keys.command("new", short_help="Write a new key, for a study or its operator.")
 @folder_option
 @click.option("--operator", is_flag=True, help="The key by which a machine runs waves.")
 def new(study: Study, operator: bool) -> None:

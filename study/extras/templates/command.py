@@ -144,7 +144,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-@template.command("prepare")
+@template.command("prepare", short_help="Write samples: a sandbox tree each, and the key.")
 @click.argument("file", metavar="FILE")
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
@@ -321,7 +321,7 @@ def template_export(file: str, out: Path, questions: tuple[str, ...] | None, as_
         )
 
 
-@template.command("run")
+@template.command("run", short_help="Put the samples of a template to an agent or model.")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--out", required=True, type=PATH, help="The run folder: a new one, or one to resume."
@@ -397,7 +397,7 @@ def template_run(
     exit_by(not run.failed)
 
 
-@template.command("score")
+@template.command("score", short_help="Score a run folder, strictly and leniently.")
 @click.argument("run", metavar="RUN_DIR", type=PATH)
 @click.option(
     "--remap",

@@ -1,11 +1,13 @@
-"""Estimates of the tokens and cost that a wave still takes, as intervals: its episodes, their
-grading by judges, and the regrading of the first wave.
+"""Estimates of the tokens and cost that a wave still takes, as intervals: its episodes, and what
+judges grade.
 
 The intervals come from pilots. A pilot is a finished episode of the same model in any wave; for a
-judge, an episode that it has graded. Its tokens are
-for a sum of future draws, by stratum, which covers both the error of the mean and the scatter of
-single episodes; replicates of an instance are taken as dependent. With fewer than two pilots there
-are bounds only: from a model's limits, and for a judge from an example of each stratum."""
+judge, an episode that it has graded. Its tokens are those of every paid reply, of failed attempts
+too. The interval is for the owed work: a t interval for a sum of future draws, by stratum, which
+covers both the error of the mean and the scatter of single episodes; replicates of an instance are
+taken as dependent. With fewer than two pilots there are bounds only: from a model's limits, and for
+a judge from an example of each stratum.
+"""
 
 from __future__ import annotations
 

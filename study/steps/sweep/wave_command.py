@@ -40,7 +40,7 @@ def wave() -> None:
     """
 
 
-@wave.command("list")
+@wave.command("list", short_help="Show every wave: models, look, begun, closed, reported.")
 @study_option
 @json_option
 def list_(study: Study, as_json: bool) -> None:
@@ -152,7 +152,7 @@ def _read_tranches(options: tuple[str, ...], models: list[str]) -> dict[str, tup
     return by_model
 
 
-@wave.command("close")
+@wave.command("close", short_help="Close a wave: failed episodes are then missing.")
 @study_option
 @click.argument("number", type=click.IntRange(0))
 @json_option
@@ -203,7 +203,7 @@ def attach(study: Study, number: int) -> None:
 
 @_operation
 def pause(study: Study, number: int) -> None:
-    """Pause the sweep of a wave: no more episodes are begun, and those at work are finished.
+    """Pause the sweep of a wave. No more episodes are begun, and those at work are finished.
 
     \b
     Example:

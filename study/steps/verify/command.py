@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tsa-ca",
+    "authorities",
     metavar="FILE.pem",
     type=PATH,
     show_default="time-stamps are not checked",
@@ -77,15 +78,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def verify(
-    study: Study,
-    head: str | None,
-    checkpoints: tuple[Path, ...],
-    tsa_ca: Path | None,
-    release: Path | None,
-    regrade: bool,
-    stamp: str,
-    checkpoint_out: Path | None,
-    as_json: bool,
+    study: Study, stamp: str, checkpoint_out: Path | None, as_json: bool, **asked: Any
 ) -> None:
     """Recompute the ledger, every stored object, the release and the reports.
 
@@ -102,7 +95,7 @@ def verify(
     """
     from study.steps.verify.verify import VerifyRequest
 
-    request = VerifyRequest(head, release, regrade, checkpoints, tsa_ca, os.cpu_count() or 1)
+    request = VerifyRequest(**asked, processes=os.cpu_count() or 1)
     with progress_watch("verifying") as watch:
         verification = pipeline.verify(study, request, watch)
     print_verification(verification, as_json)
