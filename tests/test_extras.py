@@ -23,11 +23,9 @@ def users_of(name: str) -> list[str]:
     return [name, *(extra.name for extra in catalogue.EXTRAS if name in extra.needs)]
 
 
-def run_without(extras: Sequence[str], *words: str, cwd: Path = ROOT) -> None:
+def run_without(extras: Sequence[str], *words: str) -> None:
     command = [sys.executable, "-m", "tests.without_extra", ",".join(extras), *words]
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env=None if cwd == ROOT else None
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 

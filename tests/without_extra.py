@@ -1,4 +1,4 @@
-"""Run tests, or the program, as if extras had been deleted: their folders and rows of the catalogue.
+"""Run tests, or the program, as if extras had been deleted: their folders, and their rows.
 
 python -m tests.without_extra NAME[,NAME...] pytest ARGUMENTS... | dosimeter ARGUMENTS...
 """
@@ -13,8 +13,6 @@ from types import ModuleType
 from study import catalogue
 
 PLACES = ("study.extras", "harness", "analysis")
-# Folders of an extra that does not bear its own row's name: agents are no extra of a study.
-ALONE = ("external_agents",)
 
 
 class Hidden:

@@ -94,7 +94,7 @@ class Step:
 
 STEPS = {
     "keys new": Step("keys new", _lose_key, _check_key, done=2),
-    "draw": Step("draw --underpowered tiny"),
+    "draw": Step("register --draw --underpowered tiny"),
     "register": Step("register"),
     "verify": Step("verify --checkpoint-out {kept}", done=2),
     "publish": Step("publish", check=_check_release),

@@ -444,14 +444,14 @@ def test_what_is_recorded_needs_the_key_that_signs_and_what_is_read_none(tmp_pat
         return CliRunner().invoke(main, [name, *options, "--study", str(tmp_path / "study")])
 
     key.rename(elsewhere)
-    refused = step("draw", "--underpowered", SMALLNESS)
+    refused = step("register", "--draw", "--underpowered", SMALLNESS)
     assert (refused.exit_code, "keys/study.txt" in refused.stderr) == (2, True)
     study = pipeline.open_study(tmp_path / "study")
     assert kinds(study) == []
     for name in ("draw", "register"):
         elsewhere.rename(key)
-        options = ("--underpowered", SMALLNESS) if name == "draw" else ()
-        assert step(name, *options).exit_code == 0
+        options = ("--draw", "--underpowered", SMALLNESS) if name == "draw" else ()
+        assert step("register", *options).exit_code == 0
         key.rename(elsewhere)
     for name in ("status", "verify", "log"):
         assert step(name).exit_code == 0

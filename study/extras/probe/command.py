@@ -12,6 +12,7 @@ from study.extras.probe.probe import ProbeRequest, probe_wave
 from study.options import (
     json_option,
     models_option,
+    parallel_option,
     study_option,
     unknown_price_option,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="The wave of the models.")
 @models_option("the wave")
+@parallel_option
 @unknown_price_option("Ask models")
 @click.option(
     "--markers", is_flag=True, help="Ask for the marker of each title instead of the questions."

@@ -42,11 +42,10 @@ def completions(words: list[str], incomplete: str) -> list[str]:
     ("words", "incomplete", "expected"),
     [
         (["probe", "--model"], "hon", ["honest-1", "honest-2"]),
-        (["sweep", "--pilot"], "o", ["other"]),
         (["calibrate", "--model"], "", ["honest-1", "honest-2", "other"]),
         (["show", "--list", "--model"], "honest-2", ["honest-2"]),
         (["wave", "open", "--models"], "other,hon", ["other,honest-1", "other,honest-2"]),
-        (["grade", "--judge"], "", ["kind"]),
+        (["judge", "grade", "--judge"], "", ["kind"]),
         (["judge", "check"], "k", ["kind"]),
     ],
 )

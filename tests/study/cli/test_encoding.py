@@ -68,7 +68,9 @@ def test_commands_do_not_fail_for_an_encoding(
 
 def test_plain_equivalents_stand_for_what_ascii_lacks(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
-    assert run({}, "draw", "--study", str(tmp_path), "--underpowered", SMALLNESS)[0] == 0
+    assert (
+        run({}, "register", "--draw", "--study", str(tmp_path), "--underpowered", SMALLNESS)[0] == 0
+    )
     words = ("wave", "list", "--study", str(tmp_path))
     code, plain, _ = run(ASCII, *words)
     assert code == 0

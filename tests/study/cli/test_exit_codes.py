@@ -112,11 +112,17 @@ def test_an_unknown_option_is_bad_input_everywhere(words: str) -> None:
 
 def test_done_twice_is_done(folder: Path) -> None:
     for _ in range(2):
-        assert run("draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code == 0
+        assert (
+            run("register", "--draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code
+            == 0
+        )
 
 
 def test_an_altered_object_is_a_failed_integrity_check(folder: Path) -> None:
-    assert run("draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code == 0
+    assert (
+        run("register", "--draw", "--study", str(folder), "--underpowered", SMALLNESS).exit_code
+        == 0
+    )
     assert run("verify", "--study", str(folder)).exit_code == 0
     sealed = next((folder / "store" / "sealed").glob("*.age"))
     sealed.chmod(0o644)
@@ -129,7 +135,7 @@ def test_an_altered_object_is_a_failed_integrity_check(folder: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_ends_with_130(folder: Path, number: int) -> None:
     (folder / "study.yaml").write_text(STUDY.replace("arm: 2", "arm: 200000"))
-    words = ("-v", "draw", "--study", str(folder), "--underpowered", SMALLNESS)
+    words = ("-v", "register", "--draw", "--study", str(folder), "--underpowered", SMALLNESS)
     started = subprocess.Popen(
         [*PROGRAM, *words],
         stderr=subprocess.PIPE,

@@ -45,7 +45,10 @@ DRAWN = ["announcement", "sealed-set", "preregistration", "study-files"]
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
     init_study(tmp_path / "study", STUDY)
     folder = str(tmp_path / "study")
-    assert "ledger" not in run("draw", "--study", folder, "--underpowered", SMALLNESS).stderr
+    assert (
+        "ledger"
+        not in run("register", "--draw", "--study", folder, "--underpowered", SMALLNESS).stderr
+    )
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
     assert "INFO study.workspace.address: study cli in" in verbose.stderr
@@ -206,13 +209,18 @@ def test_a_full_store_is_one_clear_error_and_nothing_half_written(
 ) -> None:
     init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
     (small_disk / "filler").write_bytes(b"x" * 60_000)
-    message = refusal("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
+    message = refusal(
+        "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS
+    )
     assert str(small_disk) in message
     assert "space" in message or "full" in message
     assert not list((small_disk / "ledger").glob("*.json"))
     (small_disk / "filler").unlink()
     assert (
-        run("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS).exit_code == 0
+        run(
+            "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS
+        ).exit_code
+        == 0
     )
 
 
@@ -234,7 +242,9 @@ def test_a_full_disk_beside_the_store_is_one_clear_error(tmp_path: Path, small_d
 def test_a_read_only_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
     init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    message = refusal("draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS)
+    message = refusal(
+        "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS
+    )
     assert str(small_disk) in message
     assert "read-only" in message.lower()
 

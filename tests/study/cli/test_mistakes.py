@@ -109,32 +109,34 @@ MISTAKES = {
     ),
     "a key misspelt": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:3: seeds_per_am: ", "did you mean 'seeds_per_arm'"),
         change=("seeds_per_arm", "seeds_per_am"),
     ),
     "a value misspelt": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:3: seeds_per_arm: 'two': a whole number is right",),
         change=("seeds_per_arm: 2", "seeds_per_arm: two"),
     ),
     "a task misspelt": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:2: tasks[0].family: ", "did you mean 'compute_average'"),
         change=("[compute_average/easy]", "[compute_averages/easy]"),
     ),
     "a model misspelt": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:16: waves[1][0]: ", "did you mean 'new'"),
         change=("[new]", "[nwe]"),
     ),
     "a tab in YAML": Mistake(
-        "new", "draw", ("study.yaml:15: not valid YAML",), change=("  - [old]", "\t- [old]")
+        "new", "register", ("study.yaml:15: not valid YAML",), change=("  - [old]", "\t- [old]")
     ),
-    "a judge that there is not": Mistake("registered", "grade --judge flash", ("'flash'", "none")),
+    "a judge that there is not": Mistake(
+        "registered", "judge grade --judge flash", ("'flash'", "none")
+    ),
     "an episode that there is not": Mistake("swept", "show abc", ("abc", "show --list")),
     "a table that there is not": Mistake("none", "analyze rows.csv", ("rows.csv: no such file",)),
     "a model for a wave that there is not": Mistake(
@@ -142,7 +144,7 @@ MISTAKES = {
     ),
     "a store of another kind": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:19: store: ", "'gs'", "s3://"),
         change=("sandbox:", "store: gs://bucket/x\nsandbox:"),
     ),
@@ -172,13 +174,13 @@ MISTAKES = {
     # --- plans that cannot answer
     "a plan with one wave": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:15: waves[0][0]: 'old' runs in wave 0 alone", "name it in a later wave"),
         change=(WAVES, ""),
     ),
     "a model trained after its release": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:15: models.paid.cutoff: ", "correct the date that is wrong"),
         change=(
             "retention: none",
@@ -187,7 +189,7 @@ MISTAKES = {
     ),
     "what a provider keeps, not stated": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:7: models.paid: ", "write `retention: none`"),
         change=("    retention: none\n", ""),
     ),
@@ -200,7 +202,7 @@ MISTAKES = {
     ),
     "no price under a budget": Mistake(
         "new",
-        "draw",
+        "register",
         ("study.yaml:20: budget: prices.yaml has no price of 'paid'", "state provider, model"),
         change=BUDGET,
         damage=write_prices(
@@ -209,7 +211,7 @@ MISTAKES = {
     ),
     "a price misspelt": Mistake(
         "new",
-        "draw",
+        "register",
         ("prices.yaml:2: prices[0].outputs: unknown key", "known are provider"),
         change=BUDGET,
         damage=write_prices(
@@ -217,7 +219,7 @@ MISTAKES = {
         ),
     ),
     "no price file": Mistake(
-        "new", "draw", ("study.yaml:19: prices: prices.yaml: No such file",), change=BUDGET
+        "new", "register", ("study.yaml:19: prices: prices.yaml: No such file",), change=BUDGET
     ),
     "no engine": Mistake(
         "drawn",

@@ -72,7 +72,7 @@ def valid(text: str) -> bool:
 def test_it_is_a_schema_of_the_stated_dialect() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == DIALECT
-    result = CliRunner().invoke(main, ["schema"])
+    result = CliRunner().invoke(main, ["lint", "--schema"])
     assert result.exit_code == 0
     assert json.loads(result.output) == SCHEMA
 

@@ -49,9 +49,7 @@ TEMPLATE = "values: words/ours.yml\n" + OWN
 VALUES = "format: 1\npools:\n  default: [quokka, numbat]\n"
 PRICES = "prices: []  # of ours\n"
 WRITERS = {
-    *(("draw",), ("register",), ("publish",), ("report",), ("calibrate",), ("reveal",)),
-    ("calibrate", "train"),
-    ("calibrate", "report"),
+    *(("register",), ("publish",), ("report",), ("calibrate",), ("reveal",)),
     *(("judge", "check"), ("wave", "open")),
     *(("keys", "new"), ("keys", "split"), ("keys", "combine")),
 }

@@ -162,7 +162,7 @@ def test_a_result_that_is_not_the_closed_one_is_compared_with_no_judge(
     forged = replace(RESULT_CODEC.read(study.store, place, keys), error_class="forged")
     data = keys.seal(place, RESULT_CODEC.encode(forged))
     (study.folder / "store" / place).write_bytes(data)
-    refused = run(study, "grade", "--judge", "kind")
+    refused = run(study, "judge", "grade", "--judge", "kind")
     assert refused.exit_code == 3, refused.output
     assert f"{place}: not the result that wave 0 was closed with" in refused.stderr
 
@@ -172,7 +172,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
 ) -> None:
     study, served = swept
     kept = set(study.store.list())
-    result = run(study, "grade", "--judge", "strict", "--judge", "kind", "--json")
+    result = run(study, "judge", "grade", "--judge", "strict", "--judge", "kind", "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     strict, kind = told["judges"]
@@ -195,7 +195,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
         with pytest.raises(Exception, match="key"):
             decrypt(study.store.get(key), (stranger,), key)
 
-    again = json.loads(run(study, "grade", "--judge", "strict", "--json").stdout)
+    again = json.loads(run(study, "judge", "grade", "--judge", "strict", "--json").stdout)
     assert (again["judges"][0]["fresh"], len(served.requests)) == (0, 2 * EPISODES)
 
     after = pipeline.report(study)[0]
@@ -224,7 +224,7 @@ def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
         return both(request) if len(served.requests) <= 3 else failure(401)
 
     served.always = dies
-    result = run(study, "grade", "--judge", "strict", "--parallel", "1", "--json")
+    result = run(study, "judge", "grade", "--judge", "strict", "--parallel", "1", "--json")
     assert result.exit_code == 1
     told = json.loads(result.stdout)["judges"][0]
     assert told["graded"] == 3
@@ -236,7 +236,7 @@ def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
     assert graders == {"deterministic"}  # no column with holes
 
     served.always = both
-    assert run(study, "grade", "--judge", "strict").exit_code == 0
+    assert run(study, "judge", "grade", "--judge", "strict").exit_code == 0
     assert len(served.requests) == wanted + 4 + EPISODES - 3
 
 
@@ -255,6 +255,7 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
         sys.executable,
         "-m",
         "study.main",
+        "judge",
         "grade",
         "--judge",
         "strict",
@@ -285,7 +286,9 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
 def test_garbage_is_never_held_against_the_model(swept: tuple[Study, Served]) -> None:
     study, served = swept
     served.always = completion("Everything is fine.")
-    told = json.loads(run(study, "grade", "--judge", "strict", "--json").stdout)["judges"][0]
+    told = json.loads(run(study, "judge", "grade", "--judge", "strict", "--json").stdout)["judges"][
+        0
+    ]
     assert told["graded"] == EPISODES
     assert told["ungraded"] == told["criteria"] > 0
     rows = _rows(study)
@@ -304,7 +307,9 @@ def edit(study: Study, old: str, new: str) -> Study:
 
 
 def grade(study: Study, *options: str) -> tuple[int, Json]:
-    result = run(study, "grade", "--judge", "strict", "--parallel", "2", "--json", *options)
+    result = run(
+        study, "judge", "grade", "--judge", "strict", "--parallel", "2", "--json", *options
+    )
     assert result.stdout, result.output
     return result.exit_code, json.loads(result.stdout)
 
@@ -329,7 +334,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
         result = run(study, "judge", "check", name)
         assert result.exit_code == 0, result.output
     served.always = both
-    assert run(study, "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
+    assert run(study, "judge", "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
 
     page = run(study, "report", "--json")
     assert page.exit_code == 0, page.output
@@ -365,7 +370,7 @@ def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
     swept: tuple[Study, Served], tmp_path: Path
 ) -> None:
     study, _ = swept
-    assert run(study, "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
+    assert run(study, "judge", "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
     rows = _rows(study)
     episodes = json.loads(run(study, "show", "--list", "--json").stdout)
     half = next(each for each in episodes if 0 < each["score"] < 1)
@@ -379,7 +384,7 @@ def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
     assert len(failed) == sum(each["passed"] is False for each in told["parts"]) > 0
     assert all("strict " in line and line.endswith("kind pass") for line in failed)
 
-    result = run(study, "export", "--format", "inspect", "--out", str(tmp_path / "logs"))
+    result = run(study, "export", "--out", str(tmp_path / "logs"))
     assert result.exit_code == 0, result.output
     for path in (tmp_path / "logs").glob("*.eval"):
         with zipfile.ZipFile(path) as archive:
@@ -410,7 +415,7 @@ def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterward
     study, served = swept
     late = f'  late: {{provider: openai, model: late-1, base_url: "{served.url}", api_key_env: ""}}'
     study = edit(study, "plan:", f"{late}\nplan:")
-    told = run(study, "grade", "--judge", "late")
+    told = run(study, "judge", "grade", "--judge", "late")
     assert told.exit_code == 0, told.output
     assert "it is recorded as chosen afterwards" in " ".join(told.stdout.split())
     (record,) = (entry.record for entry in study.ledger.find("graded"))
@@ -487,7 +492,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert budget is not None
     assert {each.spent for each in budget.accounts()} == {EPISODES * CALL}
     # What one judge has cost leaves nothing for the next.
-    result = run(study, "grade", "--judge", "kind")
+    result = run(study, "judge", "grade", "--judge", "kind")
     assert result.exit_code == 1
     assert "Raise `budget:`" in result.stdout
 
@@ -495,7 +500,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
 def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served]) -> None:
     study, served = swept
     study = edit(study, "sandbox:", "budget: {run: 1, reserve: bound}\nsandbox:")
-    refused = run(study, "grade", "--judge", "strict")
+    refused = run(study, "judge", "grade", "--judge", "strict")
     assert (refused.exit_code, "state its `max_tokens`" in refused.stderr) == (2, True)
     pin = replace(study.protocol.judges[0], settings=(("max_tokens", "200"),))
     judge = Judge(pin, object())  # type: ignore[arg-type]  # it is asked nothing
@@ -534,7 +539,7 @@ def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, 
 def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
     study, served = swept
     study = edit(study, "prices: prices.yaml\n", "")
-    refused = run(study, "grade", "--judge", "strict")
+    refused = run(study, "judge", "grade", "--judge", "strict")
     assert (refused.exit_code, "--allow-unknown-price" in refused.stderr) == (2, True)
     assert not served.requests
     code, told = grade(study, "--allow-unknown-price")
@@ -604,9 +609,9 @@ def test_a_plan_that_asks_something_of_a_judge_pins_it(tmp_path: Path) -> None:
 
 def test_an_unknown_judge_and_a_wave_not_begun_are_one_line(swept: tuple[Study, Served]) -> None:
     study, _ = swept
-    unknown = run(study, "grade", "--judge", "nobody")
+    unknown = run(study, "judge", "grade", "--judge", "nobody")
     assert (unknown.exit_code, "known: strict, kind" in unknown.stderr) == (2, True)
-    early = run(study, "grade", "--judge", "strict", "--wave", "7")
+    early = run(study, "judge", "grade", "--judge", "strict", "--wave", "7")
     assert (early.exit_code, "wave 7 was not begun" in early.stderr) == (2, True)
 
 

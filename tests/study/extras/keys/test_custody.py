@@ -107,7 +107,7 @@ def test_waves_need_the_operators_key_only_and_a_report_the_studys(custody: Cust
     graded = grade_study(study, GradeRequest(("careless",)), lambda *step: None, utc_now)
     assert graded.complete
     assert probe_wave(study, ProbeRequest(0), lambda *step: None, utc_now).complete
-    for command in (["report"], ["publish"], ["show", "--list"], ["tools"]):
+    for command in (["report"], ["publish"], ["show", "--list"], ["show", "--tools"]):
         assert OF_CUSTODIANS in refusal(*command, "--study", str(study.folder))
     custody.bring_back()
     pipeline.publish(study, None, lambda *step: None)
@@ -193,7 +193,7 @@ def test_the_draw_announces_the_operator_that_study_yaml_names(custody: Custody)
     assert announced.operator_signer == operator.signer
     path = study.folder / "study.yaml"
     path.write_text(path.read_text().replace(operator.signer, "ab" * 32))
-    said = refusal("draw", "--study", str(study.folder))
+    said = refusal("register", "--draw", "--study", str(study.folder))
     assert "`operator:` is not that of the ledger's first record" in said
     assert f"here is {'ab' * 32}, and there {operator.signer}" in said
 
@@ -221,7 +221,7 @@ def test_an_operator_that_may_open_the_draw_is_refused(tmp_path: Path) -> None:
     public = recipient_of(identity)
     lines = f"operator: {{recipient: {public}, signer: {Signer.of(identity).public}}}\n"
     (tmp_path / "study.yaml").write_text(TEXT + lines)
-    said = refusal("draw", "--underpowered", "a test", "--study", str(tmp_path))
+    said = refusal("register", "--draw", "--underpowered", "a test", "--study", str(tmp_path))
     assert "operator: this key may open the draw" in said
     assert not pipeline.open_study(tmp_path).ledger.entries()
 

@@ -17,10 +17,10 @@ from harness.spending.budget import PricedModel, Spend
 from harness.sweep.leases import Progress
 from registry.errors import RegistryError
 from registry.verify.verify import verify_study
+from study.extras.guided import forecast as guided
 from study.extras.pilot import pilot
 from study.main import main
 from study.steps import pipeline
-from study.steps.init import guided
 from study.steps.init.folder import init_study
 from study.steps.init.new_study import NewStudy
 from study.steps.register.draw import draw_seeds, pilots_of

@@ -17,7 +17,7 @@ from study.errors import StudyError
 from study.extras.tasks.scaffold import new_task
 from study.main import main
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 GUIDE = ROOT / "docs" / "writing-a-task.md"
 PARTS = (
     "draw_sample",

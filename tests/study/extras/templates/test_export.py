@@ -19,7 +19,7 @@ from generators.templates.prepare import prepare
 from study.extras.templates.export import export_template
 from tests.study.cli.program import run
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "docs/template-reference.md").read_text()
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
 SEED = Seed(bytes(range(32)))

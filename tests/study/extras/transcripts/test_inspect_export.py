@@ -48,7 +48,7 @@ def samples(log: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def public(finished: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("export") / "logs"
-    done = run(finished, "--format", "inspect", "--out", str(out))
+    done = run(finished, "--out", str(out))
     assert done.exit_code == 0, done.output
     assert "plain text" in done.stderr
     return out

@@ -15,7 +15,7 @@ from study.workspace.study import Study
 
 
 def run(study: Study, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["tools", *arguments, "--study", str(study.folder)])
+    return CliRunner().invoke(main, ["show", "--tools", *arguments, "--study", str(study.folder)])
 
 
 def test_the_counts_are_those_of_the_results(finished: Study) -> None:

@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 from generators.task import DIFFICULTIES
 from harness.spending.prices import read_prices
 from study.errors import StudyError
+from study.extras.guided import forecast as guided
 from study.extras.power.target_power import LEAST_POWER, find_power
 from study.main import main
 from study.protocol.schema import study_schema
 from study.steps import pipeline
-from study.steps.init import guided
 from study.steps.init.folder import create_study, init_study
 from study.steps.init.new_study import NewModel, NewStudy
 from study.steps.register.gate import check_ready

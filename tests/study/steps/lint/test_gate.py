@@ -100,7 +100,7 @@ def changed(*changes: tuple[str, str]) -> str:
 
 
 def draw(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(main, ["draw", "--study", str(folder), *options])
+    return CliRunner().invoke(main, ["register", "--draw", "--study", str(folder), *options])
 
 
 REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {

@@ -168,7 +168,7 @@ def passes(folder: Path, seed: int) -> bool:
         init_study(folder, text_of(seed))
     except StudyError:  # a section of the file is wrong
         return False
-    drawn = run(folder, "draw", "--underpowered", SMALLNESS)
+    drawn = run(folder, "register", "--draw", "--underpowered", SMALLNESS)
     if drawn.exit_code:
         place = drawn.stderr.partition(f"dosimeter: {folder}/study.yaml:")[2].partition(":")[0]
         assert (drawn.exit_code, place.isdecimal()) == (2, True), drawn.stderr

@@ -77,7 +77,17 @@ def test_a_draw_waits_for_the_round_that_it_was_announced_with(
 ) -> None:
     folder = ("--study", str(study.folder))
     monkeypatch.setattr(pipeline, "utc_now", lambda: BEFORE)
-    words = ("draw", "--beacon", BEACON, "--relay", relay, "--underpowered", SMALLNESS, *folder)
+    words = (
+        "register",
+        "--draw",
+        "--beacon",
+        BEACON,
+        "--relay",
+        relay,
+        "--underpowered",
+        SMALLNESS,
+        *folder,
+    )
     waiting = dosimeter(*words)
     assert waiting.exit_code == 1
     assert waiting.stderr.endswith(
@@ -86,11 +96,11 @@ def test_a_draw_waits_for_the_round_that_it_was_announced_with(
     )
     assert kinds(study) == ["announcement"]
     assert not is_drawn(study)
-    for step in (words, ("draw", *folder), ("register", *folder)):
+    for step in (words, ("register", "--draw", *folder), ("register", *folder)):
         assert dosimeter(*step).exit_code == 1, step
     assert kinds(study) == ["announcement"]
     monkeypatch.setattr(pipeline, "utc_now", lambda: AFTER)
-    done = dosimeter("draw", "--relay", relay, "--json", *folder)
+    done = dosimeter("register", "--draw", "--relay", relay, "--json", *folder)
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["value"] == sign_round(ROUND)
     assert kinds(study) == ["announcement", "sealed-set"]
@@ -100,7 +110,7 @@ def test_a_draw_waits_for_the_round_that_it_was_announced_with(
 
 
 def test_a_round_that_is_over_draws_nothing(study: Study) -> None:
-    refused = dosimeter("draw", "--beacon", BEACON, "--study", str(study.folder))
+    refused = dosimeter("register", "--draw", "--beacon", BEACON, "--study", str(study.folder))
     assert refused.exit_code == 2
     assert "name one to come, such as drand:" in refused.stderr
     assert [*study.store.list()] == []

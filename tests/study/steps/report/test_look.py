@@ -263,7 +263,7 @@ def graded(
     served.always = careful
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUDGE_KEY", "none")
-        assert run(pipeline.open_study(folder), "grade", "--judge", "kind")[0] == 0
+        assert run(pipeline.open_study(folder), "judge", "grade", "--judge", "kind")[0] == 0
     served.always = both
     return folder, served
 
@@ -288,7 +288,7 @@ def run(study: Study, *arguments: str) -> tuple[int, Told, str]:
 
 
 def again(study: Study, *options: str) -> tuple[int, Told, str]:
-    return run(study, "grade", "--judge", "kind", "--again-at", "1", *options)
+    return run(study, "judge", "grade", "--judge", "kind", "--again-at", "1", *options)
 
 
 def arms_of(study: Study) -> dict[str, Arm]:
@@ -331,7 +331,7 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     assert added == {"regrades": ARCHIVE, "judgements": CALLS, "inventory": 2, "ledger": 1}
     assert again(held)[1]["judges"][0]["fresh"] == 0
     assert len(served.requests) == CALLS, "nothing is bought twice"
-    assert run(held, "grade", "--judge", "kind")[1]["judges"][0]["fresh"] == 0
+    assert run(held, "judge", "grade", "--judge", "kind")[1]["judges"][0]["fresh"] == 0
     # What the look's wave pays for is no part of what the first one cost.
     prices = read_prices(held.folder / "prices.yaml")
     costs = [sum_spends(held, wave, prices, CallKind.JUDGE)[0][1] for wave in (0, 1)]
@@ -406,7 +406,7 @@ def test_a_retired_second_grader_is_replaced_under_its_name_by_one_that_grades_a
     held = pipeline.open_study(held.folder)
     (none,) = build_look(take_snapshot(held), None, utc_now()).report.verdicts
     assert (none.verdict, "kind has not graded reader" in none.note) == ("withheld", True)
-    assert run(held, "grade", "--judge", "kind")[0] == 0
+    assert run(held, "judge", "grade", "--judge", "kind")[0] == 0
     assert again(held)[0] == 0
     report = build_look(take_snapshot(held), None, utc_now()).report
     assert [verdict.verdict for verdict in report.verdicts] == ["contaminated"]
@@ -463,13 +463,13 @@ def test_what_cannot_be_graded_again_is_one_line(
     archived: tuple[Study, Served], tmp_path: Path
 ) -> None:
     held, served = archived
-    late = run(held, "grade", "--judge", "kind", "--again-at", "7")
+    late = run(held, "judge", "grade", "--judge", "kind", "--again-at", "7")
     assert (late[0], "wave 7 was not begun" in late[2]) == (2, True)
-    both = run(held, "grade", "--judge", "kind", "--again-at", "1", "--wave", "0")
+    both = run(held, "judge", "grade", "--judge", "kind", "--again-at", "1", "--wave", "0")
     assert (both[0], "leave --wave out" in both[2]) == (2, True)
     text = (held.folder / "study.yaml").read_text()
     other = f'  other: {{provider: openai, model: o-1, base_url: "{served.url}", api_key_env: ""}}'
     (held.folder / "study.yaml").write_text(text.replace("plan:", f"{other}\nplan:", 1))
-    ungraded = run(held, "grade", "--judge", "other", "--again-at", "1")
+    ungraded = run(held, "judge", "grade", "--judge", "other", "--again-at", "1")
     assert (ungraded[0], "judge 'other' has not graded wave 0 whole" in ungraded[2]) == (2, True)
     assert not served.requests

@@ -386,7 +386,7 @@ def exporting(tmp_path: Path) -> dict[str, str]:
     """The environment of nodes that export metrics: with what deploy/requirements.lock adds here,
     and without the usual wait of ten seconds."""
     here = {each.name.lower().replace("_", "-") for each in distributions()}
-    lock = (Path(__file__).parents[2] / "deploy/requirements.lock").read_text()
+    lock = (Path(__file__).parents[4] / "deploy/requirements.lock").read_text()
     packages = [each for each in re.split(r"^(?=\w)", lock, flags=re.MULTILINE) if "==" in each]
     lacking = [each for each in packages if each.partition("==")[0] not in here]
     (tmp_path / "lacking.txt").write_text("".join(lacking))

@@ -14,7 +14,7 @@ from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.sweep.estimate import _planned
+from study.steps.sweep.estimate import planned_episodes
 from study.steps.sweep.waves import close_wave_now, list_waves, open_wave
 from study.workspace.study import Study
 from tests.study.conftest import SMALL, draw_tiny, make_study
@@ -190,13 +190,15 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     from study.workspace.setup import pinned_image
     from study.workspace.snapshot import cells_of
 
-    planned_ = {model: _planned(study.protocol, 1, [model]) for model in ("honest", "spiked")}
+    planned_ = {
+        model: planned_episodes(study.protocol, 1, [model]) for model in ("honest", "spiked")
+    }
     assert {m: {s: sum(n) for s, n in own.items()} for m, own in planned_.items()} == {
         "honest": {"count_circles/easy": 8, "compute_average/easy": 8},
         "spiked": {"count_circles/easy": 2, "compute_average/easy": 2},
     }
     each = [1] * 6 + [1] * 2 + [1] * 2
-    assert _planned(study.protocol, 1) == dict.fromkeys(planned_["honest"], each)
+    assert planned_episodes(study.protocol, 1) == dict.fromkeys(planned_["honest"], each)
     manifest = begin_wave(
         study,
         SweepRequest(1, allow_dirty=True),

@@ -108,7 +108,7 @@ def test_a_transcript_or_list_without_arms_is_no_look(study: Study) -> None:
     before = len(study.ledger.entries())
     list_records(study, None, None, False)
     assert run(study, "show", "--list").exit_code == 0
-    assert run(study, "tools").exit_code == 0
+    assert run(study, "show", "--tools").exit_code == 0
     assert len(study.ledger.entries()) == before
 
 
