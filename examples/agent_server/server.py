@@ -30,7 +30,6 @@ from generators.seed import Seed
 from generators.task import Limits
 from harness.agent.tools import TOOLS, use_tool
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.client import AgentServer
 from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.sandboxes.sandbox import Sandbox
@@ -354,7 +353,7 @@ def make_server(agent: Served, host: str = "127.0.0.1", port: int = 0) -> Thread
 def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
     """The pinned model as requests want it: those of servers take a temperature and a number of
     tokens. Raises HarnessError where it cannot be built."""
-    from harness.build_model import build_model
+    from harness.build_model import build_plain_model
 
     @lru_cache(maxsize=16)
     def build(temperature: float | None, max_tokens: int | None) -> Model:
@@ -364,10 +363,7 @@ def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
         if pin.provider == "openai" and max_tokens is not None:
             settings["max_tokens"] = json.dumps(max_tokens)
         made = ModelPin(pin.name, pin.provider, pin.version, tuple(sorted(settings.items())))
-        model = build_model(made)
-        if isinstance(model, AgentServer):
-            raise HarnessError(f"provider {pin.provider!r} is an agent with a loop of its own")
-        return model
+        return build_plain_model(made)
 
     build(None, None)
     return build

@@ -9,15 +9,14 @@ from itertools import chain, count
 
 from generators.catalog import Catalog
 from generators.task import TaskInstance
+from harness.agent.agent import Agent, ModelOrAgent
 from harness.build_model import read_window
 from harness.episode import Cell, Episode, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, summarise_episode
-from harness.episodes.rollout import AttemptRequest, run_attempt
+from harness.episodes.rollout import AttemptRequest, resumes, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError, RateWait, name_error
-from harness.external_agents.client import AgentServer, ModelOrAgent
-from harness.external_agents.program_agent import ProgramAgent
-from harness.model import Reply, Try, Usage
+from harness.model import Model, Reply, Try, Usage
 from harness.models.providers.retry import RETRIED
 from harness.spending.batches import BatchedModel, uses_batches
 from harness.spending.budget import Budget, PricedModel, Spend
@@ -128,6 +127,7 @@ class _Traffic:
 
     replies: int = 0
     wait: float = 0.0  # seconds that the last failed request was asked to wait
+    refused: bool = False  # whether the journal saw a refusal for the rate, or for overload
     usages: dict[int, Usage] = field(default_factory=dict)  # of its own turns
 
     def used(self, model: PricedModel | None) -> Consumption:
@@ -172,6 +172,7 @@ class _SweepJournal:
         self.journal.keep_failed(turn, failed)
         if failed.kind in CONGESTION:
             self.purchases.refuse(self.model)
+            self.traffic.refused = True
         self.traffic.wait = failed.wait or 0.0
         if failed.kind in RETRIED and self.traffic.wait > self.longest_pause:
             raise AttemptFailed(Boundary.PROVIDER, failed.kind, "it asks for a long pause")
@@ -271,8 +272,8 @@ def _run_attempt(
     replies = ReplyStore(bench.store, charge, context.keys_of(cell))
     journal = replies.attempt(attempt, inherited)
     model = _model_of(cell, pin, bench)
-    # A program starts again from the beginning, and its replies would be paid for again.
-    longest_pause = math.inf if isinstance(model, ProgramAgent) else _LONGEST_PAUSE
+    # One that starts again from the beginning would pay for its replies again.
+    longest_pause = _LONGEST_PAUSE if resumes(model) else math.inf
     episode = run_attempt(
         AttemptRequest(
             cell,
@@ -291,20 +292,17 @@ def _run_attempt(
         bench.sandboxes,
         now,
     )
-    if isinstance(model, AgentServer) and _kind_of(episode) in CONGESTION:
-        bench.purchases.refuse(cell.model)  # the journal sees none of its requests
+    kind = episode.error_class.removeprefix(f"{Boundary.PROVIDER}:")
+    if isinstance(model, Agent) and kind in CONGESTION and not traffic.refused:
+        bench.purchases.refuse(cell.model)  # of a request that the journal has not seen
     return journal.fold(episode)
-
-
-def _kind_of(episode: Episode) -> str:
-    return episode.error_class.removeprefix(f"{Boundary.PROVIDER}:")
 
 
 def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
     """The model of a cell. One that buys single turns in batches is asked for none by itself: the
     driver has bought it, or the attempt fails."""
     model = bench.models[cell.model]
-    if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and not isinstance(model, AgentServer):
+    if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and isinstance(model, Model):
         return BatchedModel(model)
     return model
 

@@ -15,11 +15,11 @@ from generators.catalog import INSTALLED, Catalog
 from generators.grading.programs import hidden_inputs
 from generators.seed import Seed
 from generators.task import TaskInstance
+from harness.agent.agent import ModelOrAgent
 from harness.agent.limits import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.episode import Cell
 from harness.errors import HarnessError
-from harness.external_agents.client import ModelOrAgent
 from harness.model import close_model
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import SandboxProvider

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from examples.agent_server.server import Agent, make_server
-from harness.external_agents.client import FOLDER_LINE, ROUNDS
+from harness.external_agents.client import FOLDER_LINE
 from harness.models.scripted import HonestAgent
+from harness.models.settings import AgentServerSettings
 from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.errors import StudyError
@@ -88,7 +89,8 @@ def test_the_page_tells_what_is_sent(tmp_path: Path) -> None:
     line = re.search(r"^Your work folder is (\S+) .*$", page, re.M)
     assert line is not None
     assert FOLDER_LINE.format(folder=line[1]).strip() == line[0]
-    assert f"| `rounds` | {ROUNDS} |" in page
+    rounds = AgentServerSettings.model_fields["rounds"].default
+    assert f"| `rounds` | {rounds} |" in page
 
 
 @pytest.mark.parametrize(

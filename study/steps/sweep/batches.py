@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from harness.agent.single_turn import turn_request
-from harness.build_model import build_model, read_window
+from harness.build_model import build_plain_model, read_window
 from harness.episode import Cell, Mode
 from harness.episodes.rollout import model_seed
 from harness.errors import AttemptFailed, HarnessError, WorkStopped
-from harness.external_agents.client import AgentServer
 from harness.model import ModelRequest, close_model
 from harness.models.providers.batch import batch_service
 from harness.spending.batches import (
@@ -128,9 +127,7 @@ def _buy(
             name = hex_of(cell.episode)
             journals[name] = journal
             requests[name] = turn_request(brief, window, model_seed(cell, attempt))
-    model = build_model(pin, folder=context.folder)
-    if isinstance(model, AgentServer):
-        raise HarnessError(f"model {pin.name!r} has no batch interface")
+    model = build_plain_model(pin, folder=context.folder)
     try:
         served = provider_model(model)
         desk = BatchDesk(
