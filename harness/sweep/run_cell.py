@@ -20,15 +20,7 @@ from harness.model import Model, Reply, Try, Usage
 from harness.models.providers.retry import RETRIED
 from harness.spending.batches import BatchedModel, uses_batches
 from harness.spending.budget import Budget, PricedModel, Spend
-from harness.spending.purchases import (
-    CallKind,
-    Charge,
-    Journal,
-    Payer,
-    ReplyStore,
-    inherited_replies,
-    read_episode_spends,
-)
+from harness.spending.purchases import Journal, inherited_replies, read_episode_spends
 from harness.storage import (
     EPISODE_CODEC,
     attempt_key,
@@ -207,11 +199,8 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
     if last is not None and (last.stop is not StopReason.FAILED or last.error_class == KILLED):
         return
     number, inherited = len(attempts) + 1, inherited_replies(attempts)
-    pin = context.pin(cell.model)
-    charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     keys = context.keys_of(cell)
-    replies = ReplyStore(store, charge, keys)
-    journal = replies.attempt(number, inherited)
+    journal = context.replies(cell, store).attempt(number, inherited)
     paid = next(n for n in count() if not journal.load(n))
     episode = Episode(
         id=cell.episode,
@@ -231,7 +220,7 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         container="",
         error_class=KILLED,
         # A program starts from the beginning, so it inherits none.
-        replies=0 if "agent" in dict(pin.settings) else paid,
+        replies=0 if "agent" in dict(context.pin(cell.model).settings) else paid,
         inherited=len(inherited),
     )
     episode, names = journal.fold(episode)
@@ -268,9 +257,7 @@ def _run_attempt(
     """Return an attempt with its journal, and the names of the journal's objects."""
     context = bench.context
     pin = context.pin(cell.model)
-    charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
-    replies = ReplyStore(bench.store, charge, context.keys_of(cell))
-    journal = replies.attempt(attempt, inherited)
+    journal = context.replies(cell, bench.store).attempt(attempt, inherited)
     model = _model_of(cell, pin, bench)
     # One that starts again from the beginning would pay for its replies again.
     longest_pause = _LONGEST_PAUSE if resumes(model) else math.inf

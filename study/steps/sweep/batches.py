@@ -22,7 +22,7 @@ from harness.spending.batches import (
     uses_batches,
 )
 from harness.spending.budget import Budget
-from harness.spending.purchases import CallKind, Charge, Journal, Payer, ReplyStore
+from harness.spending.purchases import Journal, Payer
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from harness.sweep.epochs import Pulse
 from harness.sweep.leases import SweepOrder
@@ -120,9 +120,8 @@ def _buy(
     requests: dict[str, ModelRequest] = {}
     for cell in cells:
         attempt = _next_attempt(cell, study, context)
-        charge = Charge(CallKind.EPISODE, payer, cell.episode, context.wave)
-        replies = ReplyStore(study.store, charge, context.keys_of(cell))
-        if attempt and (journal := replies.attempt(attempt)).load(0) is None:
+        journal = context.replies(cell, study.store).attempt(attempt)
+        if attempt and journal.load(0) is None:
             brief = instance_of(cell, study.protocol.catalog).brief
             name = hex_of(cell.episode)
             journals[name] = journal
