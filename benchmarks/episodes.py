@@ -39,7 +39,7 @@ from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.run_cell import run_cell
-from harness.sweep.schedule import WaveInstance, schedule_cells
+from harness.sweep.schedule import WaveInstance, WavePlan, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
@@ -127,7 +127,8 @@ def owed_cells(count: int) -> tuple[Cell, ...]:
         for (name, instance), seed in zip(_instances().items(), _seeds(), strict=True)
     ]
     replicates = -(-(count + WARM_UP) // INSTANCES)
-    cells = schedule_cells("benchmark", 0, subjects, (PIN,), [replicates], _root(), _root().hex)
+    plan = WavePlan("benchmark", 0, (PIN,), (replicates,), _root().hex)
+    cells = schedule_cells(plan, subjects, _root().hex)
     return cells[: count + WARM_UP]
 
 

@@ -7,7 +7,7 @@ import importlib.util
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.agent.single_turn import REPLY_TOKENS, ContextWindow
 from harness.errors import HarnessError, ModelUnavailable
@@ -16,29 +16,31 @@ from harness.models.settings import (
     VERTEX_ADDRESS,
     AgentServerSettings,
     LocalSettings,
-    ModelSettings,
     ScriptedJudgeSettings,
     ScriptedSettings,
     ServedSettings,
+    provider_of,
     settings_of,
 )
 from harness.spending.prices import OWN_PROVIDERS
 from registry.ledger.records import JudgePin, ModelPin
 
 if TYPE_CHECKING:
-    from harness.external_agents.client import ModelOrAgent
+    from harness.agent.agent import Agent, ModelOrAgent
     from harness.models.providers.base import ProviderModel
 
-# Module of harness/models/providers, and the provider's class in it.
+# Module and class of each hosted provider, and of agents with a loop of their own: loaded on use.
 _SERVED = {
-    "openai": ("openai", "OpenAIModel"),
-    "azure": ("openai", "AzureModel"),
-    "anthropic": ("anthropic", "AnthropicModel"),
-    "google": ("google", "GoogleModel"),
-    "vertex": ("google", "VertexModel"),
-    "vertex_anthropic": ("anthropic", "VertexAnthropicModel"),
-    "bedrock": ("bedrock", "BedrockModel"),
+    "openai": "harness.models.providers.openai:OpenAIModel",
+    "azure": "harness.models.providers.openai:AzureModel",
+    "anthropic": "harness.models.providers.anthropic:AnthropicModel",
+    "google": "harness.models.providers.google:GoogleModel",
+    "vertex": "harness.models.providers.google:VertexModel",
+    "vertex_anthropic": "harness.models.providers.anthropic:VertexAnthropicModel",
+    "bedrock": "harness.models.providers.bedrock:BedrockModel",
 }
+_AGENT_SERVER = "harness.external_agents.client:AgentServer"
+_PROGRAM = "harness.external_agents.program_agent:ProgramAgent"
 _KEY_ADVICE = (
     "the key in it, name another one in `api_key_env`, or set that to '' for a server that takes "
     "no key"
@@ -78,17 +80,48 @@ def build_model(
         case LocalSettings():
             return _build_local(pin.name, settings)
         case AgentServerSettings():
-            return _build_agent_server(pin.name, settings, environment)
+            advice = "the server's key in it, or leave out `api_key_env` for a server without one"
+            key = _find_key(pin.name, settings.api_key_env, environment, advice)
+            agent: ModelOrAgent = _load(_AGENT_SERVER)(pin.name, settings, key)
+            return agent
         case ServedSettings():
             return _build_served(pin.name, settings, environment)
     raise AssertionError(settings)
+
+
+def build_plain_model(
+    pin: ModelPin, environment: Mapping[str, str] | None = None, folder: str = "."
+) -> Model:
+    """Return the model of a pin, as ``build_model`` does. Raises HarnessError also for an agent
+    server, which cannot be asked a single question."""
+    model = build_model(pin, environment, folder)
+    if isinstance(model, Model):
+        return model
+    raise HarnessError(
+        f"model {pin.name!r}: it is an agent with a loop of its own, and no plain model"
+    )
+
+
+def agent_class(pin: ModelPin) -> type[Agent] | None:
+    """Return the class of a pin's agent, if that has a loop of its own; None for a model in the
+    built-in loop. Raises HarnessError, which names the setting."""
+    settings = settings_of(pin)
+    if isinstance(settings, AgentServerSettings):
+        path = _AGENT_SERVER
+    elif isinstance(settings, ServedSettings) and settings.agent:
+        path = _PROGRAM
+    else:
+        return None
+    cls: type[Agent] = _load(path)
+    return cls
 
 
 def read_window(pin: ModelPin) -> ContextWindow:
     """Return the context window of a model that a task is given to in a single turn. Raises
     HarnessError for an agent, which works through tools, and for a window that is not stated."""
     settings = settings_of(pin)
-    if isinstance(settings, AgentServerSettings) or _is_agent(settings):
+    built_in = isinstance(settings, ScriptedSettings) and settings.agent != "trivial"
+    if built_in or agent_class(pin) is not None:
         raise HarnessError(
             f"model {pin.name!r}: it is an agent that works through tools, and answers no task of "
             "`mode: single_turn`"
@@ -101,11 +134,6 @@ def read_window(pin: ModelPin) -> ContextWindow:
             "tokens"
         )
     return ContextWindow(stated["context"], stated.get("max_tokens") or REPLY_TOKENS)
-
-
-def _is_agent(settings: ModelSettings) -> bool:
-    agent = getattr(settings, "agent", None)
-    return agent != "trivial" if isinstance(settings, ScriptedSettings) else bool(agent)
 
 
 def _build_scripted(
@@ -142,14 +170,10 @@ def _build_local(name: str, settings: LocalSettings) -> Model:
 
 
 def _build_served(name: str, settings: ServedSettings, environment: Mapping[str, str]) -> Model:
-    from harness.external_agents.program_agent import ProgramAgent
-    from harness.models.settings import provider_of
     from harness.models.text_tool_calls import TextCalls
 
     provider = provider_of(type(settings))
-    module, class_name = _SERVED[provider]
-    module = f"harness.models.providers.{module}"
-    cls: type[ProviderModel] = getattr(importlib.import_module(module), class_name)
+    cls: type[ProviderModel] = _load(_SERVED[provider])
     _check_libraries(name, cls.extra or provider, ("pydantic_ai", *cls.libraries))
     key = _find_key(name, settings.api_key_env, environment, _KEY_ADVICE)
     if not key and type(settings).model_fields["api_key_env"].default:
@@ -157,16 +181,14 @@ def _build_served(name: str, settings: ServedSettings, environment: Mapping[str,
     model: Model = cls(name, settings, key)
     if settings.tools == "text":
         model = TextCalls(model)
-    return ProgramAgent(model, settings.model, settings.agent) if settings.agent else model
+    if settings.agent:
+        model = _load(_PROGRAM)(model, settings.model, settings.agent)
+    return model
 
 
-def _build_agent_server(
-    name: str, settings: AgentServerSettings, environment: Mapping[str, str]
-) -> ModelOrAgent:
-    from harness.external_agents.client import AgentServer
-
-    advice = "the server's key in it, or leave out `api_key_env` for a server that takes none"
-    return AgentServer(name, settings, _find_key(name, settings.api_key_env, environment, advice))
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _find_key(name: str, variable: str, environment: Mapping[str, str], advice: str) -> str:

@@ -189,6 +189,7 @@ class Reply:
     asked: Asked | None = None  # of a stored reply
 
 
+@runtime_checkable
 class Model(Protocol):
     """A model that answers one request at a time."""
 

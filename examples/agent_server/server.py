@@ -30,8 +30,7 @@ from generators.seed import Seed
 from generators.task import Limits
 from harness.agent.tools import TOOLS, use_tool
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.client import AgentServer
-from harness.external_agents.tool_bridge import DeadlineHandler
+from harness.external_agents.tool_bridge import BadBody, DeadlineHandler
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.sandboxes.sandbox import Sandbox
 from registry.ledger.records import ModelPin
@@ -267,9 +266,6 @@ def _whole(request: Json, key: str) -> int | None:
 class AgentHandler(DeadlineHandler):
     """One conversation a request, streamed in chunks, so that a cut stream is seen as one."""
 
-    protocol_version = "HTTP/1.1"
-    server_version = "dosimeter"
-    sys_version = ""
     agent: Served
 
     def do_POST(self) -> None:  # noqa: N802 - as the base class has it
@@ -280,7 +276,12 @@ class AgentHandler(DeadlineHandler):
                 return
             with self.agent.open(self._read()) as events:
                 self._stream(events)
-        except (BadRequest, HarnessError) as bad:  # or a temperature that the model does not take
+        except (
+            BadBody,
+            BadRequest,
+            HarnessError,
+        ) as bad:
+            # A HarnessError: the model does not take this temperature, for instance.
             self._refuse(400, str(bad))
         except AttemptFailed as failed:
             self._refuse(503, f"the model failed: {failed.error_class}")
@@ -290,14 +291,7 @@ class AgentHandler(DeadlineHandler):
             self._refuse(500, f"the server failed: {type(error).__name__}")
 
     def _read(self) -> Json:
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit() and len(length) < 12):
-            raise BadRequest("give Content-Length")
-        if int(length) > MAX_REQUEST_BYTES:
-            raise BadRequest(f"at most {MAX_REQUEST_BYTES:,} bytes are read")
-        body = self.read_body(int(length))
-        if body is None:
-            raise BadRequest("the request ends before it is whole")
+        body = self.read_body(MAX_REQUEST_BYTES)
         try:
             request = json.loads(body)
         except (ValueError, RecursionError):
@@ -329,13 +323,7 @@ class AgentHandler(DeadlineHandler):
         self.wfile.flush()
 
     def _refuse(self, status: int, reason: str) -> None:
-        body = json.dumps({"error": reason}).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(body)
+        self.send_body(status, json.dumps({"error": reason}).encode())
 
 
 class _Server(ThreadingHTTPServer):
@@ -354,7 +342,7 @@ def make_server(agent: Served, host: str = "127.0.0.1", port: int = 0) -> Thread
 def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
     """The pinned model as requests want it: those of servers take a temperature and a number of
     tokens. Raises HarnessError where it cannot be built."""
-    from harness.build_model import build_model
+    from harness.build_model import build_plain_model
 
     @lru_cache(maxsize=16)
     def build(temperature: float | None, max_tokens: int | None) -> Model:
@@ -364,10 +352,7 @@ def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
         if pin.provider == "openai" and max_tokens is not None:
             settings["max_tokens"] = json.dumps(max_tokens)
         made = ModelPin(pin.name, pin.provider, pin.version, tuple(sorted(settings.items())))
-        model = build_model(made)
-        if isinstance(model, AgentServer):
-            raise HarnessError(f"provider {pin.provider!r} is an agent with a loop of its own")
-        return model
+        return build_plain_model(made)
 
     build(None, None)
     return build

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
+from harness.agent.agent import Agent, AgentTask, ModelOrAgent
 from harness.agent.limits import Ceiling
 from harness.agent.loop import ANSWER_FILE, AgentRun, run_agent
 from harness.agent.prompts import UNLIMITED, opening_messages
@@ -16,8 +17,7 @@ from harness.agent.single_turn import ContextWindow, run_single_turn, turn_reque
 from harness.episode import SECONDS_DIGITS, Cell, Episode, Mode, ProgramRun, StopReason
 from harness.episodes.hidden_tests import run_hidden_tests
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.external_agents.client import AgentServer, ModelOrAgent
-from harness.external_agents.program_agent import OUTPUT_BYTES, ProgramAgent, run_program
+from harness.model import Model
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
 from harness.spending.purchases import CountingJournal, Journal
 from registry.errors import RegistryError
@@ -82,8 +82,7 @@ def run_attempt(
         answer_files=left.files,
         failed_tries=tuple(sorted(counting.failed.items())),
         image=_provider_of(model, sandboxes).image if container else "",
-        # A program starts from the beginning, so it inherits none.
-        replies=0 if isinstance(model, ProgramAgent) else counting.replies,
+        replies=counting.replies if resumes(model) else 0,
         inherited=request.inherited,
         program_runs=left.runs,
     )
@@ -91,18 +90,21 @@ def run_attempt(
 
 def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider, request: AttemptRequest) -> bool:
     """Return True if the model is trusted, is isolated, or runs no code in these sandboxes."""
-    if sandboxes.isolates:
+    if sandboxes.isolates or model.trusted:
         return True
-    if isinstance(model, AgentServer):
-        return model.folders is not None and not request.hidden_inputs
-    single_turn = request.cell.mode is Mode.SINGLE_TURN
-    return model.trusted or (single_turn and not request.hidden_inputs)
+    elsewhere = _provider_of(model, sandboxes) is not sandboxes
+    return not request.hidden_inputs and (elsewhere or request.cell.mode is Mode.SINGLE_TURN)
 
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
     """Return the sandboxes that the model works in: the run's, unless it has its own folders."""
-    folders = model.folders if isinstance(model, AgentServer) else None
+    folders = model.folders if isinstance(model, Agent) else None
     return sandboxes if folders is None else folders
+
+
+def resumes(model: ModelOrAgent) -> bool:
+    """Return True if an attempt goes on from the paid replies of the one before."""
+    return not isinstance(model, Agent) or model.resumes
 
 
 def model_seed(cell: Cell, attempt: int) -> Seed:
@@ -135,15 +137,18 @@ def _work(
         if request.cell.mode is Mode.SINGLE_TURN:  # it has no tools, so no sandbox
             agent_run = _run_once(request, model, tick)
             return agent_run, _test(request, agent_run, _Left(), sandboxes), container
-        program = isinstance(model, ProgramAgent)
-        limits = replace(brief.limits, output_bytes=OUTPUT_BYTES) if program else brief.limits
-        with _provider_of(model, sandboxes).open(brief.assets, limits, program) as sandbox:
+        provider = _provider_of(model, sandboxes)
+        opened = (
+            model.open_sandbox(brief, provider)
+            if isinstance(model, Agent)
+            else provider.open(brief.assets, brief.limits)
+        )
+        with opened as sandbox:
             container = sandbox.id
-            if isinstance(model, ProgramAgent):
-                ceiling = request.ceiling
-                agent_run = run_program(brief, model, sandbox, seed, journal, tick, ceiling)
-            elif isinstance(model, AgentServer):
-                agent_run = model.converse(brief, sandbox, seed, journal, tick)
+            if isinstance(model, Agent):
+                agent_run = model.work(
+                    AgentTask(brief, sandbox, seed, journal, tick, request.ceiling)
+                )
             else:
                 agent_run = run_agent(
                     brief,
@@ -169,7 +174,7 @@ def _work(
 
 def _run_once(request: AttemptRequest, model: ModelOrAgent, tick: Callable[[], float]) -> AgentRun:
     """Run a task in a single turn. Raises HarnessError for an agent, or without a window."""
-    if isinstance(model, AgentServer) or request.window is None:
+    if not isinstance(model, Model) or request.window is None:
         raise HarnessError(f"model {model.name!r}: a single turn needs a plain model's `context`")
     seed = model_seed(request.cell, request.attempt)
     asked = turn_request(request.brief, request.window, seed)

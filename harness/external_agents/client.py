@@ -12,16 +12,17 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import count, pairwise
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
 from generators.task import Brief
+from harness.agent.agent import AgentTask
 from harness.agent.caps import MAX_CALLS
 from harness.agent.loop import WALL_LIMIT, AgentRun
 from harness.agent.tools import use_tool
@@ -37,12 +38,11 @@ from harness.external_agents.snapshot import (
 )
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
-from harness.model import Message, Model, Reply, Role, ToolCall, Usage
+from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.models.providers.retry import RETRIED, kind_of_status, pause
 from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes, folder_of
-from harness.sandboxes.sandbox import Sandbox
-from harness.spending.purchases import Journal
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider
 
 if TYPE_CHECKING:
     import httpx2
@@ -75,6 +75,9 @@ class AgentServer:
     and nothing isolates it.
     """
 
+    trusted = False
+    resumes = True
+
     def __init__(
         self,
         name: str,
@@ -102,26 +105,30 @@ class AgentServer:
         if self.folders is not None:
             self.folders.close()
 
-    def converse(
-        self,
-        brief: Brief,
-        sandbox: Sandbox,
-        seed: Seed,
-        journal: Journal,
-        tick: Callable[[], float],
-    ) -> AgentRun:
-        """Let it work on the brief in this sandbox. A failure on its side ends the run as FAILED
-        with the turns so far. A conversation that is in the journal is not repeated. Raises
-        AttemptFailed if the sandbox is lost."""
-        folder = None if self.folders is None else folder_of(sandbox)
-        text = ask(brief, folder)
-        stored = journal.load(0)
+    @staticmethod
+    def show(brief: Brief) -> str:
+        """Return the message without a folder of this host."""
+        return ask(brief, None)
+
+    def open_sandbox(
+        self, brief: Brief, sandboxes: SandboxProvider
+    ) -> AbstractContextManager[Sandbox]:
+        """Open a sandbox with the files of a task. Raises AttemptFailed."""
+        return sandboxes.open(brief.assets, brief.limits)
+
+    def work(self, task: AgentTask) -> AgentRun:
+        """Let it work on a task. A failure on its side ends the run as FAILED with the turns so
+        far. A conversation that is in the journal is not repeated. Raises AttemptFailed if the
+        sandbox is lost."""
+        folder = None if self.folders is None else folder_of(task.sandbox)
+        text = ask(task.brief, folder)
+        stored = task.journal.load(0)
         if stored is not None:
-            conversation = self._recall(unpack(stored.raw), brief, sandbox, folder, tick)
+            conversation = self._recall(unpack(stored.raw), task, folder)
         else:
-            journal.admit()
-            conversation = self._talk(text, brief, sandbox, seed, tick)
-            self._keep(conversation, brief, folder, journal)
+            task.journal.admit()
+            conversation = self._talk(text, task)
+            self._keep(conversation, task, folder)
         return self._run_of(text, conversation)
 
     def chat(
@@ -141,24 +148,25 @@ class AgentServer:
         final = "" if stop is StopReason.TIME_LIMIT else conversation.final
         return AgentRun(opening, steps, stop, final=final)
 
-    def _talk(
-        self, text: str, brief: Brief, sandbox: Sandbox, seed: Seed, tick: Callable[[], float]
-    ) -> _Conversation:
+    def _talk(self, text: str, task: AgentTask) -> _Conversation:
         """Have the conversation, with the tools on the bridge for as long as it lasts. Its own
         limit of time is the agent's; beyond the task's wall time the attempt is missing."""
-        limits, own = brief.limits, self._settings.seconds
+        limits, own = task.brief.limits, self._settings.seconds
         seconds = limits.wall_seconds if own is None else min(own, limits.wall_seconds)
         body = _request(self._settings, text)
         if self._bridge is None:
-            folder = folder_of(sandbox)
+            folder, assets = folder_of(task.sandbox), task.brief.assets
             conversation = self._listen(
-                body, seed, seconds, tick, lambda: holds(folder, brief.assets)
+                body, task.seed, seconds, task.tick, lambda: holds(folder, assets)
             )
         else:
-            tools = BridgedTools(sandbox, limits, self._settings.rounds * MAX_CALLS, tick)
+            most = self._settings.rounds * MAX_CALLS
+            tools = BridgedTools(task.sandbox, limits, most, task.tick)
             with self._bridge.serve(tools):
                 body["tools"] = {"url": tools.url, "token": tools.token}
-                conversation = self._listen(body, seed, seconds, tick, lambda: not tools.touched)
+                conversation = self._listen(
+                    body, task.seed, seconds, task.tick, lambda: not tools.touched
+                )
             conversation.calls, conversation.uses = tuple(tools.calls), tuple(tools.uses)
             if tools.lost is not None:
                 conversation.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
@@ -234,9 +242,7 @@ class AgentServer:
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()  # slow to make: once, not for every episode
 
-    def _keep(
-        self, conversation: _Conversation, brief: Brief, folder: Path | None, journal: Journal
-    ) -> None:
+    def _keep(self, conversation: _Conversation, task: AgentTask, folder: Path | None) -> None:
         """Store a conversation that was had to its end, with what it takes to go on from it.
 
         Of a tree too large to keep nothing is stored: a crash before the attempt is written has
@@ -246,7 +252,7 @@ class AgentServer:
         tree = () if folder is None else read_tree(folder)
         if conversation.error or tree is None:
             return
-        given = {(asset.path, asset.data) for asset in brief.assets}
+        given = {(asset.path, asset.data) for asset in task.brief.assets}
         snapshot = ConversationSnapshot(
             ending=conversation.ending,
             seconds=tuple(conversation.seconds()),
@@ -258,19 +264,15 @@ class AgentServer:
         )
         message = Message(Role.ASSISTANT, conversation.final)
         usage = reduce(add, (each.usage for each in conversation.stream.rounds), _NOTHING)
-        journal.save(0, Reply(message, usage, self._version, conversation.ending, pack(snapshot)))
+        reply = Reply(message, usage, self._version, conversation.ending, pack(snapshot))
+        task.journal.save(0, reply)
 
     def _recall(
-        self,
-        snapshot: ConversationSnapshot,
-        brief: Brief,
-        sandbox: Sandbox,
-        folder: Path | None,
-        tick: Callable[[], float],
+        self, snapshot: ConversationSnapshot, task: AgentTask, folder: Path | None
     ) -> _Conversation:
         """Return a conversation stored before a crash, and bring the sandbox to its state then."""
         stream = ChatStream(self._settings.rounds)
-        conversation = _Conversation(stream, tick, tick(), snapshot.retries)
+        conversation = _Conversation(stream, task.tick, task.tick(), snapshot.retries)
         # Bytes after the last round need not follow the protocol.
         with suppress(MalformedStream):
             stopped = conversation.take(snapshot.stream[:MAX_STREAM_BYTES])
@@ -279,11 +281,12 @@ class AgentServer:
         conversation.ending, conversation.calls = snapshot.ending, snapshot.calls
         conversation.stored_seconds = snapshot.seconds
         if folder is not None:
-            same = [(a.path, a.data) for a in brief.assets if a.path in snapshot.unchanged]
+            same = [(a.path, a.data) for a in task.brief.assets if a.path in snapshot.unchanged]
             lay_out((*snapshot.tree, *same), folder)
-        limits = brief.limits
+        limits = task.brief.limits
         conversation.uses = tuple(
-            use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in snapshot.calls
+            use_tool(call, task.sandbox, limits, limits.tool_seconds, task.tick)
+            for call in snapshot.calls
         )
         return conversation
 
@@ -305,10 +308,6 @@ class AgentServer:
                 retries=conversation.retries if number == 0 else 0,
             )
             yield Turn(reply, uses, conversation.seconds()[number])
-
-
-ModelOrAgent: TypeAlias = Model | AgentServer
-"""Subject of a cell: a model for the built-in agent loop, or an agent behind a server."""
 
 
 def ask(brief: Brief, folder: Path | None) -> str:

@@ -30,7 +30,7 @@ from harness.errors import AttemptFailed, Boundary
 from harness.external_agents.anthropic_messages import ANTHROPIC_MESSAGES
 from harness.external_agents.chat_completions import CHAT_COMPLETIONS
 from harness.external_agents.openai_responses import OPENAI_RESPONSES
-from harness.external_agents.tool_bridge import DeadlineHandler
+from harness.external_agents.tool_bridge import BadBody, DeadlineHandler
 from harness.external_agents.wire import AgentCall, RefusedCall, WireProtocol
 from harness.model import OVERFLOW, REFUSED, Message, Model, ModelRequest, Reply, Role, ToolCall
 from harness.spending.purchases import Journal
@@ -387,21 +387,18 @@ def _listen(folder: Path) -> socket.socket:
 
 
 class _ProxyHandler(DeadlineHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "dosimeter"
-    sys_version = ""
     server: ProxySocket  # type: ignore[assignment]
 
     def do_GET(self) -> None:  # noqa: N802 - as http.server names it
         version = self.server.proxy.version
         models = [{"id": version, "type": "model", "object": "model", "display_name": version}]
         if self._path() == "/v1/models":
-            self._send(200, "application/json", _encode({"object": "list", "data": models}))
+            self._send(200, _encode({"object": "list", "data": models}))
         else:
             self._refuse(RefusedCall(404, f"there are {', '.join(PROTOCOLS)} and /v1/models"))
 
     def do_HEAD(self) -> None:  # noqa: N802
-        self._send(200, "application/json", b"")
+        self._send(200, b"")
 
     def do_POST(self) -> None:  # noqa: N802
         protocol = PROTOCOLS.get(self._path())
@@ -417,44 +414,31 @@ class _ProxyHandler(DeadlineHandler):
             self._refuse(refused, protocol)
             return
         if call.stream:
-            self._send(
-                200, "text/event-stream", b"".join(protocol.events(reply, call.model, number))
-            )
+            events = b"".join(protocol.events(reply, call.model, number))
+            self._send(200, events, "text/event-stream")
         else:
-            self._send(200, "application/json", _encode(protocol.reply(reply, call.model, number)))
+            self._send(200, _encode(protocol.reply(reply, call.model, number)))
 
     def _path(self) -> str:
         return self.path.partition("?")[0]
 
     def _body(self) -> bytes:
-        """Return the body. Raises RefusedCall if it is too long, of unstated length or cut off."""
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()):
-            raise RefusedCall(411, "give Content-Length")
-        if len(length) > 12 or int(length) > MAX_BODY_BYTES:
-            raise RefusedCall(413, f"at most {MAX_BODY_BYTES >> 20} MiB are read")
+        """Return the body. Raises RefusedCall if it is too long or of unstated length,
+        ConnectionError if it is cut off."""
         self.restart_deadline()  # it may have waited for the calls before it
-        body = self.read_body(int(length))
-        if body is None:
-            raise RefusedCall(400, "the body was cut off")
-        return body
+        try:
+            return self.read_body(MAX_BODY_BYTES)
+        except BadBody as bad:
+            raise RefusedCall(bad.status, bad.reason) from None
 
     def _refuse(self, refused: RefusedCall, protocol: WireProtocol = CHAT_COMPLETIONS) -> None:
         self.close_connection = True  # its body may not have been read
-        self._send(refused.status, "application/json", _encode(protocol.error(refused)))
+        self._send(refused.status, _encode(protocol.error(refused)))
 
-    def _send(self, status: int, kind: str, body: bytes) -> None:
+    def _send(self, status: int, body: bytes, kind: str = "application/json") -> None:
         if not self.server.count_event():
             self.close_connection = True
-        with suppress(OSError):  # it may have hung up
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+        self.send_body(status, body, kind)
 
 
 def _encode(value: object) -> bytes:

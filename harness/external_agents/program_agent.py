@@ -8,13 +8,12 @@ prints to its standard output.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.limits import Ceiling
+from harness.agent.agent import AgentTask
 from harness.agent.loop import WALL_LIMIT, AgentRun
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse
 from harness.errors import AttemptFailed, Boundary, HarnessError
@@ -22,8 +21,7 @@ from harness.external_agents import agent_launcher
 from harness.external_agents.client import ask
 from harness.external_agents.model_proxy import SOCKET, ModelProxy, ProxySocket
 from harness.model import Message, Model, ModelRequest, ModelWrapper, Reply, Role, clean_text
-from harness.sandboxes.sandbox import SOCKET_FOLDER, ExecResult, Sandbox
-from harness.spending.purchases import Journal
+from harness.sandboxes.sandbox import SOCKET_FOLDER, ExecResult, Sandbox, SandboxProvider
 
 PROGRAMS, WORK = "/opt/agents", "/work"  # folders of the image
 OUTPUT_BYTES = 1 << 20  # of what a program prints
@@ -38,6 +36,9 @@ class ProgramAgent(ModelWrapper):
     """A model of the study, and the program that works with it. Asked without a task, as by a
     probe, it is the model alone."""
 
+    resumes = False  # it starts again from the beginning, and pays for its replies again
+    folders = None
+
     def __init__(self, model: Model, version: str, program: str) -> None:
         self.model = model
         self.version = version  # name under which the program asks for the model
@@ -47,58 +48,59 @@ class ProgramAgent(ModelWrapper):
         """Answer as the model alone. Raises AttemptFailed."""
         return self.model.respond(request)
 
+    def open_sandbox(
+        self, brief: Brief, sandboxes: SandboxProvider
+    ) -> AbstractContextManager[Sandbox]:
+        """Open a sandbox with a folder for the model's socket. Raises AttemptFailed,
+        HarnessError."""
+        limits = replace(brief.limits, output_bytes=OUTPUT_BYTES)
+        return sandboxes.open(brief.assets, limits, model_socket=True)
 
-def program_prompt(brief: Brief) -> str:
-    """The task as a program is given it: its folder, its limits, and the form of an answer."""
-    minutes = brief.limits.working_seconds / 60
-    limits = _LIMITS_LINE.format(turns=brief.limits.turns, minutes=minutes)
-    return ask(replace(brief, prompt=limits + brief.prompt), Path(WORK))
+    def work(self, task: AgentTask) -> AgentRun:
+        """Let the program work on a task until it ends or meets a limit: turns, tokens, cost, its
+        working time. It works as long as it does not wait for its model.
 
-
-def run_program(
-    brief: Brief,
-    agent: ProgramAgent,
-    sandbox: Sandbox,
-    seed: Seed,
-    journal: Journal,
-    tick: Callable[[], float],
-    ceiling: Ceiling,
-) -> AgentRun:
-    """Let the program work on the brief until it ends or meets a limit: turns, tokens, cost, its
-    working time. It works as long as it does not wait for its model.
-
-    Replies that were paid for before an interruption are not used again. A failure of the model's
-    provider ends the run as FAILED. Raises HarnessError if the image lacks the program, or the
-    ceiling cannot be enforced; AttemptFailed if the sandbox is lost.
-    """
-    path = f"{PROGRAMS}/{agent.program}"
-    if sandbox.run(("test", "-x", path), brief.limits.tool_seconds).exit_code:
-        raise HarnessError(
-            f"model {agent.name!r}: the sandbox image has no program {path}: build an image with "
-            "the agent and name it as `sandbox: {image: …}` (docs/agents.md)"
+        Replies that were paid for before an interruption are not used again. A failure of the
+        model's provider ends the run as FAILED. Raises HarnessError if the image lacks the program,
+        or the ceiling cannot be enforced; AttemptFailed if the sandbox is lost.
+        """
+        brief, sandbox = task.brief, task.sandbox
+        path = f"{PROGRAMS}/{self.program}"
+        if sandbox.run(("test", "-x", path), brief.limits.tool_seconds).exit_code:
+            raise HarnessError(
+                f"model {self.name!r}: the sandbox image has no program {path}: build an image "
+                "with the agent and name it as `sandbox: {image: …}` (docs/agents.md)"
+            )
+        proxy = ModelProxy(
+            self.model,
+            self.version,
+            task.journal,
+            task.seed,
+            turns=brief.limits.turns,
+            ceiling=task.ceiling,
+            tick=task.tick,
+            interrupt=sandbox.interrupt,
         )
-    proxy = ModelProxy(
-        agent.model,
-        agent.version,
-        journal,
-        seed,
-        turns=brief.limits.turns,
-        ceiling=ceiling,
-        tick=tick,
-        interrupt=sandbox.interrupt,
-    )
-    mark = f"\n{seed.child('mark').hex[:16]}\n"
-    source = Path(agent_launcher.__file__).read_text(encoding="utf-8")
-    launcher = ("python3", "-I", "-S", "-c", source)
-    command = (*launcher, f"{SOCKET_FOLDER}/{SOCKET}", agent.version, mark, path)
-    if sandbox.socket_folder is None:
-        raise HarnessError(f"model {agent.name!r}: its sandbox was opened without a socket")
-    connection = ProxySocket(proxy, sandbox.socket_folder)
-    try:
-        done = _run_limited(command, brief, sandbox, proxy, tick)
-    finally:
-        connection.close()
-    return _conclude(proxy, done, agent.program, mark.encode())
+        mark = f"\n{task.seed.child('mark').hex[:16]}\n"
+        source = Path(agent_launcher.__file__).read_text(encoding="utf-8")
+        launcher = ("python3", "-I", "-S", "-c", source)
+        command = (*launcher, f"{SOCKET_FOLDER}/{SOCKET}", self.version, mark, path)
+        if sandbox.socket_folder is None:
+            raise HarnessError(f"model {self.name!r}: its sandbox was opened without a socket")
+        connection = ProxySocket(proxy, sandbox.socket_folder)
+        try:
+            done = _run_limited(command, task, proxy)
+        finally:
+            connection.close()
+        return _conclude(proxy, done, self.program, mark.encode())
+
+    @staticmethod
+    def show(brief: Brief) -> str:
+        """Return the task as a program is given it: its folder, its limits, and the form of an
+        answer."""
+        minutes = brief.limits.working_seconds / 60
+        limits = _LIMITS_LINE.format(turns=brief.limits.turns, minutes=minutes)
+        return ask(replace(brief, prompt=limits + brief.prompt), Path(WORK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +111,10 @@ class _Done:
     overdue: bool
 
 
-def _run_limited(
-    command: tuple[str, ...],
-    brief: Brief,
-    sandbox: Sandbox,
-    proxy: ModelProxy,
-    tick: Callable[[], float],
-) -> _Done:
+def _run_limited(command: tuple[str, ...], task: AgentTask, proxy: ModelProxy) -> _Done:
     """Run the program to its end, or to the end of its working time or of the wall time."""
-    limits, begun = brief.limits, tick()
+    sandbox, tick, limits = task.sandbox, task.tick, task.brief.limits
+    begun = tick()
     ended, overdue = threading.Event(), threading.Event()
 
     def watch() -> None:
@@ -130,7 +127,7 @@ def _run_limited(
     watcher = threading.Thread(target=watch, name="working time", daemon=True)
     watcher.start()
     try:
-        prompt = program_prompt(brief).encode()
+        prompt = ProgramAgent.show(task.brief).encode()
         result = sandbox.run(command, limits.wall_seconds, prompt)
     finally:
         ended.set()

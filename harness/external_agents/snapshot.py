@@ -7,10 +7,8 @@ the files of the host's folder, which are restored.
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,11 +16,11 @@ from pathlib import Path, PurePosixPath
 from generators.task import Asset
 from harness.model import ToolCall
 from harness.sandboxes.tool_server import RefusedError, read_file
+from harness.storage import Codec
 
 MAX_TREE_BYTES = 64 << 20
 MAX_TREE_NAMES = 10_000
 MAX_TREE_DEPTH = 100
-_ABOUT, _STREAM, _TREE = "about.json", "stream.jsonl", "tree/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,38 +37,17 @@ class ConversationSnapshot:
     unchanged: tuple[str, ...] = ()
 
 
+_CODEC: Codec[ConversationSnapshot] = Codec("conversation", 1, ConversationSnapshot)
+
+
 def pack(snapshot: ConversationSnapshot) -> bytes:
-    """The snapshot as a ZIP archive, for the journal."""
-    about = {
-        "ending": snapshot.ending,
-        "seconds": snapshot.seconds,
-        "retries": snapshot.retries,
-        "calls": [[call.id, call.name, call.arguments] for call in snapshot.calls],
-        "unchanged": snapshot.unchanged,
-    }
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_ABOUT, json.dumps(about))
-        archive.writestr(_STREAM, snapshot.stream)
-        for path, data in snapshot.tree:
-            archive.writestr(zipfile.ZipInfo(_TREE + path), data)
-    return target.getvalue()
+    """Return the bytes of a snapshot, compressed, for the journal."""
+    return zlib.compress(_CODEC.encode(snapshot))
 
 
 def unpack(data: bytes) -> ConversationSnapshot:
-    """Read an archive that ``pack`` made. It comes from our own store, so it is trusted."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        about = json.loads(archive.read(_ABOUT))
-        names = [name for name in archive.namelist() if name.startswith(_TREE)]
-        return ConversationSnapshot(
-            ending=about["ending"],
-            seconds=tuple(about["seconds"]),
-            retries=about["retries"],
-            stream=archive.read(_STREAM),
-            calls=tuple(ToolCall(*call) for call in about["calls"]),
-            tree=tuple((name.removeprefix(_TREE), archive.read(name)) for name in names),
-            unchanged=tuple(about["unchanged"]),
-        )
+    """Return the snapshot of bytes that ``pack`` made: of our own store, so they are trusted."""
+    return _CODEC.decode(zlib.decompress(data))
 
 
 def read_tree(folder: Path) -> tuple[tuple[str, bytes], ...] | None:

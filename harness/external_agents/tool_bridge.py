@@ -32,11 +32,22 @@ from harness.sandboxes.sandbox import Sandbox
 SECONDS = 60.0  # for an idle connection, for a request, and for a response
 
 
+class BadBody(Exception):  # noqa: N818 - what a client sent, not our own error
+    """The body of a request cannot be read: the HTTP status, and a reason for the client."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
 class DeadlineHandler(BaseHTTPRequestHandler):
     """Waits ``seconds`` for a request, and as long from its first byte to the last of its body; a
     socket's own timeout restarts with each byte. It logs nothing."""
 
     seconds = SECONDS
+    protocol_version = "HTTP/1.1"
+    server_version = "dosimeter"
+    sys_version = ""
 
     def setup(self) -> None:
         """Read through the deadline."""
@@ -59,10 +70,30 @@ class DeadlineHandler(BaseHTTPRequestHandler):
         self.connection.settimeout(self.seconds)
         super().end_headers()
 
-    def read_body(self, length: int) -> bytes | None:
-        """Read ``length`` bytes; None if the client hung up before."""
-        body = self.rfile.read(length)
-        return body if len(body) == length else None
+    def read_body(self, most: int) -> bytes:
+        """Return the body of a request. Raises BadBody if it has more than ``most`` bytes or is of
+        unstated length, ConnectionError if it is cut off."""
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            raise BadBody(411, "give Content-Length")
+        if len(length) > 12 or int(length) > most:
+            raise BadBody(413, f"at most {most:,} bytes are read")
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise ConnectionError("the body was cut off")
+        return body
+
+    def send_body(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        """Send a response; nothing if the client has hung up."""
+        with suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing: paths, addresses and requests may be private."""
@@ -233,9 +264,6 @@ class _Listener(ThreadingHTTPServer):
 
 
 class _Handler(DeadlineHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "dosimeter"
-    sys_version = ""
     server: _Listener
 
     def do_GET(self) -> None:
@@ -244,7 +272,7 @@ class _Handler(DeadlineHandler):
         elif self.path != "/tools":
             self._refuse(404, "there are GET /tools and POST /tools/NAME")
         else:
-            self._send(200, list_tools())
+            self.send_body(200, list_tools())
 
     def do_POST(self) -> None:
         tools = self._tools()
@@ -252,42 +280,25 @@ class _Handler(DeadlineHandler):
             self._refuse(401, "no such token, or its episode is over")
         elif not self.path.startswith("/tools/"):
             self._refuse(404, "there are GET /tools and POST /tools/NAME")
-        elif (body := self._body()) is not None:
-            used = tools.use(self.path.removeprefix("/tools/"), body.decode("utf-8", "replace"))
+        else:
+            try:
+                arguments = self.read_body(MAX_BODY_BYTES).decode("utf-8", "replace")
+            except BadBody as bad:
+                self._refuse(bad.status, bad.reason)
+                return
+            used = tools.use(self.path.removeprefix("/tools/"), arguments)
             if used is None:
                 self._refuse(410, "the tools are closed: out of time, of calls, or lost")
             else:
-                self._send(200, show_result(used))
+                self.send_body(200, show_result(used))
 
     def _tools(self) -> BridgedTools | None:
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         return self.server.bridge.find(token.strip()) if scheme.lower() == "bearer" else None
 
-    def _body(self) -> bytes | None:
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()):
-            self._refuse(411, "give Content-Length")
-            return None
-        if len(length) > 12 or int(length) > MAX_BODY_BYTES:
-            self._refuse(413, f"at most {MAX_BODY_BYTES:,} bytes are read")
-            return None
-        body = self.read_body(int(length))
-        self.close_connection = self.close_connection or body is None
-        return body
-
     def _refuse(self, status: int, reason: str) -> None:
         self.close_connection = True  # its body has not been read
-        self._send(status, json.dumps({"error": reason}).encode())
-
-    def _send(self, status: int, body: bytes) -> None:
-        with suppress(OSError):  # it may have hung up
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(body)
+        self.send_body(status, json.dumps({"error": reason}).encode())
 
 
 @cache

@@ -10,11 +10,10 @@ from generators.grading.answer import Answer
 from generators.grading.programs import needs_runs
 from generators.grading.rubric import Part, Rubric, check_facts
 from generators.task import Brief, TaskInstance
-from harness.build_model import build_model
+from harness.build_model import build_plain_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes.grading import make_grade, read_answer
 from harness.errors import HarnessError
-from harness.external_agents.client import AgentServer
 from harness.judge.judge import (
     Journals,
     Judge,
@@ -55,9 +54,7 @@ def build_judge(
             "a model"
         )
     model_pin = ModelPin(pin.name, pin.provider, pin.version, pin.settings)
-    model = build_model(model_pin, environment, folder)
-    if isinstance(model, AgentServer):
-        raise HarnessError(f"judge {pin.name!r}: a judge is a plain model, and no agent server")
+    model = build_plain_model(model_pin, environment, folder)
     return Judge(pin, model, structured=bool(settings.structured))
 
 

@@ -18,7 +18,7 @@ from typing import Self
 
 from harness.errors import Boundary
 from harness.model import Usage
-from harness.spending.budget import PricedModel, Spend
+from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.sweep.purchases import CallCounts, CallLimit
 
 # Failures that say nothing about the cell: another attempt at it may succeed later.
@@ -73,11 +73,8 @@ class Consumption:
     def of(cls, usages: Iterable[Usage], model: PricedModel | None) -> Self:
         """Sum up the replies of a model; the cost is unknown without its price."""
         each = tuple(usages)
-        if model is not None and model.free:
-            costs: list[Decimal | None] = [Decimal()] * len(each)
-        else:
-            price = None if model is None else model.price
-            costs = [None if price is None else price.cost(usage) for usage in each]
+        priced = model is not None and (model.free or model.price is not None)
+        spend = sum_spend(each, model.price) if model and priced else Spend(unknown=len(each))
         counted = [
             (usage.input_tokens, usage.output_tokens)
             for usage in each
@@ -88,8 +85,8 @@ class Consumption:
             input_tokens=sum(tokens for tokens, _ in counted),
             output_tokens=sum(tokens for _, tokens in counted),
             uncounted=len(each) - len(counted),
-            usd=sum((cost for cost in costs if cost is not None), Decimal()),
-            unpriced=costs.count(None),
+            usd=spend.usd,
+            unpriced=spend.unknown,
         )
 
     def __add__(self, other: Consumption) -> Consumption:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
 
 from harness.episode import Cell, Mode
 from harness.spending.budget import Account, Budget, Spend
@@ -39,6 +38,7 @@ from harness.sweep.governor import (
     open_gates,
 )
 from harness.sweep.purchases import CallCounts, CallLimit
+from harness.sweep.schedule import Schedule
 from harness.sweep.spool import StorePause
 
 logger = logging.getLogger(__name__)
@@ -100,23 +100,6 @@ class Progress:
         return tuple(each for each in self.models if each.reason is WaitReason.STOPPED)
 
 
-class NumberedCells(Protocol):
-    """The cells of a run by number, as a ``Schedule`` computes them."""
-
-    @property
-    def ranges(self) -> Mapping[str, range]:
-        """The numbers of the cells of each model; together they are 0 … len - 1."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int, /) -> Cell: ...
-
-    def find(self, name: str) -> int | None:
-        """Return the number of the cell of an episode; None if it is none of the run."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
     """When cells are leased and given up.
@@ -143,7 +126,7 @@ class LeaseBook:
 
     def __init__(
         self,
-        cells: NumberedCells,
+        cells: Schedule,
         finished: bytes | bytearray,
         rules: LeaseRules,
         budget: Budget | None = None,
@@ -169,8 +152,10 @@ class LeaseBook:
         gates = open_gates(cells.ranges, rules.providers, rules.limits, breaks)
         self._gates = tuple(dict.fromkeys(gates.values()))
         for name, numbers in cells.ranges.items():
-            if owed := self._done.count(0, numbers.start, numbers.stop):
-                self._models[name] = _ModelCells(gates[name], numbers.start, numbers.stop, owed)
+            owed = self._done.count(0, numbers.start, numbers.stop)
+            tally = ModelTally(len(numbers), len(numbers) - owed)
+            model = _ModelCells(gates[name], tally, numbers.start, numbers.stop, owed)
+            self._models[name] = model
         self._later: list[tuple[float, str]] = []
         self._leases: dict[str, str] = {}  # episode → worker
         self._heartbeats: dict[str, float] = {}  # worker → time of the last
@@ -179,10 +164,6 @@ class LeaseBook:
         self._failed: Counter[str] = Counter()
         self._exhausted = 0
         self._lost = 0  # leases, with their workers
-        self._tallies: defaultdict[str, ModelTally] = defaultdict(ModelTally)  # by model
-        for name, numbers in cells.ranges.items():
-            owed = self._done.count(0, numbers.start, numbers.stop)
-            self._tallies[name] = ModelTally(len(numbers), len(numbers) - owed)
 
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
@@ -231,7 +212,7 @@ class LeaseBook:
             if cell is None:
                 continue
             self._settle(cell, outcome)
-            self._tallies[cell.model].record(outcome)
+            self._models[cell.model].tally.record(outcome)
             self._models[cell.model].provider.record(outcome, now)
             holder = self._leases.get(outcome.episode)
             if holder is not None and (outcome.finished or holder == worker):
@@ -295,8 +276,8 @@ class LeaseBook:
     def progress(self) -> Progress:
         """Count the cells by state, as of the last message."""
         classes: Counter[str] = Counter()
-        for tally in self._tallies.values():
-            for failed in tally.failures():
+        for model in self._models.values():
+            for failed in model.tally.failures():
                 classes[failed.error_class] += failed.attempts
         return Progress(
             owed=self._owed,
@@ -308,16 +289,20 @@ class LeaseBook:
             failures=tuple(sorted(classes.items())),
             held=sum(map(self._count_held, self._models)),
             accounts=() if self.budget is None else self.budget.accounts(),
-            models=tuple(map(self._model_progress, sorted(self._tallies))),
+            models=tuple(map(self._model_progress, sorted(self._models))),
         )
 
     def _model_progress(self, name: str) -> ModelProgress:
-        model, tally = self._models.get(name), self._tallies[name]
-        running, owed = (0, 0) if model is None else (model.running, model.owed)
-        waits = (WaitReason.NOTHING,) if running == owed else self._wait(name)
-        made = ModelProgress(name, running, owed - running, *waits)
-        return replace(
-            made,
+        model, tally = self._models[name], self._models[name].tally
+        waiting = model.owed - model.running
+        reason, failure, seconds = self._wait(name) if waiting else (WaitReason.NOTHING, "", 0.0)
+        return ModelProgress(
+            name,
+            running=model.running,
+            waiting=waiting,
+            reason=reason,
+            failure=failure,
+            seconds=seconds,
             owed=tally.owed,
             finished=tally.finished,
             exhausted=tally.exhausted,
@@ -470,7 +455,7 @@ class LeaseBook:
         if error == RATE_WAIT:
             model.ready.appendleft(cell.episode)
             return
-        self._tallies[cell.model].record_failure(outcome)
+        model.tally.record_failure(outcome)
         wait = asked_pause(outcome)
         if error == REFUSED_KEY and not self._rules.give_up:
             if not model.stopped:
@@ -483,7 +468,7 @@ class LeaseBook:
             if failures >= self._rules.max_failures:
                 self._remove(cell)
                 self._exhausted += 1
-                self._tallies[cell.model].exhausted += 1
+                model.tally.exhausted += 1
                 return
             wait = max(wait, _BACKOFF[min(failures, len(_BACKOFF)) - 1])
         if wait:
@@ -504,6 +489,7 @@ class _ModelCells:
     """Cells of one model in a lease book."""
 
     provider: ProviderGate
+    tally: ModelTally
     first: int  # number from which on none was tried
     stop: int
     owed: int  # those at work included

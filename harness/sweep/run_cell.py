@@ -9,27 +9,18 @@ from itertools import chain, count
 
 from generators.catalog import Catalog
 from generators.task import TaskInstance
+from harness.agent.agent import Agent, ModelOrAgent
 from harness.build_model import read_window
 from harness.episode import Cell, Episode, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, summarise_episode
-from harness.episodes.rollout import AttemptRequest, run_attempt
+from harness.episodes.rollout import AttemptRequest, resumes, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError, RateWait, name_error
-from harness.external_agents.client import AgentServer, ModelOrAgent
-from harness.external_agents.program_agent import ProgramAgent
-from harness.model import Reply, Try, Usage
+from harness.model import Model, Reply, Try, Usage
 from harness.models.providers.retry import RETRIED
 from harness.spending.batches import BatchedModel, uses_batches
 from harness.spending.budget import Budget, PricedModel, Spend
-from harness.spending.purchases import (
-    CallKind,
-    Charge,
-    Journal,
-    Payer,
-    ReplyStore,
-    inherited_replies,
-    read_episode_spends,
-)
+from harness.spending.purchases import Journal, inherited_replies, read_episode_spends
 from harness.storage import (
     EPISODE_CODEC,
     attempt_key,
@@ -128,6 +119,7 @@ class _Traffic:
 
     replies: int = 0
     wait: float = 0.0  # seconds that the last failed request was asked to wait
+    refused: bool = False  # whether the journal saw a refusal for the rate, or for overload
     usages: dict[int, Usage] = field(default_factory=dict)  # of its own turns
 
     def used(self, model: PricedModel | None) -> Consumption:
@@ -172,6 +164,7 @@ class _SweepJournal:
         self.journal.keep_failed(turn, failed)
         if failed.kind in CONGESTION:
             self.purchases.refuse(self.model)
+            self.traffic.refused = True
         self.traffic.wait = failed.wait or 0.0
         if failed.kind in RETRIED and self.traffic.wait > self.longest_pause:
             raise AttemptFailed(Boundary.PROVIDER, failed.kind, "it asks for a long pause")
@@ -206,11 +199,8 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
     if last is not None and (last.stop is not StopReason.FAILED or last.error_class == KILLED):
         return
     number, inherited = len(attempts) + 1, inherited_replies(attempts)
-    pin = context.pin(cell.model)
-    charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     keys = context.keys_of(cell)
-    replies = ReplyStore(store, charge, keys)
-    journal = replies.attempt(number, inherited)
+    journal = context.replies(cell, store).attempt(number, inherited)
     paid = next(n for n in count() if not journal.load(n))
     episode = Episode(
         id=cell.episode,
@@ -230,7 +220,7 @@ def keep_killed(cell: Cell, store: Store, context: RunContext, now: Callable[[],
         container="",
         error_class=KILLED,
         # A program starts from the beginning, so it inherits none.
-        replies=0 if "agent" in dict(pin.settings) else paid,
+        replies=0 if "agent" in dict(context.pin(cell.model).settings) else paid,
         inherited=len(inherited),
     )
     episode, names = journal.fold(episode)
@@ -267,12 +257,10 @@ def _run_attempt(
     """Return an attempt with its journal, and the names of the journal's objects."""
     context = bench.context
     pin = context.pin(cell.model)
-    charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
-    replies = ReplyStore(bench.store, charge, context.keys_of(cell))
-    journal = replies.attempt(attempt, inherited)
+    journal = context.replies(cell, bench.store).attempt(attempt, inherited)
     model = _model_of(cell, pin, bench)
-    # A program starts again from the beginning, and its replies would be paid for again.
-    longest_pause = math.inf if isinstance(model, ProgramAgent) else _LONGEST_PAUSE
+    # One that starts again from the beginning would pay for its replies again.
+    longest_pause = _LONGEST_PAUSE if resumes(model) else math.inf
     episode = run_attempt(
         AttemptRequest(
             cell,
@@ -291,20 +279,17 @@ def _run_attempt(
         bench.sandboxes,
         now,
     )
-    if isinstance(model, AgentServer) and _kind_of(episode) in CONGESTION:
-        bench.purchases.refuse(cell.model)  # the journal sees none of its requests
+    kind = episode.error_class.removeprefix(f"{Boundary.PROVIDER}:")
+    if isinstance(model, Agent) and kind in CONGESTION and not traffic.refused:
+        bench.purchases.refuse(cell.model)  # of a request that the journal has not seen
     return journal.fold(episode)
-
-
-def _kind_of(episode: Episode) -> str:
-    return episode.error_class.removeprefix(f"{Boundary.PROVIDER}:")
 
 
 def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
     """The model of a cell. One that buys single turns in batches is asked for none by itself: the
     driver has bought it, or the attempt fails."""
     model = bench.models[cell.model]
-    if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and not isinstance(model, AgentServer):
+    if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and isinstance(model, Model):
         return BatchedModel(model)
     return model
 

@@ -18,7 +18,7 @@ import re
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt
@@ -92,16 +92,29 @@ def _shifts(seed: Seed, count: int) -> Sequence[int]:
     return [int.from_bytes(words[at : at + _WORD]) for at in range(0, len(words), _WORD)]
 
 
+@dataclass(frozen=True, slots=True)
+class WavePlan:
+    """What the cells of a wave follow from, as its manifest records it. ``replicates`` are the runs
+    of each of the models on an instance, and ``tranches`` those that each runs; () is the panel, 0,
+    for all of them. ``single_turn`` names the strata that are given in a single turn."""
+
+    study: str
+    wave: int
+    models: tuple[ModelPin, ...]
+    replicates: tuple[int, ...]
+    schedule_seed: str
+    tranches: tuple[tuple[int, ...], ...] = ()
+    single_turn: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class ModelSchedule:
     """The cells of one model of a wave, by their places in its order."""
 
-    study: str
-    wave: int
+    plan: WavePlan
     pin: ModelPin
     replicates: int
     instances: Sequence[WaveInstance]
-    single_turn: Collection[str]
     orders: Sequence[Permutation]  # of the instances, a round each
     key: bytes = field(repr=False)  # of the names of all episodes of the run
 
@@ -123,8 +136,8 @@ class ModelSchedule:
         instance = self.instances[number]
         mode = self._mode(instance)
         definition = {
-            "study": self.study,
-            "wave": self.wave,
+            "study": self.plan.study,
+            "wave": self.plan.wave,
             "instance": instance.instance,
             "model": self._body,
             "replicate": replicate,
@@ -149,7 +162,7 @@ class ModelSchedule:
         return self.orders[at](position), before + replicate
 
     def _mode(self, instance: WaveInstance) -> Mode:
-        single = instance.spec.stratum in self.single_turn
+        single = instance.spec.stratum in self.plan.single_turn
         return Mode.SINGLE_TURN if single else Mode.AGENTIC
 
     @cached_property
@@ -162,7 +175,7 @@ class ModelSchedule:
 
     @cached_property
     def _code(self) -> hmac.HMAC:
-        shared = {"study": self.study, "wave": self.wave, "model": self._body}
+        shared = {"study": self.plan.study, "wave": self.plan.wave, "model": self._body}
         return hmac.new(self.key, canonical_bytes(shared), "sha256")
 
 
@@ -272,43 +285,20 @@ class Schedule(Sequence[Cell]):
 
 
 def schedule_cells(
-    study: str,
-    wave: int,
-    instances: Iterable[WaveInstance],
-    models: Iterable[ModelPin],
-    replicates: Sequence[int],
-    order: Seed,
-    run_identity: str,
-    tranches: Sequence[Collection[int]] = (),
-    single_turn: Collection[str] = (),
+    plan: WavePlan, instances: Iterable[WaveInstance], run_identity: str
 ) -> Schedule:
     """Return the cells of a wave, in an order that follows from a recorded seed and the run's key,
-    and with names that follow from the key.
-
-    ``replicates`` are the runs of each of the models on an instance, and ``tranches`` those that
-    each runs; () is the panel, 0, for all of them. ``single_turn`` names the strata that are given
-    in a single turn. The order in which the instances are given does not matter.
-    """
-    pins, ordered = tuple(models), sorted(instances, key=lambda each: each.instance)
-    key = derive_key(run_identity, _NAMES)
-    secret = hmac.digest(derive_key(run_identity, _ORDER), order.value, "sha256")
-    chosen = tranches or ((0,),) * len(pins)
+    and with names that follow from the key. The order in which the instances are given does not
+    matter."""
+    ordered = sorted(instances, key=lambda each: each.instance)
+    key, order = derive_key(run_identity, _NAMES), Seed.from_hex(plan.schedule_seed)
+    secret = Seed(hmac.digest(derive_key(run_identity, _ORDER), order.value, "sha256"))
+    tranches = plan.tranches or ((0,),) * len(plan.models)
     schedules = []
-    for pin, runs, pin_tranches in zip(pins, replicates, chosen, strict=True):
-        own = [each for each in ordered if each.tranche in pin_tranches]
-        seeds = Seed(secret).child("schedule", wave, pin.name)
+    for pin, runs, own_tranches in zip(plan.models, plan.replicates, tranches, strict=True):
+        own = [each for each in ordered if each.tranche in own_tranches]
+        seeds = secret.child("schedule", plan.wave, pin.name)
         rounds = range(-(-runs // _TOGETHER))
         orders = [Permutation(seeds.child("round", number), len(own)) for number in rounds]
-        schedules.append(
-            ModelSchedule(
-                study=study,
-                wave=wave,
-                pin=pin,
-                replicates=runs,
-                instances=own,
-                single_turn=single_turn,
-                orders=orders,
-                key=key,
-            )
-        )
+        schedules.append(ModelSchedule(plan, pin, runs, own, orders, key))
     return Schedule(schedules)

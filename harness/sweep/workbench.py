@@ -15,20 +15,21 @@ from generators.catalog import INSTALLED, Catalog
 from generators.grading.programs import hidden_inputs
 from generators.seed import Seed
 from generators.task import TaskInstance
+from harness.agent.agent import ModelOrAgent
 from harness.agent.limits import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.episode import Cell
 from harness.errors import HarnessError
-from harness.external_agents.client import ModelOrAgent
 from harness.model import close_model
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.budget import PricedModel, Spend, SpendingLimits
 from harness.spending.prices import Price
+from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import hex_of, result_key
 from harness.sweep.epochs import Epochs
 from harness.sweep.purchases import Purchases
-from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
+from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
 from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
 from registry.ledger.records import ModelPin
@@ -96,6 +97,12 @@ class RunContext:
             cell.episode, cell.key, cell.certificate, self.run_identity, self.recipients
         )
 
+    def replies(self, cell: Cell, store: Store) -> ReplyStore:
+        """Return the paid replies of a cell, of all its attempts."""
+        payer = Payer.of(self.pin(cell.model))
+        charge = Charge(CallKind.EPISODE, payer, cell.episode, self.wave)
+        return ReplyStore(store, charge, self.keys_of(cell))
+
     def lease(self, cell: Cell) -> Cell:
         """Return a cell with its key and certificate. Needs the run's key."""
         keys = self.keys_of(cell)
@@ -110,17 +117,16 @@ class RunContext:
 
     def schedule(self, instances: Iterable[WaveInstance]) -> Schedule:
         """Return the cells of the run on its instances. Needs the run's key."""
-        return schedule_cells(
+        plan = WavePlan(
             self.study,
             self.wave,
-            instances,
-            self.models,
-            self.replicates,
-            Seed.from_hex(self.schedule_seed),
-            self.run_identity,
-            self.tranches,
-            self.single_turn,
+            models=self.models,
+            replicates=self.replicates,
+            schedule_seed=self.schedule_seed,
+            tranches=self.tranches,
+            single_turn=self.single_turn,
         )
+        return schedule_cells(plan, instances, self.run_identity)
 
     @property
     def priced(self) -> dict[str, PricedModel]:

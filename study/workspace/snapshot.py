@@ -16,7 +16,7 @@ from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.storage import attempted_names, finished_names, result_key
-from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
+from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Entry, Ledger
 from registry.ledger.records import RunManifest, WaveClosed, record_digest
@@ -237,17 +237,17 @@ def run_identity_of(study: Study, manifest: RunManifest) -> str:
 def cells_of(study: Study, manifest: RunManifest) -> Schedule:
     """Return every cell of a wave in the order of its schedule. Needs the study's key or the
     operator's. Raises RegistryError."""
-    return schedule_cells(
+    plan = WavePlan(
         manifest.study,
         manifest.wave,
-        instances_of(study.instances(), manifest),
-        manifest.models,
-        manifest.replicates,
-        Seed.from_hex(manifest.schedule_seed),
-        run_identity_of(study, manifest),
-        manifest.tranches,
-        manifest.single_turn,
+        models=manifest.models,
+        replicates=manifest.replicates,
+        schedule_seed=manifest.schedule_seed,
+        tranches=manifest.tranches,
+        single_turn=manifest.single_turn,
     )
+    instances = instances_of(study.instances(), manifest)
+    return schedule_cells(plan, instances, run_identity_of(study, manifest))
 
 
 def instances_of(drawn: Iterable[WaveInstance], manifest: RunManifest) -> tuple[WaveInstance, ...]:

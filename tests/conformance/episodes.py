@@ -27,7 +27,7 @@ from harness.spending.purchases import MemoryJournal
 from harness.storage import result_key
 from harness.sweep.leases import LeaseBook, LeaseRules
 from harness.sweep.run_cell import close_cell, run_cell
-from harness.sweep.schedule import WaveInstance, schedule_cells
+from harness.sweep.schedule import WaveInstance, WavePlan, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
@@ -138,7 +138,8 @@ def _run_all(
     models = {pin.name: build_model(pin, ENVIRONMENT)}
     bench = Workbench(context, open_store(store), models, FoldersInMemory())
     plain = ModelPin(pin.name, pin.provider, pin.version, ())
-    for cell in schedule_cells("s", 0, _subjects(count), [plain], [1], ROOT, ROOT.hex):
+    plan = WavePlan("s", 0, (plain,), (1,), ROOT.hex)
+    for cell in schedule_cells(plan, _subjects(count), ROOT.hex):
         before = schedule.drawn_for(client.version)
         result, failures = _run(cell, bench)
         met = schedule.drawn_for(client.version) - before

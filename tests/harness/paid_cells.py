@@ -7,7 +7,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import build_model
 from harness.sweep.run_cell import run_cell
-from harness.sweep.schedule import Schedule, WaveInstance, schedule_cells
+from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
 from harness.sweep.workbench import RunContext, Workbench
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
@@ -36,7 +36,7 @@ def cells(url: str, count: int = COUNT) -> Schedule:
     seeds = [root.child("cell", number) for number in range(count)]
     made = INSTALLED.family(spec.family)
     subjects = [WaveInstance(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
-    return schedule_cells("s", 0, subjects, [pin_at(url)], [1], root, root.hex)
+    return schedule_cells(WavePlan("s", 0, (pin_at(url),), (1,), root.hex), subjects, root.hex)
 
 
 def bench(url: str, folder: str, study: str, identity: str) -> Workbench:

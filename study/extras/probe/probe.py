@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from harness.build_model import build_model
+from harness.build_model import build_plain_model
 from harness.errors import Boundary, HarnessError
-from harness.external_agents.client import AgentServer
 from harness.model import OVERFLOW, Model, ModelRequest, close_model
 from harness.models.providers.batch import batch_service
 from harness.probe.probing import NOT_REPORTED, probe_request
@@ -189,10 +188,8 @@ def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tu
 
 
 def _open_model(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
-    model = build_model(pin, folder=str(study.folder.resolve()))
+    model = build_plain_model(pin, folder=str(study.folder.resolve()))
     stack.callback(close_model, model)
-    if isinstance(model, AgentServer):  # _pins has left these out
-        raise HarnessError(f"model {pin.name!r} cannot be asked one question")
     return model
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from harness.agent.single_turn import turn_request
-from harness.build_model import build_model, read_window
+from harness.build_model import build_plain_model, read_window
 from harness.episode import Cell, Mode
 from harness.episodes.rollout import model_seed
 from harness.errors import AttemptFailed, HarnessError, WorkStopped
-from harness.external_agents.client import AgentServer
 from harness.model import ModelRequest, close_model
 from harness.models.providers.batch import batch_service
 from harness.spending.batches import (
@@ -23,7 +22,7 @@ from harness.spending.batches import (
     uses_batches,
 )
 from harness.spending.budget import Budget
-from harness.spending.purchases import CallKind, Charge, Journal, Payer, ReplyStore
+from harness.spending.purchases import Journal, Payer
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from harness.sweep.epochs import Pulse
 from harness.sweep.leases import SweepOrder
@@ -121,16 +120,13 @@ def _buy(
     requests: dict[str, ModelRequest] = {}
     for cell in cells:
         attempt = _next_attempt(cell, study, context)
-        charge = Charge(CallKind.EPISODE, payer, cell.episode, context.wave)
-        replies = ReplyStore(study.store, charge, context.keys_of(cell))
-        if attempt and (journal := replies.attempt(attempt)).load(0) is None:
+        journal = context.replies(cell, study.store).attempt(attempt)
+        if attempt and journal.load(0) is None:
             brief = instance_of(cell, study.protocol.catalog).brief
             name = hex_of(cell.episode)
             journals[name] = journal
             requests[name] = turn_request(brief, window, model_seed(cell, attempt))
-    model = build_model(pin, folder=context.folder)
-    if isinstance(model, AgentServer):
-        raise HarnessError(f"model {pin.name!r} has no batch interface")
+    model = build_plain_model(pin, folder=context.folder)
     try:
         served = provider_model(model)
         desk = BatchDesk(

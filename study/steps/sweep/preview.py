@@ -15,11 +15,9 @@ from harness.agent.limits import read_ceiling
 from harness.agent.prompts import opening_messages
 from harness.agent.single_turn import estimate_text, fit_context, single_turn
 from harness.agent.tools import TOOLS
-from harness.build_model import read_window
+from harness.build_model import agent_class, read_window
 from harness.episode import Mode
 from harness.errors import HarnessError
-from harness.external_agents.client import ask
-from harness.external_agents.program_agent import program_prompt
 from harness.model import Message, Role, ToolSpec
 from harness.models.text_tool_calls import as_text
 from harness.sandboxes.image import locked_libraries
@@ -146,10 +144,8 @@ def _render(
     if task.mode is Mode.SINGLE_TURN:
         tools, files = (), ()
         messages, pictures = _one_message(task, brief, pin)
-    elif pin.provider == "agent_server":
-        tools, messages = (), (Message(Role.USER, ask(brief, None)),)
-    elif "agent" in settings and pin.provider != "scripted":  # it adds its own rules and tools
-        tools, messages = (), (Message(Role.USER, program_prompt(brief)),)
+    elif agent := agent_class(pin):  # it adds its own rules and tools
+        tools, messages = (), (Message(Role.USER, agent.show(brief)),)
     else:
         ceiling = read_ceiling(pin, lambda usage: None)  # without its cost
         messages = opening_messages(brief, libraries, ceiling)

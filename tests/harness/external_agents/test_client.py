@@ -948,7 +948,7 @@ def test_it_is_started_from_the_command_line(number: signal.Signals) -> None:
     assert b"<answer>" in told
     wrong = subprocess.run([*program, "--setting", "agent=odd"], capture_output=True, text=True)
     assert wrong.returncode == 1
-    assert wrong.stderr.startswith("error: model 'agent': setting 'agent': unknown agent 'odd'")
+    assert wrong.stderr.startswith("error: model 'agent': setting 'agent': \"odd\": ")
 
 
 def test_it_tells_that_it_failed_and_not_on_what(capfd: pytest.CaptureFixture[str]) -> None:

@@ -294,7 +294,7 @@ def test_images_reach_the_model_in_every_protocol(tmp_path: Path) -> None:
             "base64",
         ),
         ({"model": "gpt-9", "messages": [USER]}, 404, "the only model here is 'model-7'"),
-        (b" " * (MAX_BODY_BYTES + 1), 413, "16 MiB"),
+        (b" " * (MAX_BODY_BYTES + 1), 413, "16,777,216 bytes"),
     ],
 )
 def test_a_call_that_is_not_served_costs_nothing(

@@ -21,7 +21,7 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.external_agents import agent_launcher
-from harness.external_agents.program_agent import ProgramAgent, program_prompt
+from harness.external_agents.program_agent import ProgramAgent
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
@@ -107,7 +107,7 @@ def test_the_local_sandbox_runs_no_agent() -> None:
 
 
 def test_the_prompt_names_folder_limits_and_the_form_of_an_answer() -> None:
-    text = program_prompt(Brief("Find x.", (), SCHEMA, Limits(turns=7)))
+    text = ProgramAgent.show(Brief("Find x.", (), SCHEMA, Limits(turns=7)))
     assert text.startswith("Your work folder is /work")
     assert "7 model calls and 15 minutes" in text
     assert "\n\nFind x.\n\n" in text
@@ -187,7 +187,7 @@ def test_an_agent_works_with_the_one_model_and_answers(sandboxes: DockerSandboxe
     assert program.result.text.strip() == "working"
     assert sorted(journal.replies) == [0, 1]
     assert (episode.replies, episode.usage.input_tokens) == (0, 2)
-    assert episode.opening[0].text == program_prompt(Brief("Find x.", (), SCHEMA, Limits()))
+    assert episode.opening[0].text == ProgramAgent.show(Brief("Find x.", (), SCHEMA, Limits()))
     assert episode.image == sandboxes.image
 
 

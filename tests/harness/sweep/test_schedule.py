@@ -11,7 +11,7 @@ import pytest
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell, Mode
-from harness.sweep.schedule import Permutation, Schedule, WaveInstance, schedule_cells
+from harness.sweep.schedule import Permutation, Schedule, WaveInstance, WavePlan, schedule_cells
 from registry.ledger.records import ModelPin
 
 SEED, RUN = Seed(bytes(range(32))), "a run's key"
@@ -33,7 +33,8 @@ def instances(count: int, tranche: int = 0) -> list[WaveInstance]:
 def schedule(
     owed: Sequence[WaveInstance], run: str = RUN, order: Seed = SEED, wave: int = 0
 ) -> Schedule:
-    return schedule_cells("s", wave, owed, PINS, (3, 2), order, run, single_turn=["circles/hard"])
+    plan = WavePlan("s", wave, PINS, (3, 2), order.hex, single_turn=("circles/hard",))
+    return schedule_cells(plan, owed, run)
 
 
 def test_every_place_is_the_image_of_one() -> None:
@@ -59,11 +60,11 @@ def test_the_sequence_never_changes() -> None:
     assert list(map(Permutation(SEED, 10), range(10))) == [6, 3, 4, 9, 7, 5, 2, 1, 8, 0]
     cells = schedule(instances(4))
     assert [cells[0].episode, cells[19].episode] == [
-        "sha256:8f2d8a2d53651672910b4181de085a930e87ec445208eb5a0d7f5238cd831839",
+        "sha256:1f6f4c82c63c0f8091550d0aca1095e4cba16d1d98079ab14c9c0d64d6222fce",
         "sha256:7559732280c8980ac8f14849c6b5a5e0ca60942b6978b667531273be5a2f02b4",
     ]
     assert cells[0].definition == (
-        "sha256:17096db711c3e5dfccf6eab1c7c091b935cac563982c406892d4603fc6d674f4"
+        "sha256:35bc63643596a5ca77f07a80514ff67e103cb1d7216024a57779a5dfcf5f62d5"
     )
 
 
@@ -86,7 +87,7 @@ def test_every_owed_cell_is_there_once() -> None:
 
 def test_a_round_has_every_instance_and_its_replicates_on_end() -> None:
     owed = instances(30)
-    cells = schedule_cells("s", 0, owed, PINS[:1], [11], SEED, RUN)
+    cells = schedule_cells(WavePlan("s", 0, PINS[:1], (11,), SEED.hex), owed, RUN)
     assert Counter((c.instance, c.replicate) for c in cells) == Counter(
         (each.instance, replicate) for each in owed for replicate in range(11)
     )
@@ -113,8 +114,8 @@ def of_instance(cell: Cell) -> str:
 
 def test_each_model_has_a_range_and_its_tranches() -> None:
     owed = [*instances(5), *instances(3, tranche=1), *instances(2, tranche=2)]
-    tranches = [(0, 2), (1,)]
-    cells = schedule_cells("s", 0, owed, PINS, (2, 4), SEED, RUN, tranches)
+    plan = WavePlan("s", 0, PINS, (2, 4), SEED.hex, ((0, 2), (1,)))
+    cells = schedule_cells(plan, owed, RUN)
     assert cells.ranges == {"m": range(14), "n": range(14, 26)}
     assert {cell.model for cell in cells[:14]} == {"m"}
     assert {cell.model for cell in cells[14:]} == {"n"}
