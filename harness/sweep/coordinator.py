@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.build_model import provider_key
@@ -17,6 +17,7 @@ from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit
 from harness.sweep.leases import LeaseBook, LeaseRules, Progress, SweepOrder, WorkerEnd
+from harness.sweep.metrics import MetricRecorder
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.run_cell import count_spend, keep_killed, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
@@ -54,16 +55,17 @@ class Coordinator:
     restarted it. It rebuilds itself from the store and from what its workers hold, keeps the
     driver's epoch alive, and alone on the cluster has the run's key."""
 
-    def __init__(self, options: SweepOptions) -> None:
+    def __init__(self, options: SweepOptions, measure: Callable[[str], MetricRecorder]) -> None:
         # Ray stores the arguments of an actor's constructor, on some clusters on disk.
         begin_process()
-        self._options = options
+        self._options, self._measure = options, measure
         self._opened: LeaseBook | None = None
         self._context: RunContext | None = None
         self._pulse: Pulse | None = None
         self._progress: Progress | None = None
         self._unheard: set[str] = set()  # workers that may hold leases of a coordinator before
         self._opened_at = 0.0
+        self._metrics: MetricRecorder | None = None
         self._pauses: dict[str, StorePause] = {}  # by worker; "" is the coordinator itself
         self._next_try = 0.0  # at the store, in seconds, after a failure
         self._killed: set[str] = set()  # workers that have leases
@@ -92,6 +94,7 @@ class Coordinator:
             book.adopt(worker, claims[worker].episodes)
             self._unseen[worker] = (claims[worker], time.monotonic())
         self._opened, self._progress = book, book.progress()
+        self._metrics = self._measure(context.run)
 
     def lease(
         self, worker: str, count: int, holding: frozenset[str]
@@ -173,6 +176,8 @@ class Coordinator:
         self._opened.hear(worker, time.monotonic())
         self._adopt(self._opened, worker, holding)
         limits = self._opened.limit_calls(worker, calls, time.monotonic())
+        if self._metrics is not None:
+            self._metrics.record(self._opened.progress, time.monotonic())
         if self._pulse.asked is SweepOrder.STOP:
             return Renewal.STOP, {}
         return Renewal.RENEWED if self._pulse.alive else Renewal.NONE, limits

@@ -19,10 +19,12 @@ from typing import Any
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
+from ray.util.metrics import Counter, Gauge
 
 from harness.errors import CoordinatorLost, HarnessError, WorkerKilled, WorkersLost
 from harness.sweep.coordinator import Coordinator, SweepOptions
 from harness.sweep.leases import Progress
+from harness.sweep.metrics import MetricRecorder
 from harness.sweep.ray_cluster import (
     HEAD,
     SANDBOX,
@@ -175,7 +177,7 @@ class _Coordination:
         self.actor = actor.options(
             max_concurrency=1,
             resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None,
-        ).remote(options)
+        ).remote(options, _measure)
 
     def progress(self) -> Progress:
         """The run's progress. Opens the lease book first if it is not: at the beginning, and after
@@ -208,6 +210,12 @@ class _Coordination:
             logger.warning("the epoch was not closed: %s", type(error).__name__)
         finally:
             ray.kill(self.actor)
+
+
+def _measure(run: str) -> MetricRecorder:
+    """The metrics of a run. Ray exports them on each node that has ray[default]; elsewhere nothing
+    comes of them."""
+    return MetricRecorder(run, Counter, Gauge)
 
 
 def _without_key(context: RunContext) -> RunContext:

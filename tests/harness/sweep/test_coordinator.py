@@ -17,6 +17,7 @@ from harness.storage import instances_key
 from harness.sweep import coordinator, epochs
 from harness.sweep.coordinator import Coordinator, SweepOptions
 from harness.sweep.epochs import Claim, Process
+from harness.sweep.metrics import MetricRecorder
 from harness.sweep.schedule import INSTANCES_CODEC, WaveInstance
 from harness.sweep.workbench import RunContext
 from registry.sealing import new_identity
@@ -61,10 +62,14 @@ def claimed(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return set(episodes)
 
 
+def no_metric(name: str, description: str, tags: tuple[str, ...]) -> None:
+    """Nothing records it here."""
+
+
 @contextmanager
 def next_coordinator(context: RunContext, silence_seconds: float = 60.0) -> Iterator[Coordinator]:
     options = SweepOptions(silence_seconds=silence_seconds)
-    made = Coordinator(options)
+    made = Coordinator(options, lambda run: MetricRecorder(run, no_metric, no_metric))
     made.open(context, context.run_identity, context.epochs.open(), frozenset())
     yield made
     made.close()

@@ -1,0 +1,95 @@
+"""Metrics of a sweep for Prometheus: names of models, error classes and counts, nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.sweep.governor import ModelProgress, WaitReason
+from harness.sweep.leases import Progress
+
+_SECONDS = 2.0  # between two records
+_DESCRIPTIONS = {
+    "dosimeter_episodes": "Episodes of a wave by model and state",
+    "dosimeter_waiting": "1 for the reason for which a model's episodes wait, else 0",
+    "dosimeter_failed_attempts": "Failed attempts by model and error class",
+    "dosimeter_replies": "Replies of the attempts that have ended",
+    "dosimeter_input_tokens": "Input tokens of these replies, as far as they are known",
+    "dosimeter_output_tokens": "Output tokens of these replies, as far as they are known",
+    "dosimeter_usd": "Cost of these replies in USD, as far as it is known",
+    "dosimeter_replies_of_unknown_cost": "Those of these replies that dosimeter_usd lacks",
+    "dosimeter_budget_limit_usd": "A limit of the budget in USD",
+    "dosimeter_budget_spent_usd": "What counts against this limit, in USD",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """One value of a metric with its tags. A ``total`` only grows while a sweep runs."""
+
+    name: str
+    value: float
+    tags: tuple[tuple[str, str], ...]
+    total: bool = False
+
+
+def sweep_metrics(progress: Progress) -> Iterator[MetricSample]:
+    """Yield the samples of a sweep's progress."""
+    for model in progress.models:
+        yield from _model_metrics(model)
+    for account in progress.accounts:
+        tags = (("limit", account.name),)
+        yield MetricSample("dosimeter_budget_limit_usd", float(account.limit), tags)
+        yield MetricSample("dosimeter_budget_spent_usd", float(account.spent), tags)
+
+
+def _model_metrics(model: ModelProgress) -> Iterator[MetricSample]:
+    named, used = ("model", model.model), model.used
+    for state in ("finished", "running", "waiting", "exhausted"):
+        yield MetricSample("dosimeter_episodes", getattr(model, state), (named, ("state", state)))
+    for reason in filter(None, WaitReason):
+        tags = (named, ("reason", str(reason)))
+        yield MetricSample("dosimeter_waiting", float(reason is model.reason), tags)
+    for failed in model.failures:
+        tags = (named, ("class", failed.error_class))
+        yield MetricSample("dosimeter_failed_attempts", failed.attempts, tags, total=True)
+    totals = {"replies": used.replies, "replies_of_unknown_cost": used.unpriced}
+    if used.uncounted < used.replies:  # else nothing is known, which is not 0
+        totals |= {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+    for name, count in totals.items():
+        yield MetricSample(f"dosimeter_{name}", count, (named,), total=True)
+    if used.unpriced < used.replies:
+        yield MetricSample("dosimeter_usd", float(used.usd), (named,), total=True)
+
+
+@dataclass(slots=True)
+class MetricRecorder:
+    """Records the metrics of one run with Ray's classes ``counter`` and ``gauge``."""
+
+    run: str  # digest of the run's manifest
+    counter: Callable[[str, str, tuple[str, ...]], Any]
+    gauge: Callable[[str, str, tuple[str, ...]], Any]
+    _made: dict[str, Any] = field(default_factory=dict)
+    _totals: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
+    _recorded: float = -math.inf  # time of the last record
+
+    def record(self, progress: Callable[[], Progress], now: float) -> None:
+        """Record the metrics, unless the last ones are not old yet."""
+        if now - self._recorded >= _SECONDS:
+            self._recorded = now
+            for sample in sweep_metrics(progress()):
+                self._record(sample)
+
+    def _record(self, sample: MetricSample) -> None:
+        tags = {"run": self.run.removeprefix("sha256:")[:12], **dict(sample.tags)}
+        if sample.name not in self._made:
+            make = self.counter if sample.total else self.gauge
+            self._made[sample.name] = make(sample.name, _DESCRIPTIONS[sample.name], tuple(tags))
+        metric, key = self._made[sample.name], (sample.name, sample.tags)
+        if not sample.total:
+            metric.set(sample.value, tags)
+        elif (more := sample.value - self._totals.get(key, 0.0)) > 0:
+            metric.inc(more, tags)
+            self._totals[key] = sample.value
