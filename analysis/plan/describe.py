@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from analysis.plan.presets import (
     BURNED,
@@ -20,6 +16,7 @@ from analysis.plan.presets import (
 )
 from analysis.stats.clearing import CLEARING_LEVEL, FEW_INSTANCES
 from analysis.stats.intervals import counted
+from analysis.words import words_in
 from registry.ledger.records import JudgeRule, Plan, StandardRules
 
 
@@ -31,11 +28,8 @@ def describe_plan(plan: Plan) -> str:
     )
 
 
-@functools.cache
 def _sentences() -> Mapping[str, str]:
-    text = files("analysis.plan").joinpath("describe.yaml").read_text("utf-8")
-    sentences: Mapping[str, str] = yaml.safe_load(text)
-    return sentences
+    return words_in("analysis.plan", "describe.yaml")
 
 
 def _paragraphs(plan: Plan) -> Iterator[tuple[str, ...]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from analysis.plan.describe import describe_plan
 from analysis.plan.presets import HYPOTHESES, look_alpha
 from analysis.stats.intervals import counted, points
+from analysis.words import words_in
 from registry.ledger.draw_records import SealedSet
 from registry.ledger.records import Preregistration, record_digest
 
@@ -49,7 +47,7 @@ def fill_form(
     record: Preregistration, sealed: SealedSet, description: str
 ) -> tuple[FormField, ...]:
     """Return every field of the form in its order."""
-    form = yaml.safe_load(files("analysis.report").joinpath("registration.yaml").read_text("utf-8"))
+    form = words_in("analysis.report", "registration.yaml")
     values = _values(record, sealed) | {"description": description or _QUESTION}
     return tuple(
         FormField(field["id"], section, field["name"], field["answer"].format(**values))
