@@ -112,14 +112,14 @@ def _with_means(
         means += _arm_means(make_seed_means(graded, plan.outcomes, plan.strata, wave=wave))
     counts = count_arms(graded)
     return Analysis(
-        plan,
-        registration,
-        result.verdicts,
-        tuple(means),
-        counts,
-        result,
-        result.burned,
-        tuple(early_gaps(plan, graded, history)),
+        plan=plan,
+        registration=registration,
+        verdicts=result.verdicts,
+        means=tuple(means),
+        counts=counts,
+        standard=result,
+        burned=result.burned,
+        before=tuple(early_gaps(plan, graded, history)),
     )
 
 

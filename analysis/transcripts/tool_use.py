@@ -149,20 +149,20 @@ def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTab
     by_stratum = _grouped(ordered, "wave", "model", "stratum")
     by_seed = _grouped(ordered, "wave", "model", "stratum", "seed")
     return ToolUseTables(
-        tools,
-        tuple(_model_use(group) for group in by_model.values()),
-        tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
-        tuple(
+        tools=tools,
+        models=tuple(_model_use(group) for group in by_model.values()),
+        by_tool=tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
+        by_task=tuple(
             TaskRow(*_task(key), tool, len(group), len(uses), len(uses) / len(group))
             for key, group in by_stratum.items()
             for tool, uses in _uses(group, tools).items()
         ),
-        tuple(
+        by_seed=tuple(
             SeedRow(*_task(key), key[3], tool, len(uses))
             for key, group in by_seed.items()
             for tool, uses in _uses(group, tools).items()
         ),
-        left_out,
+        left_out=left_out,
     )
 
 

@@ -138,7 +138,14 @@ def draw(
             if progress:
                 progress(len(seeds))
     secret = entropy.draw(32, "allocation").hex()
-    return Draw(names, seeds_per_arm, tuple(seeds), secret, entropy.describe(), tuple(reserve))
+    return Draw(
+        strata=names,
+        seeds_per_arm=seeds_per_arm,
+        seeds=tuple(seeds),
+        secret=secret,
+        entropy=entropy.describe(),
+        reserve=tuple(reserve),
+    )
 
 
 def announce_draw(

@@ -105,7 +105,14 @@ class Ledger:
             signer = signer or self._open_signer()
             body, previous = record_body(record), head_digest(entries)
             stamp = max([entry.time for entry in entries[-1:]] + [time], key=_as_time)
-            unsigned = Entry(len(entries), previous, kind, body, stamp, signer.public)
+            unsigned = Entry(
+                sequence=len(entries),
+                previous=previous,
+                kind=kind,
+                body=body,
+                time=stamp,
+                signer=signer.public,
+            )
             if problem := _foreign((*entries, unsigned)[:1], unsigned):
                 raise RegistryError(f"the ledger takes no {kind} record from this key: {problem}")
             entry, data = _seal_entry(unsigned, signer)
