@@ -239,13 +239,10 @@ def _missing_runs(plan: Plan, data: LookData, seed: int) -> list[MissingRuns]:
         return [NO_RULE for _ in columns]
     test = missingness_tests(plan, data.studies(columns), seed)
     ranked = ~np.isnan(test.rank_public) | ~np.isnan(test.rank_private)
+    counted_by_arm = ("public", "private", "share_public", "share_private", "p")
     return [
         MissingRuns(
-            public=int(test.public[0, m]),
-            private=int(test.private[0, m]),
-            share_public=float(test.share_public[0, m]),
-            share_private=float(test.share_private[0, m]),
-            p=float(test.p[0, m]),
+            **{name: getattr(test, name)[0, m].item() for name in counted_by_arm},
             rank_public=_known(test.rank_public[0, m]),
             rank_private=_known(test.rank_private[0, m]),
             rank_p=float(test.rank_p[0, m]) if ranked[0, m] else None,
