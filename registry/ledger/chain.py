@@ -74,18 +74,10 @@ class Ledger:
         self.store = store
         self._signer = signer
 
-    def append(self, record: Any, time: str, once: bool = False) -> Entry:
-        """Add a record, of one of ``records.KINDS``.
-
-        ``once`` refuses if the chain has a record of that kind, whoever wrote it. Raises
-        RegistryError for what is no record or may not be signed by this key, BrokenPromise where
-        the chain does not hold.
-        """
-        kind = record_kind(record)
-        entry, fresh = self.append_unless(record, time, lambda e: once and e.kind == kind)
-        if not fresh:
-            raise RegistryError(f"the ledger already has a {kind} record; there is one only")
-        return entry
+    def append(self, record: Any, time: str) -> Entry:
+        """Add a record, of one of ``records.KINDS``. Raises RegistryError for what is no record or
+        may not be signed by this key, BrokenPromise where the chain does not hold."""
+        return self.append_unless(record, time, lambda entry: False)[0]
 
     def append_unless(
         self, record: Any, time: str, there: Callable[[Entry], bool]
