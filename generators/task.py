@@ -181,7 +181,15 @@ def make_instance(
         "rubric": rubric.as_json(),
         "nonce": seed.child("instance-id").hex,
     }
-    return TaskInstance(_digest(identity), spec, brief, truth, rubric, title, marker)
+    return TaskInstance(
+        id=_digest(identity),
+        spec=spec,
+        brief=brief,
+        truth=truth,
+        rubric=rubric,
+        title=title,
+        marker=marker,
+    )
 
 
 class Family(Protocol):

@@ -126,7 +126,14 @@ def read_release(folder: Path) -> ReleaseManifest:
                 f"{folder}/{name}: not as {CHECKSUMS} has it: move the folder away and build again"
             )
     files = (*sorted(digests), CHECKSUMS)
-    return ReleaseManifest(folder, root, count, tranches, digest_bytes(data), files)
+    return ReleaseManifest(
+        folder=folder,
+        instances_root=root,
+        count=count,
+        tranches=tranches,
+        content=digest_bytes(data),
+        files=files,
+    )
 
 
 def lasting(names: Iterable[str]) -> list[str]:

@@ -89,3 +89,8 @@ def parse_canonical(data: bytes, place: str) -> Any:
     if canonical_bytes(value) != data:
         raise BrokenPromise(f"{place}: not in canonical form (RFC 8785); it was edited")
     return value
+
+
+def join_parts(*parts: bytes) -> bytes:
+    """Return the parts, each after its length as 4 bytes, big-endian."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

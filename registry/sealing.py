@@ -25,7 +25,7 @@ import bech32
 import pyrage
 from pyrage import x25519
 
-from registry.canonical import canonical_bytes, parse_canonical
+from registry.canonical import canonical_bytes, join_parts, parse_canonical
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.files import write_whole
 from registry.ledger.merkle import merkle_root
@@ -250,8 +250,7 @@ def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     """The commitment to a seed, 64 hexadecimal digits (see the module's head)."""
     if len(nonce) != 32 or len(seed) != 32:
         raise RegistryError("a commitment takes a nonce and a seed of 32 bytes each")
-    parts = (_TAG, _VERSION, instance.encode(), seed)
-    message = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    message = join_parts(_TAG, _VERSION, instance.encode(), seed)
     return hmac.new(nonce, message, hashlib.sha256).hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from registry.draws.seeds import Draw, allot_draw, announce_draw, record_draw
+from registry.draws.seeds import Draw, DrawTerms, allot_draw, announce_draw, record_draw
 from registry.ledger.chain import Ledger
 from registry.ledger.draw_records import Announcement, Parties, SealedSet
 from registry.sealing import Keys, SealedSeeds, recipient_of
@@ -40,6 +40,8 @@ def seal_draw(
     store: Store, ledger: Ledger, drawn: Draw, recipients: Sequence[str], time: str
 ) -> SealedSet:
     """Seal, announce and allot a draw, by a secret of its own."""
-    announced = announce_draw(store, ledger, drawn, "study", recipients, lambda: time)
+    announced = announce_draw(
+        store, ledger, drawn, DrawTerms("study", tuple(recipients)), lambda: time
+    )
     sealed = SealedSeeds(drawn.seeds, drawn.secret)
     return record_draw(ledger, allot_draw(announced, sealed, drawn.secret), time)

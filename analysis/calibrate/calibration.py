@@ -232,14 +232,14 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
         enough_interval=interval,
         doses=tuple(
             Dose(
-                dose,
-                m,
-                k,
-                k / m,
-                wilson(k / m, float(m)),
-                gap,
-                None if enough is None else detection(dose, enough, size),
-                int(unbound[group].sum()),
+                dose=dose,
+                replicates=m,
+                detected=k,
+                rate=k / m,
+                interval=wilson(k / m, float(m)),
+                gap=gap,
+                fitted=None if enough is None else detection(dose, enough, size),
+                unbound=int(unbound[group].sum()),
             )
             for dose, k, m, gap, group in zip(
                 doses.tolist(), hits.tolist(), tried.tolist(), gaps.tolist(), groups, strict=True

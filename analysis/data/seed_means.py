@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ OUTCOME_COLUMNS: Mapping[str, tuple[str, ...]] = {  # columns of the outcomes th
     "fraction": ("passed", "total"),
     "gate-free": ("gate_free",),
 }
+
+
+_BY_ROW = ("stratum", "public", "tranche", "unit")  # columns of SeedMeans by instance
+_BY_CELL = ("values", "scored", "missing")  # by instance and column
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +63,10 @@ class SeedMeans:
     def pick(self, columns: Sequence[int]) -> SeedMeans:
         """Some columns, with the instances that at least one of them was to run."""
         chosen, here = list(columns), self.rows(columns)
-        return SeedMeans(
-            self.strata,
-            self.outcomes,
-            tuple(self.columns[c] for c in chosen),
-            self.stratum[here],
-            self.public[here],
-            self.tranche[here],
-            self.unit[here],
-            self.values[here][:, chosen],
-            self.scored[here][:, chosen],
-            self.missing[here][:, chosen],
-        )
+        by_row = {name: getattr(self, name)[here] for name in _BY_ROW}
+        by_cell = {name: getattr(self, name)[here][:, chosen] for name in _BY_CELL}
+        columns = tuple(self.columns[c] for c in chosen)
+        return replace(self, columns=columns, **by_row, **by_cell)
 
     def rows(self, columns: Sequence[int]) -> Bools:
         """Marks (n,) the instances that at least one of the columns was to run."""
@@ -134,16 +130,16 @@ def make_seed_means(
         values[:, :, place] = _cell_means(outcome_of(graded, outcome), instance, column, shape)
     order = np.argsort(stratum, kind="stable")
     return SeedMeans(
-        tuple(names),
-        tuple(outcomes),
-        tuple(ModelAtWave(waves[p // len(models)], models[p % len(models)]) for p in pairs),
-        stratum[order],
-        public[order],
-        graded["tranche"][first][order],
-        np.array(ids, dtype=object)[order],
-        values[order],
-        _counts(~lost, instance, column, shape)[order],
-        _counts(lost, instance, column, shape)[order],
+        strata=tuple(names),
+        outcomes=tuple(outcomes),
+        columns=tuple(ModelAtWave(waves[p // len(models)], models[p % len(models)]) for p in pairs),
+        stratum=stratum[order],
+        public=public[order],
+        tranche=graded["tranche"][first][order],
+        unit=np.array(ids, dtype=object)[order],
+        values=values[order],
+        scored=_counts(~lost, instance, column, shape)[order],
+        missing=_counts(lost, instance, column, shape)[order],
     )
 
 
@@ -187,14 +183,14 @@ def count_arms(table: ResultTable) -> tuple[ArmCount, ...]:
     by = {s: np.bincount(cell[table["status"] == s], minlength=len(keys)).tolist() for s in Status}
     return tuple(
         ArmCount(
-            wave,
-            model,
-            arm,
-            by[Status.SCORED][i],
-            by[Status.MODEL_FAILURE][i],
-            by[Status.MISSING][i],
-            kept[i],
-            every[i] - kept[i],
+            wave=wave,
+            model=model,
+            arm=arm,
+            scored=by[Status.SCORED][i],
+            model_failure=by[Status.MODEL_FAILURE][i],
+            missing=by[Status.MISSING][i],
+            seeds=kept[i],
+            seeds_dropped=every[i] - kept[i],
         )
         for i, (wave, model, arm) in enumerate(keys)
     )

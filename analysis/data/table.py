@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, NoneType
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,50 +19,17 @@ from analysis.stats.permutation import Bools, Ints
 from registry.files import write_whole
 from registry.result_row import COLUMNS, Arm, ResultRow, Status, columns_of
 
-SCHEMA: Mapping[str, str] = MappingProxyType(
-    {
-        "wave": "int64",
-        "model": "string",
-        "arm": "string",
-        "stratum": "string",
-        "family": "string",
-        "difficulty": "string",
-        "instance": "string",
-        "replicate": "int64",
-        "grader": "string",
-        "status": "string",
-        "score": "float64?",
-        "passed": "int64?",
-        "total": "int64?",
-        "score_sr": "float64?",
-        "score_dh": "float64?",
-        "score_im": "float64?",
-        "score_if": "float64?",
-        "stop_reason": "string",
-        "error_class": "string",
-        "limits_hit": "string",
-        "turns": "int64",
-        "tool_calls": "int64",
-        "input_tokens": "int64?",
-        "output_tokens": "int64?",
-        "cost_usd": "float64?",
-        "seconds": "float64",
-        "attempts": "int64",
-        "served_version": "string",
-        "mode": "string",
-        "score_key": "float64?",
-        "score_static": "float64?",
-        "key_fraction": "float64?",
-        "repairs": "string",
-        "gate_free": "float64?",
-        "reasoning_tokens": "int64?",
-        "fingerprint": "string",
-        "response_id": "string",
-        "tranche": "int64",
-        "burned": "int64",
-    }
-)
-"""Arrow types of the columns; ``?`` marks those that may be null."""
+_KINDS = {int: "int64", float: "float64"}  # of any other type: string
+
+
+def _kind(hint: Any) -> str:
+    """The Arrow type of a column by its annotation; ``?`` marks one that may be null."""
+    types = get_args(hint) or (hint,)
+    return _KINDS.get(types[0], "string") + ("?" if NoneType in types else "")
+
+
+_HINTS = get_type_hints(ResultRow)
+SCHEMA: Mapping[str, str] = MappingProxyType({name: _kind(_HINTS[name]) for name in COLUMNS})
 
 MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole numbers
 

@@ -98,12 +98,12 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
         )
         drifts.append(ModelDrift(name, public, private, control))
     return Drift(
-        regrading.judge,
-        regrading.wave,
-        regrading.first,
-        regrading.share,
-        len(answers),
-        tuple(drifts),
+        judge=regrading.judge,
+        wave=regrading.wave,
+        first=regrading.first,
+        share=regrading.share,
+        answers=len(answers),
+        models=tuple(drifts),
     )
 
 

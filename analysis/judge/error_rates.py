@@ -80,14 +80,14 @@ def read_rates(body: Mapping[str, Any], place: str) -> JudgeRates:
         for some in (verdicts, [row for row in verdicts if row[2] is not None])
     )
     return JudgeRates(
-        name,
-        digest,
-        len(verdicts),
-        every.sensitivity,
-        every.specificity,
-        rate_of((s, v is not None) for s, _, v in verdicts),
-        among_parsed,
-        cohen_kappa([t for _, t, _ in verdicts], [v for _, _, v in verdicts]),
+        judge=name,
+        digest=digest,
+        criteria=len(verdicts),
+        sensitivity=every.sensitivity,
+        specificity=every.specificity,
+        parsed=rate_of((s, v is not None) for s, _, v in verdicts),
+        errors=among_parsed,
+        kappa=cohen_kappa([t for _, t, _ in verdicts], [v for _, _, v in verdicts]),
     )
 
 

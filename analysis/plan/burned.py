@@ -142,7 +142,7 @@ def _units(table: ResultTable, instance: Ints, here: Ints, model: str) -> _Units
     block = stratum * (int(tranche.max(initial=0)) + 1) + tranche
     unexposed = np.isin(block, block[~public & ~burned])
     whole = ~unexposed & np.isin(block, block[burned])
-    return _Units(model, rows, unit, stratum, public, burned, whole)
+    return _Units(model, rows, unit, stratum=stratum, public=public, burned=burned, whole=whole)
 
 
 def _scattered(units: Sequence[_Units]) -> frozenset[int]:
@@ -184,16 +184,16 @@ def compare_look(
         gap = test.gaps[place]
         adjusted = float(test.p_adjusted[place] if together else over_groups[row])
         yield SensitivityResult(
-            NAME,
-            wave,
-            model,
-            f"{test.burned} burned, {test.unexposed} unexposed",
-            None if gap is None else gap.gap,
-            None if gap is None else gap.interval,
-            float(test.p[place]),
-            adjusted,
-            _LEAKED if adjusted <= LEVEL else "",
-            test.floor,
+            analysis=NAME,
+            wave=wave,
+            model=model,
+            detail=f"{test.burned} burned, {test.unexposed} unexposed",
+            estimate=None if gap is None else gap.gap,
+            interval=None if gap is None else gap.interval,
+            p=float(test.p[place]),
+            p_adjusted=adjusted,
+            note=_LEAKED if adjusted <= LEVEL else "",
+            p_floor=test.floor,
         )
 
 

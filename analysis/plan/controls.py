@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -70,18 +71,9 @@ def tested_control(
     kind: str, what: str, wave: int, models: tuple[str, ...], control: ControlTest, says: str
 ) -> ControlResult:
     """The result of a control that was tested as one pool; ``says`` is it in words."""
-    return ControlResult(
-        kind,
-        what,
-        wave,
-        models,
-        control.state,
-        control.gap,
-        control.interval90,
-        control.p,
-        says,
-        p_floor=control.p_floor,
-    )
+    names = ("state", "gap", "interval90", "p", "p_floor")
+    found: dict[str, Any] = {name: getattr(control, name) for name in names}
+    return ControlResult(kind, what, wave, models, says=says, **found)
 
 
 def lacking_models(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,6 @@ def analyse(
     table: ResultTable,
     registration: str,
     *,
-    grader: str = GRADER,
     history: WaveHistory = NO_HISTORY,
     controls: Sequence[ControlResult] = (),
     scored_by: str = GRADER,
@@ -66,18 +66,17 @@ def analyse(
     takes them.
 
     ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves
-    beyond the registered looks are marked exploratory, as is any grader but the registered one.
+    beyond the registered looks are marked exploratory.
     Raises AnalysisError for an invalid plan, or a table without rows that the plan can use.
     """
-    if plan.name == STANDARD and grader == GRADER:
+    if plan.name == STANDARD:
         validate_plan(plan)
         result = run_standard(
             plan, table, registration, history=history, controls=controls, scored_by=scored_by
         )
-        return _with_means(plan, table, registration, result, history)
-    hypothesis = "primary" if grader == GRADER else f"grader {grader}"
-    other = grader != GRADER
-    return _analyse(plan, table, registration, grader, hypothesis, history, exploratory=other)
+        found = {"verdicts": result.verdicts, "standard": result, "burned": result.burned}
+        return _analysis(plan, registration, _graded(plan, table, GRADER), history, **found)
+    return _analyse(plan, table, registration, GRADER, "primary", history, exploratory=False)
 
 
 def explore(
@@ -87,39 +86,33 @@ def explore(
     label: str,
     *,
     outcomes: Sequence[str] | None = None,
-    strata: Sequence[str] | None = None,
     grader: str = GRADER,
     history: WaveHistory = NO_HISTORY,
 ) -> Analysis:
-    """The same test with other outcomes, strata or grader. Each Verdict says that it is
+    """The same test with other outcomes or another grader. Each Verdict says that it is
     exploratory, and carries the label. Raises AnalysisError as ``analyse`` does."""
-    other = replace(
-        plan, outcomes=tuple(outcomes or plan.outcomes), strata=tuple(strata or plan.strata)
-    )
+    other = replace(plan, outcomes=tuple(outcomes or plan.outcomes))
     return _analyse(other, table, registration, grader, label, history, exploratory=True)
 
 
-def _with_means(
-    plan: Plan,
-    table: ResultTable,
-    registration: str,
-    result: StandardResult,
-    history: WaveHistory,
+def _graded(plan: Plan, table: ResultTable, grader: str) -> ResultTable:
+    return table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
+
+
+def _analysis(
+    plan: Plan, registration: str, graded: ResultTable, history: WaveHistory, **found: Any
 ) -> Analysis:
-    graded = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+    """The analysis with the means and counts of all rows of the grader."""
     means: list[ArmMean] = []
     for wave in sorted(set(graded["wave"].tolist())):
         means += _arm_means(make_seed_means(graded, plan.outcomes, plan.strata, wave=wave))
-    counts = count_arms(graded)
     return Analysis(
-        plan,
-        registration,
-        result.verdicts,
-        tuple(means),
-        counts,
-        result,
-        result.burned,
-        tuple(early_gaps(plan, graded, history)),
+        plan=plan,
+        registration=registration,
+        means=tuple(means),
+        counts=count_arms(graded),
+        before=tuple(early_gaps(plan, graded, history)),
+        **found,
     )
 
 
@@ -134,7 +127,7 @@ def _analyse(
     exploratory: bool,
 ) -> Analysis:
     validate_plan(plan)
-    graded = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
+    graded = _graded(plan, table, grader)
     if not len(graded):
         raise AnalysisError(
             f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"
@@ -145,32 +138,18 @@ def _analyse(
     seeds = {(entry.wave, entry.model): entry for entry in kept.seeds}
     clean = graded.where(kept.primary)
     verdicts: list[Verdict] = []
-    means: list[ArmMean] = []
-    waves = sorted(set(graded["wave"].tolist()))
-    looks = history.number_looks(waves)
-    for wave in waves:
+    for wave, number in history.number_looks(set(graded["wave"].tolist())).items():
         here = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
-        if wave in looks:
-            results = look_results(
-                bare,
-                look_data(here, range(len(here.columns))),
-                registration,
-                hypothesis=hypothesis,
-                exploratory=exploratory or looks[wave] > plan.looks,
-            )
-            verdicts += (note_burned(r.verdict, seeds.get((wave, r.model))) for r in results)
-        if clean is not graded:
-            here = make_seed_means(graded, plan.outcomes, plan.strata, wave=wave)
-        means += _arm_means(here)
-    return Analysis(
-        plan,
-        registration,
-        tuple(verdicts),
-        tuple(means),
-        count_arms(graded),
-        burned=kept.seeds,
-        before=tuple(early_gaps(plan, graded, history)),
-    )
+        results = look_results(
+            bare,
+            look_data(here, range(len(here.columns))),
+            registration,
+            hypothesis=hypothesis,
+            exploratory=exploratory or number > plan.looks,
+        )
+        verdicts += (note_burned(r.verdict, seeds.get((wave, r.model))) for r in results)
+    found = {"verdicts": tuple(verdicts), "burned": kept.seeds}
+    return _analysis(plan, registration, graded, history, **found)
 
 
 def _arm_means(data: SeedMeans) -> list[ArmMean]:

@@ -87,7 +87,16 @@ def missingness_tests(plan: Plan, studies: Studies, seed: int) -> MissingTest:
     shares = np.full(lost.shape, np.nan)
     np.divide(lost, owed, out=shares, where=owed > 0)
     public, private = lost.astype(np.int64)
-    return MissingTest(public, private, shares[0], shares[1], p, rank[0], rank[1], rank_p)
+    return MissingTest(
+        public=public,
+        private=private,
+        share_public=shares[0],
+        share_private=shares[1],
+        p=p,
+        rank_public=rank[0],
+        rank_private=rank[1],
+        rank_p=rank_p,
+    )
 
 
 def _control_ranks(studies: Studies) -> Floats | None:

@@ -129,15 +129,15 @@ def _monitored(
     waves = [wave for wave, _ in looks]
     steps = tuple(
         MonitoredLook(
-            wave,
-            data.means.models,
-            step.gap,
-            step.statistic,
-            waves[step.onset - 1],
-            step.threshold,
-            step.share,
-            monitoring.spending[place],
-            step.rejected,
+            wave=wave,
+            models=data.means.models,
+            gap=step.gap,
+            statistic=step.statistic,
+            onset=waves[step.onset - 1],
+            threshold=step.threshold,
+            share=step.share,
+            spent=monitoring.spending[place],
+            crossed=step.rejected,
         )
         for place, ((wave, data), step) in enumerate(zip(looks, monitoring.looks, strict=True))
     )

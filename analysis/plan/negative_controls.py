@@ -139,7 +139,15 @@ def _control(gap: GapEstimate, p: float, floor: float, settings: ControlSettings
     else:
         state = UNINFORMATIVE
         reason = f"too few instances to tell: the 90 % interval is {low} to {high} points"
-    return ControlTest(gap.gap, small.interval90, p, state, reason, gap.se, floor)
+    return ControlTest(
+        gap=gap.gap,
+        interval90=small.interval90,
+        p=p,
+        state=state,
+        reason=reason,
+        se=gap.se,
+        p_floor=floor,
+    )
 
 
 def _nothing(why: str) -> ControlTest:

@@ -120,12 +120,12 @@ class PrimaryResult:
     score."""
 
     verdict: Verdict
-    equivalence: Equivalence | None
-    outcomes: tuple[OutcomeGap, ...]
     missing: MissingRuns
-    unadjusted: GapEstimate | None
-    p_unadjusted: float
-    p_adjusted_unadjusted: float  # over the models, without the covariate
+    equivalence: Equivalence | None = None
+    outcomes: tuple[OutcomeGap, ...] = ()
+    unadjusted: GapEstimate | None = None
+    p_unadjusted: float = 1.0
+    p_adjusted_unadjusted: float = 1.0  # over the models, without the covariate
     strata: tuple[StratumGap, ...] = ()
     p_floor_unadjusted: float = 0.0
 
@@ -193,7 +193,15 @@ def _test(
     gaps = estimate_gaps(residuals[:, list(testable)], means.stratum, means.public)
     floor = decisions.test.floor * (len(testable) if by_holm else 1)
     clearing = clear_models(gaps, plan.margin)
-    return _Tested(data, tuple(testable), decisions, gaps, clearing, floor, rule)
+    return _Tested(
+        data=data,
+        columns=tuple(testable),
+        decisions=decisions,
+        gaps=gaps,
+        clearing=clearing,
+        floor=floor,
+        rule=rule,
+    )
 
 
 def _separate_decisions(
@@ -231,16 +239,13 @@ def _missing_runs(plan: Plan, data: LookData, seed: int) -> list[MissingRuns]:
         return [NO_RULE for _ in columns]
     test = missingness_tests(plan, data.studies(columns), seed)
     ranked = ~np.isnan(test.rank_public) | ~np.isnan(test.rank_private)
+    counted_by_arm = ("public", "private", "share_public", "share_private", "p")
     return [
         MissingRuns(
-            int(test.public[0, m]),
-            int(test.private[0, m]),
-            float(test.share_public[0, m]),
-            float(test.share_private[0, m]),
-            float(test.p[0, m]),
-            _known(test.rank_public[0, m]),
-            _known(test.rank_private[0, m]),
-            float(test.rank_p[0, m]) if ranked[0, m] else None,
+            **{name: getattr(test, name)[0, m].item() for name in counted_by_arm},
+            rank_public=_known(test.rank_public[0, m]),
+            rank_private=_known(test.rank_private[0, m]),
+            rank_p=float(test.rank_p[0, m]) if ranked[0, m] else None,
         )
         for m in columns
     ]
@@ -253,8 +258,7 @@ def _known(value: float) -> float | None:
 def _not_tested(means: SeedMeans, m: int, missing: MissingRuns, rule: Rule) -> PrimaryResult:
     column, there = means.columns[m], ~np.isnan(means.values[:, m, 0])
     n = int((there & means.public).sum()), int((there & ~means.public).sum())
-    verdict = decide_nothing(column.model, column.wave, n, rule)
-    return PrimaryResult(verdict, None, (), missing, None, 1.0, 1.0)
+    return PrimaryResult(decide_nothing(column.model, column.wave, n, rule), missing)
 
 
 def _result(tested: _Tested, place: int, plain: FamilyTest, missing: MissingRuns) -> PrimaryResult:
@@ -263,15 +267,15 @@ def _result(tested: _Tested, place: int, plain: FamilyTest, missing: MissingRuns
     missing = _consequences(tested, place, outcome, verdict.verdict, missing)
     gap = tested.gaps.one(place, outcome)
     return PrimaryResult(
-        _survive(verdict, missing),
-        tost(gap.gap, gap.se, gap.df, tested.rule.margin),
-        tuple(_outcome_gaps(tested, place)),
-        missing,
-        estimate_gap(means.values[:, m, outcome], means.stratum, means.public),
-        float(plain.p[0, place]),
-        float(plain.adjusted[0, place]),
-        tuple(_stratum_gaps(tested.data, m, outcome)),
-        plain.floor,
+        verdict=_survive(verdict, missing),
+        equivalence=tost(gap.gap, gap.se, gap.df, tested.rule.margin),
+        outcomes=tuple(_outcome_gaps(tested, place)),
+        missing=missing,
+        unadjusted=estimate_gap(means.values[:, m, outcome], means.stratum, means.public),
+        p_unadjusted=float(plain.p[0, place]),
+        p_adjusted_unadjusted=float(plain.adjusted[0, place]),
+        strata=tuple(_stratum_gaps(tested.data, m, outcome)),
+        p_floor_unadjusted=plain.floor,
     )
 
 
@@ -309,7 +313,14 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
         cleared,
     )
     gap, p = tested.gaps.one(place, outcome), float(test.p[0, place])
-    found = Evidence(names[outcome], gap, p, p_adjusted, tested.floor, bound)
+    found = Evidence(
+        outcome=names[outcome],
+        gap=gap,
+        p=p,
+        p_adjusted=p_adjusted,
+        p_floor=tested.floor,
+        bound=bound,
+    )
     return decide(column.model, column.wave, found, tested.rule), outcome
 
 

@@ -334,13 +334,13 @@ def compare_burned(
     statistics = max_t(permute_gaps(scores, strata, labels, **draws))
     first, _ = drop_one_armed(scores[:, :, :1], strata, labels)
     return BurnTest(
-        tuple(_estimate(column, strata, labels) for column in first[:, :, 0].T),
-        p_values(statistics),
-        westfall_young(statistics),
-        int(labels.sum()),
-        int((~labels).sum()),
-        len(np.unique(strata)),
-        p_floor(statistics),
+        gaps=tuple(_estimate(column, strata, labels) for column in first[:, :, 0].T),
+        p=p_values(statistics),
+        p_adjusted=westfall_young(statistics),
+        burned=int(labels.sum()),
+        unexposed=int((~labels).sum()),
+        strata=len(np.unique(strata)),
+        floor=p_floor(statistics),
     )
 
 

@@ -213,16 +213,16 @@ def _looks(
             results = tuple(replace(r, verdict=leave_open(r.verdict, doubt)) for r in results)
         used = {means.columns[place].model for place in calibrating} if data.covered else ()
         look = LookResult(
-            number,
-            wave,
-            beyond,
-            look_alpha(plan),
-            data.covered,
-            tuple(sorted(used)),
-            results,
-            excluded,
-            change,
-            doubt,
+            number=number,
+            wave=wave,
+            beyond=beyond,
+            alpha=look_alpha(plan),
+            covered=data.covered,
+            control_models=tuple(sorted(used)),
+            results=results,
+            excluded=excluded,
+            change=change,
+            doubt=doubt,
         )
         yield look, data
 
@@ -476,16 +476,16 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
     adjusted = false_discovery_control(np.array([verdict.p for verdict in verdicts]))
     for verdict, q in zip(verdicts, adjusted.tolist(), strict=True):
         yield SensitivityResult(
-            "false-discovery",
-            verdict.wave,
-            verdict.model,
-            "over all models and looks",
-            verdict.estimate,
-            verdict.interval,
-            verdict.p,
-            q,
-            "exploratory, at q = 0.05",
-            verdict.p_floor,
+            analysis="false-discovery",
+            wave=verdict.wave,
+            model=verdict.model,
+            detail="over all models and looks",
+            estimate=verdict.estimate,
+            interval=verdict.interval,
+            p=verdict.p,
+            p_adjusted=q,
+            note="exploratory, at q = 0.05",
+            p_floor=verdict.p_floor,
         )
 
 
@@ -503,5 +503,14 @@ def _sensitivity_results(
         rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
         part = parts.pick(parts.where(look.wave, models))
         yield from run_sensitivity(
-            SensitivityInput(plan, registration, look.wave, data, look.results, newest, rows, part)
+            SensitivityInput(
+                plan=plan,
+                registration=registration,
+                wave=look.wave,
+                data=data,
+                results=look.results,
+                newest=newest,
+                rows=rows,
+                parts=part,
+            )
         )

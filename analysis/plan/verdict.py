@@ -52,7 +52,7 @@ class Evidence:
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """One model at one wave. ``estimate`` is None if an arm of a stratum has no scored seed.
 
@@ -65,11 +65,11 @@ class Verdict:
     model: str
     wave: int
     verdict: Word
-    estimate: float | None  # public minus private
-    interval: tuple[float, float]  # two-sided 95 %
-    upper: float  # one-sided 95 % bound
-    p: float  # one-sided, public above private
-    p_adjusted: float  # over the models of the look
+    estimate: float | None = None  # public minus private
+    interval: tuple[float, float] = (-1.0, 1.0)  # two-sided 95 %
+    upper: float = 1.0  # one-sided 95 % bound
+    p: float = 1.0  # one-sided, public above private
+    p_adjusted: float = 1.0  # over the models of the look
     n_public: int  # seeds
     n_private: int
     alpha: float  # that p_adjusted was held against
@@ -105,46 +105,42 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
             "below zero clears nothing"
         )
     return Verdict(
-        model,
-        wave,
-        word,
-        gap.gap,
-        gap.interval,
-        gap.upper,
-        found.p,
-        found.p_adjusted,
-        gap.n_public,
-        gap.n_private,
-        rule.alpha,
-        rule.hypothesis,
-        rule.exploratory,
-        note,
-        gap.se,
-        found.outcome,
-        bound.value,
-        bound.outcome,
-        bound.lower,
-        bound.p,
-        found.p_floor,
+        model=model,
+        wave=wave,
+        verdict=word,
+        estimate=gap.gap,
+        interval=gap.interval,
+        upper=gap.upper,
+        p=found.p,
+        p_adjusted=found.p_adjusted,
+        n_public=gap.n_public,
+        n_private=gap.n_private,
+        alpha=rule.alpha,
+        hypothesis=rule.hypothesis,
+        exploratory=rule.exploratory,
+        note=note,
+        se=gap.se,
+        outcome=found.outcome,
+        deciding_bound=bound.value,
+        bound_outcome=bound.outcome,
+        deciding_lower=bound.lower,
+        p_clear=bound.p,
+        p_floor=found.p_floor,
     )
 
 
 def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Verdict:
     """Inconclusive, for a model without any scored seed in an arm of a stratum."""
     return Verdict(
-        model,
-        wave,
-        INCONCLUSIVE,
-        None,
-        (-1.0, 1.0),
-        1.0,
-        1.0,
-        1.0,
-        *n,
-        rule.alpha,
-        rule.hypothesis,
-        rule.exploratory,
-        "not testable: no scored seed in an arm of a stratum",
+        model=model,
+        wave=wave,
+        verdict=INCONCLUSIVE,
+        n_public=n[0],
+        n_private=n[1],
+        alpha=rule.alpha,
+        hypothesis=rule.hypothesis,
+        exploratory=rule.exploratory,
+        note="not testable: no scored seed in an arm of a stratum",
     )
 
 

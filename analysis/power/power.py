@@ -168,13 +168,13 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
     error = rate_error(power, replications)
     cleared = chance_cleared(design, effort)
     point = PowerPoint(
-        plan.seeds_per_arm,
-        design.setting.gap,
-        power,
-        error,
-        formula_power(design),
-        cleared,
-        rate_error(cleared, replications * design.setting.models),
+        seeds=plan.seeds_per_arm,
+        gap=design.setting.gap,
+        power=power,
+        error=error,
+        formula=formula_power(design),
+        cleared=cleared,
+        cleared_error=rate_error(cleared, replications * design.setting.models),
     )
     if not study or plan.standard is None:
         return point

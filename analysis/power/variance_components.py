@@ -152,14 +152,14 @@ def estimate_components(
     )
     priced = scored["cost_usd"][~np.isnan(scored["cost_usd"])]
     return PilotVariance(
-        components,
-        len(scored),
-        len(np.unique(instance)),
-        tuple(models),
-        repeats,
-        pairs,
-        float(priced.mean()) if len(priced) else None,
-        tuple(_notes(repeats, pairs)),
+        components=components,
+        runs=len(scored),
+        instances=len(np.unique(instance)),
+        models=tuple(models),
+        repeats=repeats,
+        pairs=pairs,
+        cost_usd=float(priced.mean()) if len(priced) else None,
+        notes=tuple(_notes(repeats, pairs)),
     )
 
 

@@ -25,7 +25,6 @@ def deviations(
     *,
     entropy: str = "operating system",
     dirty: bool = False,
-    grader: str = GRADER,
     reserve: Sequence[int] = (),
     history: WaveHistory = NO_HISTORY,
 ) -> tuple[str, ...]:
@@ -36,14 +35,12 @@ def deviations(
     per arm of each reserve tranche; ``history`` the waves that are no looks. Names no instance.
     """
     manifests = list(runs)
-    graded = table.where(table["grader"] == grader)
-    other = f"Graded by {grader!r}; the plan tests the {GRADER} grader's scores."
+    graded = table.where(table["grader"] == GRADER)
     return (
         *_provenance_departures(manifests, entropy, dirty),
         *_sample_departures(plan, graded, reserve),
         *_run_departures(plan, graded, manifests),
         *_row_departures(plan, graded, history),
-        *([other] if grader != GRADER else []),
     )
 
 

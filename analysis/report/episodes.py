@@ -97,7 +97,7 @@ def count_losses(table: ResultTable) -> tuple[Loss, ...]:
     cause = np.where(error != "", error, np.where(stop != "", stop, "not told"))
     counts = count_rows(lost["wave"], lost["model"], lost["arm"], lost["status"], cause)
     return tuple(
-        Loss(wave, model, Arm(arm), Status(status), why, count)
+        Loss(wave=wave, model=model, arm=Arm(arm), status=Status(status), cause=why, episodes=count)
         for (wave, model, arm, status, why), count in counts.items()
     )
 
@@ -134,14 +134,14 @@ def add_costs(table: ResultTable, free: Collection[str] = ()) -> tuple[Cost, ...
     rows = sums.reset_index().itertuples(index=False, name=None)
     return tuple(
         Cost(
-            wave,
-            model,
-            episodes,
-            priced,
-            None if isnan(usd) else usd,
-            None if isnan(tokens_in) else round(tokens_in),
-            None if isnan(tokens_out) else round(tokens_out),
-            model in free,
+            wave=wave,
+            model=model,
+            episodes=episodes,
+            priced=priced,
+            usd=None if isnan(usd) else usd,
+            input_tokens=None if isnan(tokens_in) else round(tokens_in),
+            output_tokens=None if isnan(tokens_out) else round(tokens_out),
+            free=model in free,
         )
         for wave, model, usd, tokens_in, tokens_out, episodes, priced in rows
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
-from typing import Any
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures.flow import make_flow, plot_flow
@@ -17,7 +15,7 @@ from analysis.report.figures.timeline import make_timeline, plot_time
 from analysis.report.figures.tipping import plot_tipping
 from analysis.report.part import OPEN_ROWS
 from analysis.report.report import Report
-from analysis.report.tables import sensitivity_tables, tables_of
+from analysis.report.tables import sensitivity_tables, table_of, tables_of
 from analysis.report.wording import (
     all_control_words,
     cite_words,
@@ -29,6 +27,7 @@ from analysis.report.wording import (
     time_words_of,
 )
 from analysis.stats.intervals import p_words, points, signed
+from analysis.words import templates_in
 from registry.ledger.records import RunManifest
 
 _WORDS = (CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD)
@@ -42,53 +41,38 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
     sensitivity, tables = sensitivity_tables(report), tables_of(report)
     top = _shown(report.verdicts)
     cut = len(top) < len(report.verdicts)
-    shown = tables_of(replace(report, verdicts=tuple(top)))["verdicts"]
+    shown = table_of(replace(report, verdicts=tuple(top)), "verdicts")
     wide, narrow = wide or figures_of(report), figures_of(report, NARROW)
     figures = {name: [Markup(svg), Markup(narrow[name])] for name, svg in wide.items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
-    rendered: str = (
-        _environment()
-        .get_template("report")
-        .render(
-            report=report,
-            tables=tables,
-            sensitivity=sensitivity,
-            words=_WORDS,
-            summary=[finding(v, report.controls) for v in report.verdicts],
-            headline=headline(report),
-            shown=shown,
-            every=replace(tables["verdicts"], name="all_verdicts") if cut else None,
-            withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
-            monitored=monitored_words(report.monitoring),
-            all_controls=all_control_words(report.controls),
-            pins=_pins(report),
-            dated=make_timeline(report).dated,
-            paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
-            cite=cite_words(report),
-            commands=command_words(report),
-            variables=css_variables(),
-            figures=figures,
-        )
+    filters = {
+        "points": points,
+        "signed": signed,
+        "p": p_words,
+        "short": short,
+        "stamp": time_words_of,
+    }
+    page = templates_in("analysis.report", filters).get_template("report.html.j2")
+    rendered: str = page.render(
+        report=report,
+        tables=tables,
+        sensitivity=sensitivity,
+        words=_WORDS,
+        summary=[finding(v, report.controls) for v in report.verdicts],
+        headline=headline(report),
+        shown=shown,
+        every=replace(tables["verdicts"], name="all_verdicts") if cut else None,
+        withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
+        monitored=monitored_words(report.monitoring),
+        all_controls=all_control_words(report.controls),
+        pins=_pins(report),
+        dated=make_timeline(report).dated,
+        paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
+        cite=cite_words(report),
+        commands=command_words(report),
+        variables=css_variables(),
+        figures=figures,
     )
     return _hold_units(rendered.lstrip("\n"))
-
-
-def _environment() -> Any:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    page = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_source),
-    )
-    page.filters.update(points=points, signed=signed, p=p_words, short=short, stamp=time_words_of)
-    return page
-
-
-def _source(name: str) -> str:
-    kind = "css" if name == "style" else "html"
-    return files("analysis.report").joinpath(f"templates/{name}.{kind}.j2").read_text("utf-8")
 
 
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:

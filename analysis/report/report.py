@@ -335,14 +335,14 @@ def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedMode
             served = tuple(sorted(names_in(table["served_version"][here])))
             replies.append(
                 ServedModel(
-                    run.wave,
-                    pin.name,
-                    pin.provider,
-                    pin.version,
-                    served,
-                    _tranches(run)[pin.name],
-                    dict(run.retention).get(pin.name, ""),
-                    pin.settings,
+                    wave=run.wave,
+                    model=pin.name,
+                    provider=pin.provider,
+                    asked=pin.version,
+                    served=served,
+                    tranches=_tranches(run)[pin.name],
+                    retention=dict(run.retention).get(pin.name, ""),
+                    settings=pin.settings,
                 )
             )
     return tuple(replies)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -21,37 +21,31 @@ from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusC
 from analysis.report.report import FunnelRow, Report
 from analysis.report.wording import range_words, score_words
 from analysis.stats.intervals import p_words, points, signed
+from analysis.words import words_in
 from registry.result_row import Arm, Status
 
 _WHOLE = "whole"
 _BURNED = "burned-versus-virgin"
-_SENSITIVITY = {
-    "false-discovery": "Benjamini–Hochberg over all models and looks, exploratory",
-    _BURNED: "scores on burned private instances less those on unexposed ones: a "
-    "gap here says that the private arm has leaked to the model",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PageTable:
-    """A table of every report. Caption and columns may depend on the report."""
-
-    name: str
-    caption: str | Callable[[Report], str]
-    rows: Callable[[Report], Iterable[Any]]
-    columns: Columns | Callable[[Report], Columns]
-    fold: str = ""
-
-    def of(self, report: Report) -> ReportTable:
-        """The table of a report."""
-        caption = self.caption(report) if callable(self.caption) else self.caption
-        columns = self.columns(report) if callable(self.columns) else self.columns
-        return tabulate(self.name, caption, self.rows(report), columns, self.fold)
+_Columns = Columns | Callable[[Report], Columns]  # they may depend on the report
 
 
 def tables_of(report: Report) -> dict[str, ReportTable]:
     """The tables of a report by name, those without rows too."""
-    return {spec.name: spec.of(report) for spec in _SPECS}
+    return {name: table_of(report, name) for name in _TABLES}
+
+
+def table_of(report: Report, name: str) -> ReportTable:
+    """One table of a report; its words stand in ``words.yaml``."""
+    rows, columns = _TABLES[name]
+    words = words_in("analysis.report", "words.yaml")["tables"][name]
+    calibrated = any(look.covered for look in report.looks)
+    caption = words["caption"].format(
+        calibrated=", calibrated by the control models" if calibrated else "",
+        alpha=look_alpha(report.plan),
+        margin=signed(report.plan.margin),
+    )
+    made = columns(report) if callable(columns) else columns
+    return tabulate(name, caption, rows(report), made, words.get("fold", ""))
 
 
 def sensitivity_tables(report: Report) -> tuple[ReportTable, ...]:
@@ -69,7 +63,8 @@ def burn_test_table(report: Report) -> ReportTable | None:
 
 
 def _sensitivity_table(analysis: str, results: Sequence[SensitivityResult]) -> ReportTable:
-    words = _SENSITIVITY.get(analysis) or SENSITIVITY.get(analysis, analysis)
+    others = words_in("analysis.report", "words.yaml")["sensitivity"]
+    words = others.get(analysis) or SENSITIVITY.get(analysis, analysis)
     name, caption = f"sensitivity-{analysis}", f"{words[:1].upper()}{words[1:]}."
     if analysis == "leave-one-stratum-out":
         table = tabulate(name, caption, _extremes(results), _EXTREMES, analysis)
@@ -168,16 +163,6 @@ def _verdict_p(name: str) -> Callable[[Verdict], str]:
 # -- rows that are joined from several parts of a report
 
 
-def _verdict_caption(report: Report) -> str:
-    calibrated = ", calibrated by the control models"
-    return (
-        "Gap: mean score on public minus mean score on private instances, in points of 100"
-        f"{calibrated if any(look.covered for look in report.looks) else ''}. Adjusted p: "
-        f"contaminated at {look_alpha(report.plan):.4g} or below. Bound: no material inflation "
-        f"below {signed(report.plan.margin)}."
-    )
-
-
 def _score_rows(report: Report, *, by_stratum: bool) -> Iterator[tuple[object, ...]]:
     means: dict[tuple[int, str, str], dict[Arm, str]] = defaultdict(dict)
     for mean in report.means:
@@ -263,12 +248,8 @@ _EXTREMES: Columns = {
     **{"Model": 0, "#Wave": 1, "#Smallest gap": 2, "Without": 3},
     **{"#Largest p": 4, "Without, of p": 5},
 }
-_SCORES = "Mean score in points of 100, with its 95 % interval where scores differ"
-
-_SPECS = (
-    PageTable(
-        "verdicts",
-        _verdict_caption,
+_TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
+    "verdicts": (
         lambda report: report.verdicts,
         lambda report: {
             **_MODEL,
@@ -279,13 +260,8 @@ _SPECS = (
             "#Adjusted p": _verdict_p("p_adjusted"),
             "#Instances": lambda v: f"{v.n_public} + {v.n_private}",
         },
-        fold="Verdicts of all waves",
     ),
-    PageTable(
-        "before_publication",
-        "Before publication: models of waves that were begun before the public arm was released. "
-        "Gap: as above, without a covariate, in points of 100. Nothing had been published that a "
-        "model could know: there is no test, no verdict, and no alpha is spent.",
+    "before_publication": (
         lambda report: report.before_publication,
         {
             **_MODEL,
@@ -294,9 +270,7 @@ _SPECS = (
             "#Instances": lambda e: f"{e.n_public} + {e.n_private}",
         },
     ),
-    PageTable(
-        "exploratory",
-        "Exploratory: not registered. Gap in points of 100.",
+    "exploratory": (
         lambda report: report.exploratory,
         {
             **_MODEL,
@@ -306,22 +280,8 @@ _SPECS = (
             "#Adjusted p": _verdict_p("p_adjusted"),
         },
     ),
-    PageTable(
-        "control_states",
-        "Waves at which each control agrees, is uninformative (too few instances to say), or "
-        "disagrees. C1 withholds nothing, since all scores are calibrated by its models; verdicts "
-        "rest on C2 and C3.",
-        lambda report: _control_rows(report.controls),
-        _control_columns,
-    ),
-    PageTable(
-        "controls",
-        "Controls at their waves. C1: the gap of models that cannot have seen the published "
-        "instances, how far it has changed since, and the tested models' gap on criteria that need "
-        "no answer key; as all scores are calibrated by the former, it withholds nothing. C2: an "
-        "agent that was given public keys is found. C3: all is graded exactly; or "
-        "a second grader finds the same gap, and what it now says of archived answers moved no "
-        "arm alone.",
+    "control_states": (lambda report: _control_rows(report.controls), _control_columns),
+    "controls": (
         lambda report: report.controls,
         {
             "Control": lambda c: f"{c.kind}, {c.what}",
@@ -332,12 +292,8 @@ _SPECS = (
             "#p": lambda c: _p(c.p, c.p_floor),
             "What was seen": "says",
         },
-        fold="Controls by wave",
     ),
-    PageTable(
-        "monitoring",
-        "Study-level monitoring. T: the largest standardised gap over windows of looks that end "
-        "here. It rejects where T is removed by the threshold of the look.",
+    "monitoring": (
         lambda report: report.monitoring.looks if report.monitoring else (),
         lambda report: {
             "Wave": lambda look: f"wave {look.wave}",
@@ -350,9 +306,7 @@ _SPECS = (
             "Result": lambda look: _rejection(look.wave, report.monitoring),
         },
     ),
-    PageTable(
-        "time",
-        "Gaps in time. Dates are those that are documented of the models; a dash: not known.",
+    "time": (
         lambda report: [p.verdict for _, points in make_timeline(report).families for p in points],
         lambda report: {
             "Model": "model",
@@ -364,30 +318,19 @@ _SPECS = (
             "Verdict": lambda v: StatusCell(v.verdict),
         },
     ),
-    PageTable(
-        "scores",
-        f"{_SCORES}, averaged over strata.",
+    "scores": (
         lambda report: _score_rows(report, by_stratum=False),
         {"Model": 0, "#Wave": 1, "#Public": 3, "#Private": 4},
     ),
-    PageTable(
-        "strata",
-        f"{_SCORES}, by stratum.",
+    "strata": (
         lambda report: _score_rows(report, by_stratum=True),
         {"Model": 0, "#Wave": 1, "Stratum": 2, "#Public": 3, "#Private": 4},
-        fold="Scores by stratum",
     ),
-    PageTable(
-        "dimensions",
-        "Mean score by dimension of the rubrics, in points of 100, with its 95 % interval, over "
-        "the strata whose rubrics have it.",
+    "dimensions": (
         _dimension_rows,
         {"Model": 0, "#Wave": 1, "Dimension": 2, "#Strata": 3, "#Public": 4, "#Private": 5},
-        fold="Scores by dimension",
     ),
-    PageTable(
-        "episodes",
-        "What became of the episodes owed. “Not run”: owed by the plan, without any result.",
+    "episodes": (
         _funnel_rows,
         {
             **_MODEL,
@@ -400,19 +343,12 @@ _SPECS = (
             "#Not run": "absent",
             "#Instances dropped": "seeds_dropped",
         },
-        fold="Episodes by model and arm",
     ),
-    PageTable(
-        "causes",
-        "Episodes without a score of their own, by cause and arm. Missing: the class of the error "
-        "where infrastructure failed; model failure: how the attempt stopped.",
+    "causes": (
         _cause_rows,
         {"Model": 0, "#Wave": 1, "Kind": 2, "Cause": 3, "#Public": 4, "#Private": 5},
-        fold="Causes",
     ),
-    PageTable(
-        "effort",
-        "Rounds, calls and seconds, means over episodes; both arms together.",
+    "effort": (
         lambda report: report.effort,
         {
             **_MODEL,
@@ -425,10 +361,7 @@ _SPECS = (
             "#Seconds": lambda e: f"{e.seconds:.1f}",
         },
     ),
-    PageTable(
-        "costs",
-        "Cost of the attempts that count, by the dated price file, both arms together. Attempts "
-        "that failed and judges are counted by the budget, not here.",
+    "costs": (
         lambda report: report.costs,
         {
             **_MODEL,
@@ -439,12 +372,7 @@ _SPECS = (
             "#Output tokens": lambda c: _count(c.output_tokens),
         },
     ),
-    PageTable(
-        "tests",
-        "Further numbers: the gap of scores that are not calibrated; the share of variance that "
-        "calibrating takes off, below 0 where it adds noise; the 90 % interval, of two one-sided "
-        "tests at 5 %; and p of a gap at the margin or above, by Holm over the models of the "
-        "look, which clears a model below 0.05.",
+    "tests": (
         lambda report: [result for look in report.looks for result in look.results],
         {
             "Model": "verdict.model",
@@ -460,13 +388,8 @@ _SPECS = (
             "#p of the gap": lambda r: p_words(r.verdict.p, r.verdict.p_floor),
             "#p of clearing": lambda r: p_words(r.verdict.p_clear),
         },
-        fold="Behind each verdict",
     ),
-    PageTable(
-        "stratum_gaps",
-        "Gap of the verdict's outcome by stratum, in points of 100, calibrated where the verdict "
-        "is, with its 95 % interval. A stratum with one instance in an arm is left out, since its "
-        "gap would show a score.",
+    "stratum_gaps": (
         lambda report: [
             (result.model, look.wave, gap)
             for look in report.looks
@@ -481,16 +404,8 @@ _SPECS = (
             "#95 % interval": lambda row: range_words(row[2].interval),
             "#Instances": lambda row: f"{row[2].n_public} + {row[2].n_private}",
         },
-        fold="Gaps by stratum",
     ),
-    PageTable(
-        "missing",
-        "Missing runs of tested models by arm, and p of a difference in their share. Ranks: means, "
-        "public and private, of the instances that lost runs among the control models' scores (0 "
-        "hardest, 1 easiest), and p of their difference; gap and adjusted p with each missing run "
-        "at its stratum's mean over both arms. Tipping point: the least number of missing runs "
-        "that undoes the verdict if they are as adverse as can be and the others at that mean; "
-        "where there is one, the verdict is inconclusive.",
+    "missing": (
         lambda report: [
             result
             for look in report.looks
@@ -509,20 +424,14 @@ _SPECS = (
             "#Adjusted p, filled": lambda r: _p(r.missing.blind_p),
             "#Tipping point": _tipping,
         },
-        fold="Missing runs",
     ),
-    PageTable(
-        "excluded",
-        "Left out of a look, as the plan says.",
+    "excluded": (
         lambda report: [
             (model, look.wave, why) for look in report.looks for model, why in look.excluded
         ],
         {"Model": 0, "#Wave": 1, "Why": 2},
     ),
-    PageTable(
-        "served",
-        "Models: the version asked for, and what the provider said it served; the tranches run (0: "
-        "the panel), and what is documented of what the provider keeps.",
+    "served": (
         lambda report: report.served,
         {
             **_MODEL,
@@ -534,10 +443,7 @@ _SPECS = (
             "Data kept": lambda s: s.retention or NONE,
         },
     ),
-    PageTable(
-        "burned",
-        "Private instances whose inputs the model's provider may have kept from an earlier run, or "
-        "that have leaked. Left out: of the primary test, with the public ones of their tranche.",
+    "burned": (
         lambda report: report.burned,
         {
             **_MODEL,
@@ -547,4 +453,4 @@ _SPECS = (
             "#Staying in the test": "staying",
         },
     ),
-)
+}

@@ -50,7 +50,15 @@ def clear_models(gaps: GapEstimates, margin: float) -> Clearing:
     few = np.minimum(gaps.n_public, gaps.n_private).min(axis=-1) < FEW_INSTANCES
     lower = np.where(few, lows, np.nan)
     cleared = (bound < margin) & (~few | (lows > -margin))
-    return Clearing(p, adjusted, level, bound, outcome, lower, cleared)
+    return Clearing(
+        p=p,
+        adjusted=adjusted,
+        level=level,
+        bound=bound,
+        outcome=outcome,
+        lower=lower,
+        cleared=cleared,
+    )
 
 
 def _holm_levels(p: Floats) -> tuple[Floats, Floats]:

@@ -39,7 +39,14 @@ def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equiv
     if not margin > 0:
         raise AnalysisError(f"margin {margin}: a gap above 0 is wanted (0.05 is 5 points)")
     if se is None or df is None:
-        return Equivalence(1.0, 1.0, False, (-1.0, 1.0), False, margin)
+        return Equivalence(
+            p_lower=1.0,
+            p_upper=1.0,
+            equivalent=False,
+            interval90=(-1.0, 1.0),
+            no_inflation=False,
+            margin=margin,
+        )
     if not (se > 0 and df > 0):
         raise AnalysisError(f"SE {se} on {df} degrees of freedom: both must be above 0, or None")
     from scipy.special import stdtr
@@ -68,10 +75,10 @@ class GapEstimate:
     gap: float
     se: float | None
     df: float | None
-    interval: tuple[float, float]
-    upper: float
-    n_public: int
-    n_private: int
+    interval: tuple[float, float] = (-1.0, 1.0)
+    upper: float = 1.0
+    n_public: int = 0
+    n_private: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,12 +96,12 @@ class GapEstimates:
     def one(self, *place: int) -> GapEstimate:
         """The estimate of one column with its intervals."""
         gap, se, df = (float(part[place]) for part in (self.gap, self.se, self.df))
-        instances = int(self.n_public[place]), int(self.n_private[place])
+        counts = {name: int(getattr(self, name)[place]) for name in ("n_public", "n_private")}
         if math.isnan(se):
-            return GapEstimate(gap, None, None, (-1.0, 1.0), 1.0, *instances)
+            return GapEstimate(gap, None, None, **counts)
         half = t_quantile(0.975, df) * se
         upper = gap + t_quantile(0.95, df) * se
-        return GapEstimate(gap, se, df, (gap - half, gap + half), upper, *instances)
+        return GapEstimate(gap, se, df, (gap - half, gap + half), upper, **counts)
 
 
 @dataclass(frozen=True, slots=True)

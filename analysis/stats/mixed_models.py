@@ -255,7 +255,9 @@ def _marginal(fit: GeeFit, strata: int) -> ModelGap:
         return ModelGap(notes=("the bias-reduced variance is not positive",))
     se = math.sqrt(variance)
     p = _upper_tail(effect / math.sqrt(arm_variance))
-    return ModelGap(gap, se, _interval(gap, se), p, fit.notes, effect)
+    return ModelGap(
+        gap=gap, se=se, interval=_interval(gap, se), p=p, notes=fit.notes, log_odds=effect
+    )
 
 
 def _paule_mandel(y: Floats, v: Floats) -> float:

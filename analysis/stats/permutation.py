@@ -273,7 +273,13 @@ def _stratum(columns: slice, values: Floats, public: Bools) -> _Stratum:
     size, chosen = len(values), int(public.sum())
     weighted = sums * (1 / max(chosen, 1) + 1 / max(size - chosen, 1))
     return _Stratum(
-        columns, size, chosen, sums, weighted, there.astype(np.float64), bool(there.all())
+        columns=columns,
+        size=size,
+        public=chosen,
+        sums=sums,
+        weighted=weighted,
+        present=there.astype(np.float64),
+        complete=bool(there.all()),
     )
 
 

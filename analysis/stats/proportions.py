@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,16 @@ Z = 1.959963984540054  # two-sided 95 %
 class Rate:
     """A share of right answers; ``mean`` and ``interval`` are None where there are no answers."""
 
-    mean: float | None
-    interval: tuple[float, float] | None
-    right: int
-    answers: int  # that count
-    missing: int  # left out: no verdict
-    instances: int  # with an answer that counts
-    effective: float  # answers, for the interval
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    right: int = 0
+    answers: int = 0  # that count
+    missing: int = 0  # left out: no verdict
+    instances: int = 0  # with an answer that counts
+    effective: float = 0.0  # answers, for the interval
 
 
-NOTHING = Rate(None, None, 0, 0, 0, 0, 0.0)
+NOTHING = Rate()
 
 
 def rate_of(verdicts: Iterable[tuple[Any, bool | None]]) -> Rate:
@@ -69,10 +69,18 @@ def rate_of_counts(right: Floats, total: Floats, missing: int = 0) -> Rate:
     """The same from counts by instance: right answers, and answers that count."""
     y, m = right[total > 0], total[total > 0]
     if not len(m):
-        return Rate(None, None, 0, 0, missing, 0, 0.0)
+        return Rate(missing=missing)
     mean = float(y.sum() / m.sum())
     n = float(effective_answers(y[None], m[None])[0, -1])
-    return Rate(mean, wilson(mean, n), int(y.sum()), int(m.sum()), missing, len(m), n)
+    return Rate(
+        mean=mean,
+        interval=wilson(mean, n),
+        right=int(y.sum()),
+        answers=int(m.sum()),
+        missing=missing,
+        instances=len(m),
+        effective=n,
+    )
 
 
 def effective_answers(right: Floats, total: Floats) -> Floats:
@@ -99,7 +107,7 @@ def mean_of(rates: Sequence[Rate], weights: Sequence[float] | None = None) -> Ra
     Nothing where one of them has no answers: an average of some is not that of all.
     """
     if not rates or any(rate.mean is None for rate in rates):
-        return Rate(None, None, *_sums(rates), 0.0)
+        return Rate(**_sums(rates))
     p = np.array([rate.mean for rate in rates], dtype=np.float64)
     n = np.array([rate.effective for rate in rates])
     w = np.full(len(rates), 1.0) if weights is None else np.array(weights, dtype=np.float64)
@@ -109,7 +117,7 @@ def mean_of(rates: Sequence[Rate], weights: Sequence[float] | None = None) -> Ra
     variance = float((w**2 * p * (1 - p) / n).sum())
     if variance > 0:
         size = min(size, mean * (1 - mean) / variance)
-    return Rate(mean, wilson(mean, size), *_sums(rates), size)
+    return Rate(mean, wilson(mean, size), **_sums(rates), effective=size)
 
 
 def pooled(rates: Iterable[Rate]) -> Rate:
@@ -118,13 +126,10 @@ def pooled(rates: Iterable[Rate]) -> Rate:
     there = [rate for rate in listed if rate.answers]
     missing = sum(rate.missing for rate in listed)
     if not there:
-        return Rate(None, None, 0, 0, missing, 0, 0.0)
+        return Rate(missing=missing)
     share = mean_of(there, [rate.answers for rate in there])
     mean = share.right / share.answers  # as it is, without the rounding of a weighted sum
-    interval = wilson(mean, share.effective)
-    return Rate(
-        mean, interval, share.right, share.answers, missing, share.instances, share.effective
-    )
+    return replace(share, mean=mean, interval=wilson(mean, share.effective), missing=missing)
 
 
 def wilson(mean: float, n: float) -> tuple[float, float]:
@@ -149,13 +154,9 @@ def difference(first: Rate, second: Rate) -> tuple[float, tuple[float, float]] |
     return gap, (max(-1.0, gap - down), min(1.0, gap + up))
 
 
-def _sums(rates: Sequence[Rate]) -> tuple[int, int, int, int]:
-    return (
-        sum(rate.right for rate in rates),
-        sum(rate.answers for rate in rates),
-        sum(rate.missing for rate in rates),
-        sum(rate.instances for rate in rates),
-    )
+def _sums(rates: Sequence[Rate]) -> dict[str, int]:
+    names = ("right", "answers", "missing", "instances")
+    return {name: sum(getattr(rate, name) for rate in rates) for name in names}
 
 
 def _t(df: Floats) -> Floats:

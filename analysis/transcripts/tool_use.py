@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median
@@ -21,6 +20,7 @@ from analysis.json_values import json_rows
 from analysis.report.figures.bars import Bar, plot_bar_grid, plot_bars
 from analysis.report.figures.style import css_variables
 from analysis.report.part import NONE, Part, tabulate
+from analysis.words import templates_in
 from registry.files import write_whole
 
 # Names are those that models called, so they may be anything.
@@ -149,20 +149,20 @@ def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTab
     by_stratum = _grouped(ordered, "wave", "model", "stratum")
     by_seed = _grouped(ordered, "wave", "model", "stratum", "seed")
     return ToolUseTables(
-        tools,
-        tuple(_model_use(group) for group in by_model.values()),
-        tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
-        tuple(
+        tools=tools,
+        models=tuple(_model_use(group) for group in by_model.values()),
+        by_tool=tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
+        by_task=tuple(
             TaskRow(*_task(key), tool, len(group), len(uses), len(uses) / len(group))
             for key, group in by_stratum.items()
             for tool, uses in _uses(group, tools).items()
         ),
-        tuple(
+        by_seed=tuple(
             SeedRow(*_task(key), key[3], tool, len(uses))
             for key, group in by_seed.items()
             for tool, uses in _uses(group, tools).items()
         ),
-        left_out,
+        left_out=left_out,
     )
 
 
@@ -289,15 +289,8 @@ def write_tool_files(folder: Path, tables: ToolUseTables, study: str) -> Path:
 
 def render_page(tables: ToolUseTables, study: str) -> str:
     """The page, self-contained."""
-    from jinja2 import Environment, StrictUndefined
-
-    template = files("analysis").joinpath("tool_use.html.j2")
-    # Autoescape is on: model and tool names are text, never markup.
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page = environment.from_string(template.read_text(encoding="utf-8"))
-    return page.render(
+    page = templates_in("analysis.transcripts", {}).get_template("tool_use.html.j2")
+    text: str = page.render(
         study=study,
         found=tables,
         variables=css_variables(),
@@ -305,6 +298,7 @@ def render_page(tables: ToolUseTables, study: str) -> str:
         tasks=list(_task_plots(tables)),
         seeds=list(_seed_plots(tables)),
     )
+    return text
 
 
 def _total_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
+from registry.canonical import join_parts
 from registry.draws.beacon import beacon_value, is_signed_round, round_time
 from registry.errors import RegistryError
 from registry.ledger.chain import Entry
@@ -96,7 +97,9 @@ def commit_secret(study: str, secret: str) -> str:
     """Return the commitment to the secret, of 64 hexadecimal digits, that allots a study's
     seeds."""
     tag = b"dosimeter/allocation-secret/1"
-    return hmac.new(bytes.fromhex(secret), _join(tag, study.encode()), hashlib.sha256).hexdigest()
+    return hmac.new(
+        bytes.fromhex(secret), join_parts(tag, study.encode()), hashlib.sha256
+    ).hexdigest()
 
 
 def allocation_seed(announced: Announcement, value: str) -> str:
@@ -113,7 +116,7 @@ def allocation_seed(announced: Announcement, value: str) -> str:
     if not _is_hex32(announced.root):
         raise RegistryError("its root is not 64 hexadecimal digits")
     tag, root = b"dosimeter/allocation-seed/1", bytes.fromhex(announced.root)
-    return hashlib.sha256(_join(tag, announced.study.encode(), root, content)).hexdigest()
+    return hashlib.sha256(join_parts(tag, announced.study.encode(), root, content)).hexdigest()
 
 
 def pending_draw(entries: Iterable[Entry]) -> Announcement | None:
@@ -203,7 +206,7 @@ def _split(stratum: str, counts: Sequence[int], seed: bytes) -> list[Place]:
     size = 2 * sum(counts)
     order = sorted(
         range(size),
-        key=lambda index: hashlib.sha256(_join(tag, seed, name, str(index).encode())).digest(),
+        key=lambda index: hashlib.sha256(join_parts(tag, seed, name, str(index).encode())).digest(),
     )
     blocks = (
         [Place(arm, tranche)] * count
@@ -212,8 +215,3 @@ def _split(stratum: str, counts: Sequence[int], seed: bytes) -> list[Place]:
     )
     placed = dict(zip(order, chain.from_iterable(blocks), strict=True))
     return [placed[index] for index in range(size)]
-
-
-def _join(*parts: bytes) -> bytes:
-    """Return the parts, each after its length."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

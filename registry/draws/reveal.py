@@ -62,7 +62,14 @@ def reveal_record(data: bytes, reason: str = "") -> Revealed:
     revealed = read_reveal(data, "the reveal")
     digest = digest_bytes(data)
     uri = f"revealed/{digest.removeprefix('sha256:')}.json"
-    return Revealed(revealed.tranches, revealed.root, len(revealed.seeds), digest, uri, reason)
+    return Revealed(
+        tranches=revealed.tranches,
+        root=revealed.root,
+        count=len(revealed.seeds),
+        content=digest,
+        uri=uri,
+        reason=reason,
+    )
 
 
 def write_reveal(store: Store, ledger: Ledger, data: bytes, reason: str, time: str) -> Entry:

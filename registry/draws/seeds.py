@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Protocol
 
-from registry.canonical import digest_bytes
+from registry.canonical import digest_bytes, join_parts
 from registry.draws.allocation import allocation_seed, check_numbers, commit_secret, sealed_key
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
@@ -18,7 +18,6 @@ from registry.ledger.chain import Ledger
 from registry.ledger.draw_records import (
     Announcement,
     Beacon,
-    Parties,
     SealedSet,
     Underpowered,
     Unproved,
@@ -77,7 +76,7 @@ class FixedEntropy:
         if not 0 < size <= 32:
             raise RegistryError(f"fixed entropy gives up to 32 bytes at a path, not {size}")
         parts = (str(part).encode() for part in path)
-        return _hash(b"dosimeter/entropy/1", self.root, *parts)[:size]
+        return hashlib.sha256(join_parts(b"dosimeter/entropy/1", self.root, *parts)).digest()[:size]
 
     def describe(self) -> str:
         """Name the source."""
@@ -138,50 +137,55 @@ def draw(
             if progress:
                 progress(len(seeds))
     secret = entropy.draw(32, "allocation").hex()
-    return Draw(names, seeds_per_arm, tuple(seeds), secret, entropy.describe(), tuple(reserve))
+    return Draw(
+        strata=names,
+        seeds_per_arm=seeds_per_arm,
+        seeds=tuple(seeds),
+        secret=secret,
+        entropy=entropy.describe(),
+        reserve=tuple(reserve),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DrawTerms:
+    """What an announcement says of a draw beside its seeds, as ``Announcement`` has it. ``beacon``
+    allots the seeds, or else a secret that is sealed with them; ``underpowered`` is why a plan that
+    cannot answer is drawn all the same, ``unproved`` why one with questions that are not proved."""
+
+    study: str
+    recipients: tuple[str, ...]
+    beacon: Beacon | None = None
+    again: str = ""  # reason of a draw that replaces the one before it
+    underpowered: Underpowered | None = None
+    unproved: Unproved | None = None
+    operator_recipient: str = ""
+    operator_signer: str = ""
 
 
 def announce_draw(
     store: Store,
     ledger: Ledger,
     drawn: Draw,
-    study: str,
-    recipients: Sequence[str],
+    terms: DrawTerms,
     now: Callable[[], str],
     *,
-    beacon: Beacon | None = None,
     after: int = -1,
-    again: str = "",
-    underpowered: Underpowered | None = None,
-    unproved: Unproved | None = None,
-    parties: Parties | None = None,
 ) -> Announcement:
     """Put the sealed seeds into the store, then their announcement into the ledger; return the one
-    that the ledger has. ``beacon`` allots them, or else a secret that is sealed with them;
-    ``after`` is the number of the announcement that it replaces, -1 for none, and ``again`` the
-    reason; ``underpowered`` is why a plan that cannot answer is drawn all the same, ``unproved``
-    why one with questions that are not proved; ``parties`` are the operator.
+    that the ledger has. ``after`` is the number of the announcement that it replaces, -1 for none.
 
     Killed between the two, it leaves a ciphertext that nothing names, and can be run again. Raises
     RegistryError for a beacon's round that is over by then.
     """
-    secret = "" if beacon else drawn.secret
-    ciphertext = seal_seeds(SealedSeeds(drawn.seeds, secret), recipients)
+    beacon, secret = terms.beacon, "" if terms.beacon else drawn.secret
+    ciphertext = seal_seeds(SealedSeeds(drawn.seeds, secret), terms.recipients)
     record = Announcement(
-        study=study,
-        strata=drawn.strata,
-        seeds_per_arm=drawn.seeds_per_arm,
-        reserve=drawn.reserve,
+        **{field.name: getattr(terms, field.name) for field in fields(terms)},
+        **_named(drawn, "strata", "seeds_per_arm", "reserve", "entropy"),
         root=commitments_root(commitments_of(drawn.seeds)),
         ciphertext=digest_bytes(ciphertext),
-        recipients=tuple(recipients),
-        entropy=drawn.entropy,
-        beacon=beacon,
-        commitment="" if beacon else commit_secret(study, secret),
-        again=again,
-        underpowered=underpowered,
-        unproved=unproved,
-        **asdict(parties or Parties()),
+        commitment="" if beacon else commit_secret(terms.study, secret),
     )
     store.put(sealed_key(record.ciphertext), ciphertext)
     time = now()
@@ -210,21 +214,19 @@ def allot_draw(announced: Announcement, sealed: SealedSeeds, value: str) -> Seal
             f"root {announced.root}"
         )
     return SealedSet(
-        strata=announced.strata,
-        seeds_per_arm=announced.seeds_per_arm,
+        **_named(announced, "strata", "seeds_per_arm", "root", "ciphertext", "recipients"),
+        **_named(announced, "entropy", "reserve", "underpowered", "unproved"),
         count=len(commitments),
         commitments=commitments,
-        root=announced.root,
-        ciphertext=announced.ciphertext,
         uri=sealed_key(announced.ciphertext),
-        recipients=announced.recipients,
-        entropy=announced.entropy,
         allocation_seed=allocation_seed(announced, value),
-        reserve=announced.reserve,
-        underpowered=announced.underpowered,
-        unproved=announced.unproved,
         value=value,
     )
+
+
+def _named(record: object, *names: str) -> dict[str, Any]:
+    """Return some fields of a record by name."""
+    return {name: getattr(record, name) for name in names}
 
 
 def record_draw(ledger: Ledger, record: SealedSet, time: str) -> SealedSet:
@@ -256,8 +258,3 @@ def _draw_one(
         f"{stratum.name}: {_REDRAWS} draws gave no new instance: the task has too few different "
         "ones for so many seeds, or entropy is broken"
     )
-
-
-def _hash(*parts: bytes) -> bytes:
-    """SHA-256 of the parts, each after its length."""
-    return hashlib.sha256(b"".join(len(p).to_bytes(4, "big") + p for p in parts)).digest()

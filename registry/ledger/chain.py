@@ -74,18 +74,10 @@ class Ledger:
         self.store = store
         self._signer = signer
 
-    def append(self, record: Any, time: str, once: bool = False) -> Entry:
-        """Add a record, of one of ``records.KINDS``.
-
-        ``once`` refuses if the chain has a record of that kind, whoever wrote it. Raises
-        RegistryError for what is no record or may not be signed by this key, BrokenPromise where
-        the chain does not hold.
-        """
-        kind = record_kind(record)
-        entry, fresh = self.append_unless(record, time, lambda e: once and e.kind == kind)
-        if not fresh:
-            raise RegistryError(f"the ledger already has a {kind} record; there is one only")
-        return entry
+    def append(self, record: Any, time: str) -> Entry:
+        """Add a record, of one of ``records.KINDS``. Raises RegistryError for what is no record or
+        may not be signed by this key, BrokenPromise where the chain does not hold."""
+        return self.append_unless(record, time, lambda entry: False)[0]
 
     def append_unless(
         self, record: Any, time: str, there: Callable[[Entry], bool]
@@ -105,7 +97,14 @@ class Ledger:
             signer = signer or self._open_signer()
             body, previous = record_body(record), head_digest(entries)
             stamp = max([entry.time for entry in entries[-1:]] + [time], key=_as_time)
-            unsigned = Entry(len(entries), previous, kind, body, stamp, signer.public)
+            unsigned = Entry(
+                sequence=len(entries),
+                previous=previous,
+                kind=kind,
+                body=body,
+                time=stamp,
+                signer=signer.public,
+            )
             if problem := _foreign((*entries, unsigned)[:1], unsigned):
                 raise RegistryError(f"the ledger takes no {kind} record from this key: {problem}")
             entry, data = _seal_entry(unsigned, signer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from harness.sweep.schedule import INSTANCES_CODEC
 from registry.draws.allocation import pending_draw, place_seeds
 from registry.draws.beacon import RELAYS, check_ahead, read_signature, round_of, round_time
 from registry.draws.seeds import (
+    DrawTerms,
     Entropy,
     FixedEntropy,
     Identify,
@@ -138,20 +139,17 @@ def _announce(
     drawn = draw(
         strata, protocol.seeds_per_arm, entropy, identify, progress, protocol.reserve, excluded
     )
-    announced = announce_draw(
-        study.store,
-        study.ledger,
-        drawn,
-        protocol.name,
-        recipients,
-        now,
+    terms = DrawTerms(
+        study=protocol.name,
+        recipients=tuple(recipients),
         beacon=beacon,
-        after=before[-1].sequence if before else -1,
         again=request.again,
         underpowered=underpowered,
         unproved=unproved,
-        parties=protocol.parties,
+        **asdict(protocol.parties),
     )
+    after = before[-1].sequence if before else -1
+    announced = announce_draw(study.store, study.ledger, drawn, terms, now, after=after)
     sealed = SealedSeeds(drawn.seeds, "" if beacon else drawn.secret)
     return announced, sealed
 

@@ -73,8 +73,8 @@ def test_what_the_plan_does_not_name_is_exploratory(records, study_rows):
     found = explore(records.plan, table, records.registration, "criteria", outcomes=("fraction",))
     assert {(v.exploratory, v.hypothesis) for v in found.verdicts} == {(True, "criteria")}
     judged = make_table([*study_rows, *(replace(r, grader="judge") for r in study_rows)])
-    found = analyse(records.plan, judged, records.registration, grader="judge")
-    assert all(v.exploratory and v.hypothesis == "grader judge" for v in found.verdicts)
+    found = explore(records.plan, judged, records.registration, "judge's", grader="judge")
+    assert all(v.exploratory and v.hypothesis == "judge's" for v in found.verdicts)
 
 
 def test_another_graders_rows_change_nothing(records, study_rows, analysis):

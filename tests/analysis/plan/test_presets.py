@@ -192,10 +192,5 @@ def test_missing_episodes_and_extra_looks(records, study_rows):
     assert "Wave 2 is a look beyond the 2 registered" in said
 
 
-def test_another_grader_is_a_departure(records, study_rows):
-    judged = [replace(r, grader="judge") for r in study_rows]
-    assert "Graded by 'judge'" in told(records, judged, grader="judge")
-
-
 def test_permutations_that_suffice_are_accepted():
     assert basic_plan(("a",), 1, permutations=39).permutations == 39

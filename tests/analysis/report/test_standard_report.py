@@ -36,7 +36,7 @@ from analysis.report.figures.flow import make_flow
 from analysis.report.figures.intervals import interval_ends, plot_gaps
 from analysis.report.html import render_html
 from analysis.report.json import changes_since
-from analysis.report.limits import ALWAYS, limits_of
+from analysis.report.limits import limits_of
 from analysis.report.markdown import render_markdown
 from analysis.report.report import (
     Report,
@@ -51,6 +51,7 @@ from analysis.report.write import report_files, write_files
 from analysis.stats.intervals import points, signed
 from analysis.stats.proportions import wilson
 from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_part
+from analysis.words import words_in
 from registry.canonical import canonical_bytes
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, make_records, simulate
@@ -387,15 +388,16 @@ def test_what_changed_is_told(report, html, rows):
 
 
 def test_limits_are_those_of_the_plan():
+    always = tuple(words_in("analysis.report", "words.yaml")["limits"]["always"])
     basic = limits_of(basic_plan(STRATA, 24))
-    assert basic[: len(ALWAYS)] == ALWAYS
+    assert basic[: len(always)] == always
     assert "No positive or negative control" in basic[-1]
     standard = limits_of(plan_of())
     assert not any("is part of the plan" in each and "negative" in each for each in standard)
     assert any("within 20 points, not the usual 5" in each for each in standard)
     assert any("No second grader" in each for each in standard)
     judged = {"second_grader": "judge", "control_margin": 0.05}
-    assert limits_of(plan_of(spiked=["told"], regrade=1.0, **judged)) == ALWAYS
+    assert limits_of(plan_of(spiked=["told"], regrade=1.0, **judged)) == always
     assert "grade archived answers again" in limits_of(plan_of(spiked=["told"], **judged))[-1]
     assert "taken on trust" in limits_of(plan_of(), of_study=False)[-1]
 

@@ -12,6 +12,7 @@ import pytest
 
 from registry.draws.allocation import allocation_seed, check_draws, commit_secret, pending_draw
 from registry.draws.seeds import (
+    DrawTerms,
     FixedEntropy,
     SystemEntropy,
     allot_draw,
@@ -78,7 +79,7 @@ def announce_by_beacon(time: str = BEFORE) -> tuple[Ledger, SealedSeeds, Announc
     ledger = signed_ledger(store)
     drawn = draw(STRATA, 3, SystemEntropy(), identify)
     announced = announce_draw(
-        store, ledger, drawn, "study", [RECIPIENT], lambda: time, beacon=BEACON
+        store, ledger, drawn, DrawTerms("study", (RECIPIENT,), BEACON), lambda: time
     )
     return ledger, SealedSeeds(drawn.seeds, ""), announced
 
@@ -106,10 +107,8 @@ def test_a_round_that_is_public_already_cannot_be_announced() -> None:
             store,
             signed_ledger(store),
             drawn,
-            "study",
-            [RECIPIENT],
+            DrawTerms("study", (RECIPIENT,), BEACON),
             lambda: AFTER,
-            beacon=BEACON,
         )
     assert signed_ledger(store).entries() == ()
 
@@ -132,7 +131,7 @@ def test_of_two_that_draw_at_once_one_is_announced() -> None:
     ledger = signed_ledger(store)
     one, two = (draw(STRATA, 3, SystemEntropy(), identify) for _ in range(2))
     first, second = (
-        announce_draw(store, ledger, each, "study", [RECIPIENT], lambda: BEFORE)
+        announce_draw(store, ledger, each, DrawTerms("study", (RECIPIENT,)), lambda: BEFORE)
         for each in (one, two)
     )
     assert first == second
@@ -148,7 +147,11 @@ def second(ledger: Ledger, reason: str, **changes: Any) -> Announcement:
     drawn = draw(STRATA, 3, FixedEntropy(b"\x02" * 32), identify)
     store = MemoryStore()
     announced = announce_draw(
-        store, signed_ledger(store), drawn, "study", [RECIPIENT], lambda: AFTER, again=reason
+        store,
+        signed_ledger(store),
+        drawn,
+        DrawTerms("study", (RECIPIENT,), again=reason),
+        lambda: AFTER,
     )
     announced = replace(announced, **changes)
     ledger.append(announced, AFTER)

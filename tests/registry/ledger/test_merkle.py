@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.ledger.merkle import check_inclusion, inclusion_proof, merkle_root
+from registry.ledger.merkle import merkle_root
 
 # The eight leaves and the roots over the first n of them that Certificate Transparency's
 # reference implementation tests with (certificate-transparency, merkle_tree_test.cc).
@@ -58,28 +58,3 @@ def _by_the_letter(leaves: list[bytes]) -> bytes:
 @given(st.lists(st.binary(max_size=40), max_size=70))
 def test_the_streamed_root_is_the_recursive_one(leaves: list[bytes]) -> None:
     assert merkle_root(iter(leaves)) == _by_the_letter(leaves)
-
-
-@given(st.lists(st.binary(max_size=8), min_size=1, max_size=40, unique=True), st.data())
-def test_a_proof_holds_for_its_leaf_and_for_no_other(
-    leaves: list[bytes], data: st.DataObject
-) -> None:
-    index = data.draw(st.integers(0, len(leaves) - 1))
-    root, proof = merkle_root(leaves), inclusion_proof(leaves, index)
-    assert check_inclusion(leaves[index], index, len(leaves), proof, root)
-    for other in range(len(leaves)):
-        if other != index:
-            assert not check_inclusion(leaves[other], index, len(leaves), proof, root)
-            assert not check_inclusion(leaves[index], other, len(leaves), proof, root)
-    assert not check_inclusion(leaves[index], index, len(leaves), (*proof, root), root)
-    assert not check_inclusion(leaves[index], index, len(leaves), proof, bytes(32))
-    assert not check_inclusion(leaves[index], len(leaves), len(leaves), proof, root)
-
-
-def test_a_published_audit_path() -> None:
-    """Leaf 0 of 8, from the same tests."""
-    assert [node.hex() for node in inclusion_proof(LEAVES, 0)] == [
-        "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-        "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-        "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
-    ]

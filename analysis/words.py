@@ -1,0 +1,33 @@
+"""Texts of reports and plans that stand in files beside the code that fills them in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+
+@functools.cache
+def words_in(package: str, name: str) -> Mapping[str, Any]:
+    """The texts of a file beside the modules of a package, by their names."""
+    words: Mapping[str, Any] = yaml.safe_load(files(package).joinpath(name).read_text("utf-8"))
+    return words
+
+
+def templates_in(package: str, filters: Mapping[str, Any], *, escape: bool = True) -> Any:
+    """The Jinja templates in the folder ``templates`` of a package. With ``escape`` all that is
+    filled in is text, never markup."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=escape,  # noqa: S701 - off for Markdown, which has escapes of its own
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=PackageLoader(package),
+    )
+    environment.filters.update(filters)
+    return environment
