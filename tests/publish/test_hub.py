@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.hub
 
 REPOSITORY = "owner/letters"
 COMMITS = "/commit/main"
-TITLES = ["Release tranche-0", "initial commit"]
 Check = Callable[[Path], object]
 
 
@@ -185,29 +183,6 @@ def test_a_branch_that_keeps_changing_is_given_up(
     assert hub.repositories[REPOSITORY].tags == {}
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_failing_server_is_asked_again_and_never_commits_twice(
-    hub: Any, release: ReleaseManifest, check: Check, after: bool
-) -> None:
-    hub.fail("POST", COMMITS, 503, after=after)  # after: the commit is made, its answer lost
-    hub.fail("PUT", "/lfs/", 500)
-    done = upload(hub, release, check)
-    titles = [each.title for each in hub.repositories[REPOSITORY].history("tranche-0")]
-    assert titles == ["Release tranche-0", "initial commit"]
-    assert hub.repositories[REPOSITORY].tags == {"tranche-0": done.revision}
-
-
-def test_a_server_that_stays_broken_is_one_clear_error_and_later_goes_on(
-    hub: Any, release: ReleaseManifest, check: Check
-) -> None:
-    hub.fail("POST", COMMITS, 503, times=4)
-    with pytest.raises(PublishError, match="the Hub answered 503: run the same command again"):
-        upload(hub, release, check)
-    uploaded = hub.count("PUT", "/lfs/")
-    upload(hub, release, check)
-    assert hub.count("PUT", "/lfs/") == uploaded
-
-
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -230,34 +205,6 @@ def start(hub: Any, program: str, *arguments: str, **environment: str) -> subpro
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.parametrize(
-    ("method", "pattern", "after"),
-    [
-        ("PUT", "^/lfs/", True),  # an object is there, no commit
-        ("POST", COMMITS, False),  # all objects are there, no commit
-        ("POST", COMMITS, True),  # committed, not read back
-        ("GET", "^/lfs/", False),  # half read back
-        ("POST", "/tag/", False),  # read back, not tagged
-        ("POST", "/tag/", True),  # done, nobody told
-    ],
-)
-def test_killed_anywhere_it_finishes_when_run_again(
-    hub: Any, release: ReleaseManifest, check: Check, method: str, pattern: str, after: bool
-) -> None:
-    hub.at(method, pattern, lambda: process.send_signal(signal.SIGKILL), after=after)
-    process = start(hub, PROGRAM, str(release.folder), REPOSITORY, HF_TOKEN="hf_owner")
-    process.communicate(timeout=120)
-    assert process.returncode == -9
-    done = upload(hub, release, check)
-    repository = hub.repositories[REPOSITORY]
-    assert repository.tags == {"tranche-0": done.revision}
-    assert [each.title for each in repository.history("tranche-0")] == [
-        "Release tranche-0",
-        "initial commit",
-    ]
-    assert served(hub, "tranche-0").keys() == set(release.files)
 
 
 @pytest.mark.parametrize("name", ["README.md", "data/noise-easy/public-00000.parquet"])

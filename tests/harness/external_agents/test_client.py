@@ -18,17 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
-from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from examples.agent_server.server import Agent, main, make_server, models_of
+from examples.agent_server.server import Agent, make_server
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
-from generators.templates.family import template_family
-from generators.templates.library import library_text
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
@@ -175,29 +172,6 @@ def check_bridged(episode: Episode) -> None:
     assert [use.exit_code for step in episode.steps for use in step.uses] == [0, 0]
     assert episode.steps[1].reply.message.calls[0].arguments.startswith('{"code"')
     assert "work folder is" not in episode.opening[0].text
-
-
-@pytest.mark.parametrize(("name", "tree"), [("past", "host"), ("formats", "bridge")])
-def test_templated_tasks_are_solved_behind_a_server(name: str, tree: str) -> None:
-    """Every question of a library template: what is said counts word for word, and what is left
-    in files and folders."""
-    templated = template_family(f"{name}.yml", library_text(name))
-    vouched = Vouched()
-    with small_server(HonestAgent("honest", 0.0)) as url:
-        for question in templated.questions:
-            instance = templated.generate(question, Seed(bytes(31) + b"\7"))
-            theirs = agent(url, tree)
-            episode = run_attempt(
-                AttemptRequest(
-                    cell_of(instance), 1, instance.brief, run="r", journal=MemoryJournal()
-                ),
-                theirs,
-                vouched,
-                noon,
-            )
-            assert grade_episode(instance, episode).score == 1.0, (question, episode)
-            assert episode.opening[0].text.endswith(instance.brief.prompt)
-    vouched.close()
 
 
 def test_a_server_of_others_does_not_reach_a_sandbox_that_does_not_isolate(
@@ -391,17 +365,6 @@ def test_what_comes_after_the_last_round_breaks_nothing_then_or_after_a_crash(
         assert [len(step.uses) for step in episode.steps] == [1]
 
 
-def test_a_line_in_small_pieces_is_not_read_over_and_over() -> None:
-    text = "x" * (8 << 20)
-    line = said(text)
-    heard = ChatStream(5)
-    begun = process_time()
-    for at in range(0, len(line), 1024):
-        heard.take(line[at : at + 1024])
-    assert process_time() - begun < 10, "it took minutes"
-    assert heard.rounds[0].text == text
-
-
 def test_a_stream_that_is_cut_is_not_asked_for_again(sandboxes: LocalSandboxes) -> None:
     with stream(Talk((said("a"), 0.05), reset=True)) as served:
         episode = attempt(agent(served.url), sandboxes, brief())
@@ -505,18 +468,6 @@ def test_a_sandbox_that_is_lost_on_the_way_fails_the_attempt() -> None:
     assert statuses == [410, 410]
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, "sandbox:server gone")
     assert [step.reply.message.text for step in episode.steps] == ["I try.", "So be it."]
-
-
-def test_nor_is_it_asked_again_when_a_call_lost_the_sandbox() -> None:
-    def kill(request: Json) -> None:
-        code = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
-        use_bridge(request, "execute_python", code=code)
-
-    vouched = Vouched()
-    with stream(Talk(status=503, before=kill)) as served:
-        episode = attempt(agent(served.url, "bridge"), vouched)
-    vouched.close()
-    assert (episode.error_class, len(served.requests)) == ("sandbox:server gone", 1)
 
 
 def test_nobody_at_the_address_is_a_lost_connection(sandboxes: LocalSandboxes) -> None:
@@ -862,53 +813,8 @@ def test_an_address_that_is_taken_is_told() -> None:
 # --- the small server ---
 
 
-def post(url: str, body: object) -> tuple[int, bytes]:
-    link = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    try:
-        link.request("POST", "/api/chat", json.dumps(body))
-        answer = link.getresponse()
-        return answer.status, answer.read()
-    finally:
-        link.close()
-
-
 def hello(text: str = "hello") -> Json:
     return {"messages": [{"role": "user", "content": text}]}
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ([], "must be an object"),
-        ({}, "'messages' must be"),
-        ({"messages": [{"role": "tool", "content": ""}]}, "a message has"),
-        ({**hello(), "temperature": "hot"}, "'temperature' must be a number"),
-        ({**hello(), "temperature": float("nan")}, "'temperature' must be a number"),
-        ({**hello(), "max_output_tokens": float("inf")}, "'max_output_tokens' must be a number"),
-        ({**hello(), "max_output_tokens": 0.5}, "'max_output_tokens' must be"),
-        ({**hello(), "tools": 1}, "'tools' must have"),
-        ({**hello(), "tools": {"url": "http://127.0.0.1:9", "token": "x"}}, "cannot be listed"),
-        (hello("Your work folder is /etc and paths are relative to it.\n\nx"), "work folder must"),
-        (hello("Your work folder is /nowhere and paths are relative to it."), "no such work"),
-    ],
-)
-def test_a_bad_request_is_told_before_anything_is_streamed(body: object, reason: str) -> None:
-    with small_server(Playback([say("hi")])) as url:
-        status, told = post(url, body)
-    assert status == 400
-    assert reason in json.loads(told)["error"]
-
-
-def test_the_small_server_streams_one_object_a_line() -> None:
-    with small_server(Playback([say("hi", tokens=4)])) as url:
-        status, told = post(url, hello())
-    lines = [json.loads(line) for line in told.splitlines()]
-    assert status == 200
-    assert [(line["role"], line["type"], line["content"]) for line in lines] == [
-        ("assistant", "chunk", "hi"),
-        ("assistant", "done", ""),
-    ]
-    assert lines[1]["usage"] == {"input_tokens": 4, "output_tokens": 4}
 
 
 def test_it_runs_no_foreign_models_programs_on_the_host_unless_told_to(
@@ -921,53 +827,6 @@ def test_it_runs_no_foreign_models_programs_on_the_host_unless_told_to(
         assert attempt(agent(url), sandboxes, brief()).error_class == "provider:bad_request"
     with small_server(foreign(), unisolated=True) as url:
         assert attempt(agent(url), sandboxes, brief()).answer == ANSWER
-
-
-def test_it_stops_at_its_rounds_and_fails_as_a_server_does(sandboxes: LocalSandboxes) -> None:
-    endless = [call(("run_command", {"command": "ls"}))] * 3
-    with small_server(Playback(endless), rounds=3) as url:
-        assert len(attempt(agent(url), sandboxes, brief()).steps) == 3
-    with small_server(Playback([*endless[:1], RuntimeError("bug")])) as url:
-        cut = attempt(agent(url), sandboxes, brief())
-    assert (cut.error_class, len(cut.steps)) == ("provider:connection", 1)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_is_started_from_the_command_line(number: signal.Signals) -> None:
-    program = [sys.executable, "-m", "examples.agent_server.server", "--provider", "scripted"]
-    listening = [*program, "--setting", "agent=trivial", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(listening, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            status, told = post(server.stdout.readline().strip(), hello())
-            server.send_signal(number)
-            assert server.wait(30) == 0
-        finally:
-            server.kill()
-    assert status == 200
-    assert b"<answer>" in told
-    wrong = subprocess.run([*program, "--setting", "agent=odd"], capture_output=True, text=True)
-    assert wrong.returncode == 1
-    assert wrong.stderr.startswith("error: model 'agent': setting 'agent': unknown agent 'odd'")
-
-
-def test_it_tells_that_it_failed_and_not_on_what(capfd: pytest.CaptureFixture[str]) -> None:
-    with small_server(Playback([RuntimeError("PRIVATE")])) as url:
-        assert post(url, hello()) == (500, b'{"error": "the server failed: RuntimeError"}')
-    assert capfd.readouterr() == ("", "")
-
-
-def test_it_has_at_least_a_round(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--rounds", "0"])
-    assert "'0': give a whole number from 1" in capsys.readouterr().err
-
-
-def test_it_serves_no_agent_that_has_a_loop_of_its_own() -> None:
-    with pytest.raises(HarnessError, match="loop of its own"):
-        models_of(
-            ModelPin("x", "agent_server", "v", (("base_url", '"http://h"'), ("tree", '"host"')))
-        )
 
 
 # --- from a pin ---

@@ -23,10 +23,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generators.catalog import INSTALLED
-from generators.grading.rubric import Part
 from harness.episodes.result import RESULT_CODEC
 from harness.judge.answer_sheets import make_sheets
-from harness.judge.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
@@ -211,32 +209,6 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert "open objects (no record names them yet)" not in dict(found.counts)
     assert manifests_of(study.ledger, 0)[0].judges == study.protocol.judges
     assert not any(KEY.encode() in study.store.get(key) for key in study.store.list())
-
-
-def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
-    swept: tuple[Study, Served],
-) -> None:
-    study, served = swept
-    wanted = len(served.requests)
-
-    def dies(request: Json) -> Answer:
-        return both(request) if len(served.requests) <= 3 else failure(401)
-
-    served.always = dies
-    result = run(study, "grade", "--judge", "strict", "--parallel", "1", "--json")
-    assert result.exit_code == 1
-    told = json.loads(result.stdout)["judges"][0]
-    assert told["graded"] == 3
-    assert dict(map(tuple, told["failures"])) == {
-        "provider:auth": 1, "not tried after that": EPISODES - 4
-    }  # fmt: skip
-    assert len(served.requests) == wanted + 4  # the dead provider was not asked by all the others
-    graders = {row.grader for row in _rows(study)}
-    assert graders == {"deterministic"}  # no column with holes
-
-    served.always = both
-    assert run(study, "grade", "--judge", "strict").exit_code == 0
-    assert len(served.requests) == wanted + 4 + EPISODES - 3
 
 
 def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study, Served]) -> None:
@@ -489,23 +461,6 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     result = run(study, "grade", "--judge", "kind")
     assert result.exit_code == 1
     assert "Raise `budget:`" in result.stdout
-
-
-def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served]) -> None:
-    study, served = swept
-    study = edit(study, "sandbox:", "budget: {run: 1, reserve: bound}\nsandbox:")
-    refused = run(study, "grade", "--judge", "strict")
-    assert (refused.exit_code, "state its `max_tokens`" in refused.stderr) == (2, True)
-    pin = replace(study.protocol.judges[0], settings=(("max_tokens", "200"),))
-    judge = Judge(pin, object())  # type: ignore[arg-type]  # it is asked nothing
-    price = read_prices(study.folder / "prices.yaml").prices[0]
-    parts = [Part(f"m/{n}", f"m-{n}", "m", "It is so.", "SR", 1.0, "", None) for n in range(25)]
-    bound = judging_bound(judge, Submission("Do it.", "Done."), parts, price)
-    assert bound is not None
-    # Two calls, three tries each, with 200 tokens of reply at 0.001 USD and at least the text.
-    assert bound > 2 * 3 * (200 * Decimal("0.001") + len(SYSTEM) * Decimal("0.0001"))
-    assert bound < 2 * 3 * (200 * Decimal("0.001") + 3 * len(SYSTEM) * Decimal("0.0001"))
-    assert not served.requests
 
 
 def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, Served]) -> None:
