@@ -8,7 +8,6 @@ from collections import Counter
 from decimal import ROUND_HALF_EVEN, Decimal
 
 import pytest
-from scipy import stats
 
 from generators.basics.compute_average import (
     BY_DIFFICULTY,
@@ -43,10 +42,6 @@ def blocks_of(instance) -> list[list[str]]:
     assert data.endswith(b"\n")
     assert b"\r" not in data
     return [block.split("\n") for block in data.decode("ascii")[:-1].split("\n\n")]
-
-
-def lines_of(instance) -> list[str]:
-    return [*itertools.chain(*blocks_of(instance))]
 
 
 def parameters(sizes, negatives=0) -> Parameters:
@@ -90,11 +85,6 @@ def test_each_line_is_one_number_with_six_decimals(difficulty, exponents):
         assert not any(float(line) == 0 and line.startswith("-") for line in lines)
 
 
-def test_the_order_of_sizes_is_not_fixed():
-    orders = {tuple(map(len, blocks_of(FAMILY.generate("hard", seed)))) for seed in public_seeds(5)}
-    assert len(orders) == 5
-
-
 def test_the_exponent_form_parses_to_the_same_float():
     for units in (1, -1, 123_456_789, -999_999_999, 10, 500_000_000, 1_000_000):
         fixed, exponent = write_number(units, False), write_number(units, True)
@@ -102,33 +92,6 @@ def test_the_exponent_form_parses_to_the_same_float():
         assert FIXED.fullmatch(fixed)
         assert EXPONENT.fullmatch(exponent)
     assert write_number(0, False) == "0.000000"
-
-
-@pytest.mark.parametrize("difficulty", ["medium", "hard"])
-def test_numbers_repeat_and_some_are_negative(difficulty):
-    wanted = BY_DIFFICULTY[difficulty]
-    for seed in public_seeds(10):
-        values = [float(line) for line in lines_of(FAMILY.generate(difficulty, seed))]
-        assert len(values) - len(set(values)) >= wanted.repeats >= 1
-        assert min(values) < 0
-
-
-def test_numbers_are_uniform():
-    values = [
-        float(line) for seed in public_seeds(40) for line in lines_of(FAMILY.generate("easy", seed))
-    ]
-    assert stats.kstest(values, "uniform", args=(-1000, 2000)).pvalue > 0.01
-
-
-def test_one_more_number_leaves_the_others_as_they_were():
-    three = draw_sample(parameters((3, 3)), streams())
-    four = draw_sample(parameters((3, 4)), streams())
-    assert three.redraws == four.redraws == 0
-    assert numbers_of(three) < numbers_of(four)
-
-
-def numbers_of(sample) -> set[int]:
-    return set(itertools.chain(*sample.blocks))
 
 
 # --- guards
