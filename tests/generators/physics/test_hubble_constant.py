@@ -7,7 +7,6 @@ import csv
 import dataclasses
 import functools
 import io
-import json
 import math
 import random
 import statistics
@@ -19,7 +18,7 @@ from scipy import optimize
 
 from generators.attackers import BOUNDS, seen_files
 from generators.errors import GuardExhausted
-from generators.grading.answer import Answer, parse_answer
+from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.hubble_constant import FAMILY
 from generators.physics.hubble_constant.attackers import ATTACKERS, NOISY
@@ -34,7 +33,6 @@ from generators.physics.hubble_constant.parameters import (
     PERIOD_RANGE,
     SCATTER,
 )
-from generators.physics.hubble_constant.rubric import make_rubric
 from generators.physics.hubble_constant.sample import (
     Sample,
     apparent_magnitude,
@@ -42,7 +40,7 @@ from generators.physics.hubble_constant.sample import (
     draw_sample,
 )
 from generators.physics.hubble_constant.solver import estimate, solve
-from generators.physics.hubble_constant.truth import make_key, make_truth
+from generators.physics.hubble_constant.truth import make_truth
 from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
@@ -383,41 +381,6 @@ def changed(instance, **fields):
     return FAMILY.key(instance.truth) | fields
 
 
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
-@pytest.mark.parametrize("shift", ["plus", "minus", "uniform"])
-def test_who_meets_every_redshift_meets_the_constant(difficulty, shift):
-    """R8d: the redshifts all off by their tolerance, or by any part of it."""
-    draws = random.Random(difficulty)
-    tolerance = BY_DIFFICULTY[difficulty].z_tolerance * (1 - 1e-9)
-    for index in range(5):
-        truth = make_truth(BY_DIFFICULTY[difficulty], sample_of(difficulty, index))
-        rubric = make_rubric(truth)
-        galaxies = truth.table("analyzed_galaxies").records()
-        off = {"plus": lambda: tolerance, "minus": lambda: -tolerance}.get(
-            shift, lambda: draws.uniform(-tolerance, tolerance)
-        )
-        zs = [row["z"] + off() for row in galaxies]
-        moved = {row["galaxy_ID"]: z for row, z in zip(galaxies, zs, strict=True)}
-        read = [
-            dataclasses.replace(galaxy.point, z=moved[galaxy.id])
-            for galaxy in usable(sample_of(difficulty, index))
-        ]
-        found = estimate_constant(read)
-        block = make_key(truth)
-        listed = [each | {"z": moved[each["id"]]} for each in block["galaxies"]]
-        block |= {"galaxies": listed, "H0": found.constant, "sigma_H0": found.error}
-        assert score_verdicts(rubric, check_answer(rubric, Answer(block))) == KEY_SCORE
-
-
-def test_a_remembered_constant_earns_nothing_without_redshifts():
-    instance = instance_of("easy")
-    found = verdicts_on(instance, changed(instance, galaxies=[]))
-    assert found["h_estimation"] == found["h_stdev_estimation"] == [False]
-    assert not any(found["distances"])
-    assert found["galaxies_section"] == [False]
-    assert found["answer_block"] == found["hubble_section"] == [True]
-
-
 def test_half_of_the_redshifts_carry_the_constant():
     instance = instance_of("easy", 1)
     redshifts = FAMILY.key(instance.truth)["galaxies"]
@@ -430,59 +393,3 @@ def test_half_of_the_redshifts_carry_the_constant():
         found = verdicts_on(instance, changed(instance, galaxies=moved))
         assert found["h_estimation"] == [right]
         assert found["z_estimation"].count(True) == len(redshifts) - wrong
-
-
-def test_the_error_of_a_wrong_constant_earns_nothing():
-    instance = instance_of("easy")
-    (result,) = instance.truth.table("results").records()
-    found = verdicts_on(instance, changed(instance, H0=1.3 * result["H0"]))
-    assert found["h_estimation"] == found["h_stdev_estimation"] == [False]
-    assert all(found["distances"])
-
-
-def test_a_galaxy_too_many_or_too_few_is_counted():
-    instance = instance_of("easy")
-    redshifts = FAMILY.key(instance.truth)["galaxies"]
-    for listed in (redshifts[1:], [*redshifts, {"id": "GID0000000000", "z": 0.02, "d": 30.0}]):
-        found = verdicts_on(instance, changed(instance, galaxies=listed))
-        assert found["no_of_galaxies"] == [False]
-        assert found["h_estimation"] == [True]
-
-
-def test_as_many_galaxies_of_which_most_are_others_do_not_count():
-    instance = instance_of("easy")
-    redshifts = FAMILY.key(instance.truth)["galaxies"]
-    others = [each | {"id": f"GID{at:010d}"} for at, each in enumerate(redshifts)]
-    for own in range(len(redshifts)):
-        listed = redshifts[:own] + others[own:]
-        found = verdicts_on(instance, changed(instance, galaxies=listed))
-        assert found["no_of_galaxies"] == [2 * own >= len(redshifts)]
-
-
-def test_an_identifier_with_two_redshifts_is_wrong_and_with_one_twice_is_not():
-    instance = instance_of("easy")
-    redshifts = FAMILY.key(instance.truth)["galaxies"]
-    twice = [*redshifts, redshifts[0]]
-    assert score(instance, changed(instance, galaxies=twice)) == KEY_SCORE
-    torn = [*redshifts, redshifts[0] | {"z": 0.04}]
-    found = verdicts_on(instance, changed(instance, galaxies=torn))
-    assert found["z_estimation"] == [False, *[True] * (len(redshifts) - 1)]
-
-
-def test_an_answer_with_not_a_number_in_it_is_no_answer():
-    key = FAMILY.key(instance_of("easy").truth)
-    text = json.dumps(key | {"sigma_H0": math.nan})
-    assert "NaN" in text
-    assert parse_answer(f"<answer>\n{text}\n</answer>") is None
-
-
-def test_the_interval_that_is_printed_is_the_one_that_is_used():
-    instance = instance_of("easy")
-    (result,) = instance.truth.table("results").records()
-    (text,) = (each.text for each in instance.rubric.parts if each.id == "h_estimation/0")
-    assert f"{result['H0_min']:.3f} to {result['H0_max']:.3f}" in text
-    for name, right in (("H0_min", True), ("H0_max", True)):
-        found = verdicts_on(instance, changed(instance, H0=result[name]))
-        assert found["h_estimation"] == [right]
-    beyond = math.nextafter(result["H0_max"], math.inf)
-    assert verdicts_on(instance, changed(instance, H0=beyond))["h_estimation"] == [False]
