@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from generators.seed import Seed
 from publish.errors import PublishError
 from publish.hub import HubPlace, Uploaded, upload_release, withdraw_release
 from publish.leakcheck.check import check_folder
@@ -347,41 +346,3 @@ def test_a_hub_that_is_not_there_is_one_clear_error(
 ) -> None:
     with pytest.raises(PublishError, match="cannot be reached: see to the network or HF_ENDPOINT"):
         upload_release(release.folder, HubPlace(REPOSITORY, "http://127.0.0.1:9"), check)
-
-
-LOAD = """
-import json, sys
-from datasets import load_dataset
-
-rows = load_dataset(sys.argv[2], split="public", revision="tranche-0")
-named = load_dataset(sys.argv[2], "noise", split="public", revision="tranche-0")
-print(json.dumps({
-    "instances": rows["instance"][:],
-    "named": len(named),
-    "texts": [file["text"] for file in rows[0]["input_files"]],
-    "pixels": [image.tobytes().hex() for row in rows for image in row["images"]],
-}))
-"""
-
-
-def test_datasets_loads_rows_and_images_from_the_hub(
-    hub: Any, draw: Any, find: Any, release: ReleaseManifest, check: Check
-) -> None:
-    upload(hub, release, check)
-    process = start(hub, LOAD, str(release.folder), REPOSITORY)  # a stranger, without a token
-    out, said = process.communicate(timeout=240)
-    assert process.returncode == 0, said
-    seen = json.loads(out)
-    assert seen["named"] == 8
-    picture, readings, notice = seen["texts"]
-    assert picture is None
-    assert readings.count("\n") == 3
-    assert notice.startswith("All readings were taken")
-    assert set(seen["instances"]) == {entry.instance for entry in draw.public}
-    truths = {
-        entry.instance: find("noise@1").generate(entry.difficulty, Seed.from_hex(entry.seed))
-        for entry in draw.public
-    }
-    for instance, pixels in zip(seen["instances"], seen["pixels"], strict=True):
-        digest = "sha256:" + hashlib.sha256(bytes.fromhex(pixels)).hexdigest()
-        assert truths[instance].truth.digests[0][1] == digest

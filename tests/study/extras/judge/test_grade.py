@@ -28,7 +28,7 @@ from harness.judge.answer_sheets import make_sheets
 from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
-from harness.storage import TABLES, TRY_CODEC
+from harness.storage import TABLES
 from harness.sweep.run_cell import open_budget
 from harness.sweep.schedule import Schedule
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
@@ -48,7 +48,7 @@ from study.steps.sweep.sweep import context_of
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
 from study.workspace.snapshot import manifests_of, take_snapshot
 from study.workspace.study import Study
-from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.study.conftest import draw_tiny, run_wave
 
 PROTOCOL = """\
@@ -483,37 +483,6 @@ def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, 
     assert "To have it graded by judges" in people
     assert not served.requests
     assert set(study.store.list()) == before
-
-
-def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
-    study, served = swept
-    study = edit(study, "prices: prices.yaml\n", "")
-    refused = run(study, "grade", "--judge", "strict")
-    assert (refused.exit_code, "--allow-unknown-price" in refused.stderr) == (2, True)
-    assert not served.requests
-    code, told = grade(study, "--allow-unknown-price")
-    assert (code, told["judges"][0]["cost_usd"]) == (0, None)
-
-
-def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Served]) -> None:
-    study, served = swept
-
-    def busy(request: Json) -> Answer:
-        turn = len(served.requests)
-        return failure(429, headers=(("retry-after", "0"),)) if turn in (1, 3) else both(request)
-
-    served.always = busy
-    code, told = grade(study)
-    assert code == 0
-    assert told["judges"][0]["failed_tries"] == [["rate_limit", 2]]
-    tries = [key for key in study.store.list("judgements/") if key.count("-") == 2]
-    assert len(tries) == 2
-    identities = study.identities()
-    for key in tries:
-        kept = TRY_CODEC.read(study.store, key, study.keys())
-        assert (kept.kind, kept.status) == ("rate_limit", 429)
-        assert b"SECRET PROMPT" in kept.raw
-    assert verify_study(study.store, identities).holds
 
 
 @pytest.mark.parametrize(
