@@ -14,11 +14,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from generators.seed import Seed
@@ -40,6 +38,10 @@ from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
 from tests.harness.paid_attempt import journal_of
 from tests.harness.script import Playback, say
+
+if TYPE_CHECKING:  # they take seconds to import, which every worker would pay that collects
+    import anthropic
+    import openai
 
 MODEL = "model-7"
 PNG = bytes.fromhex(
@@ -82,11 +84,15 @@ def transport(folder: Path) -> httpx2.Client:
 
 
 def openai_client(folder: Path) -> openai.OpenAI:
+    import openai
+
     url = "http://proxy/v1"
     return openai.OpenAI(base_url=url, api_key="none", http_client=transport(folder), max_retries=0)
 
 
 def anthropic_client(folder: Path) -> anthropic.Anthropic:
+    import anthropic
+
     url = "http://proxy"
     client: Any = transport(folder)
     return anthropic.Anthropic(base_url=url, api_key="none", http_client=client, max_retries=0)
@@ -311,6 +317,8 @@ def refused_by_length(folder: Path, length: int) -> tuple[int, Any]:
 
 
 def test_there_is_one_model_and_no_other_path(tmp_path: Path) -> None:
+    import openai
+
     with serving(Playback([]), tmp_path), openai_client(tmp_path) as client:
         assert [each.id for each in client.models.list()] == [MODEL]
         assert post(tmp_path, chat(USER), "/v1/embeddings")[0] == 404
@@ -322,6 +330,8 @@ def test_there_is_one_model_and_no_other_path(tmp_path: Path) -> None:
 
 
 def test_turns_are_limited_and_clients_do_not_retry(tmp_path: Path) -> None:
+    import openai
+
     model = Playback([say("one"), say("two"), say("three")])
     with serving(model, tmp_path, turns=2) as proxy, openai_client(tmp_path) as client:
         retrying = client.with_options(max_retries=5)
@@ -392,6 +402,8 @@ def failing(kind: str) -> AttemptFailed:
 
 
 def test_a_conversation_too_long_is_the_agents_to_shorten(tmp_path: Path) -> None:
+    import openai
+
     model = Playback([say("one"), failing("context_length"), say("two")])
     with serving(model, tmp_path) as proxy, openai_client(tmp_path) as client:
         statuses = [post(tmp_path, chat(USER))[0]]

@@ -6,19 +6,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -39,9 +36,6 @@ from tests.harness.openai_server import Answer, Json, completion, failure, serve
 from tests.study.conftest import draw_tiny, promise_unchecked
 
 pytestmark = pytest.mark.ray
-T = TypeVar("T")
-
-IN_HAND = 4  # more than a worker of these studies has at once
 STUDY = """\
 study: fault
 tasks:
@@ -270,30 +264,6 @@ def own_actors(kind: str) -> list[int]:
     return [pid for pid in names if names[pid].startswith(f"ray::{kind}") and ours(pid)]
 
 
-@pytest.mark.slow
-def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare_ray(None)
-    from harness.sweep import ray_actors as actors
-
-    monkeypatch.setattr(actors._Workers, "MAX_DEATHS", 1)
-    study, killed_at = make_study(tmp_path / "study", 20), [0]
-
-    def watch(progress: Progress) -> None:
-        # What a dead worker had in hand may be told of later: count what is beyond that.
-        if progress.finished > killed_at[-1] + IN_HAND and len(killed_at) <= 3:
-            for pid in own_actors("Worker"):
-                os.kill(pid, signal.SIGKILL)
-                killed_at.append(progress.finished)
-
-    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True), watch)
-    assert len(killed_at) == 4, "three were killed"
-    assert outcome.closed is not None
-    assert outcome.closed.finished == 80
-    assert all(episode.attempt == 1 for episode in episodes_of(study))
-
-
 OUTAGES = """\
 study: outages
 tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
@@ -365,154 +335,6 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
     assert Status.MISSING not in {result.status for result in wave.results.values()}
     models = Counter(result.model for result in wave.results.values())
     assert models == {"gone": CELLS, "healthy": CELLS}
-
-
-METERED = """\
-study: metered
-tasks: [{{family: compute_average, difficulty: easy, mode: single_turn}}]
-seeds_per_arm: 3
-models:
-  metered:
-    {{provider: openai, model: m, base_url: "{}", api_key_env: "", retries: 0, context: 100000}}
-waves: [[metered]]
-plan: {{permutations: 199}}
-sandbox: {{kind: local}}
-sweep: {{parallel: 2}}
-"""
-
-
-@pytest.fixture
-def exporting(tmp_path: Path) -> dict[str, str]:
-    """The environment of nodes that export metrics: with what deploy/requirements.lock adds here,
-    and without the usual wait of ten seconds."""
-    here = {each.name.lower().replace("_", "-") for each in distributions()}
-    lock = (Path(__file__).parents[2] / "deploy/requirements.lock").read_text()
-    packages = [each for each in re.split(r"^(?=\w)", lock, flags=re.MULTILINE) if "==" in each]
-    lacking = [each for each in packages if each.partition("==")[0] not in here]
-    (tmp_path / "lacking.txt").write_text("".join(lacking))
-    variables = dict(os.environ)
-    if "PIP_INDEX_URL" in variables:
-        variables.setdefault("UV_DEFAULT_INDEX", variables["PIP_INDEX_URL"])
-    target, lock_file = str(tmp_path / "packages"), str(tmp_path / "lacking.txt")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps"),
-            *("--python", sys.executable, "--target", target, "-r", lock_file),
-        ],
-        env=variables,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        pytest.skip(f"ray[default] cannot be installed: {done.stderr.splitlines()[0]}")
-    path = os.pathsep.join(filter(None, [*sys.path, target]))
-    return {"PYTHONPATH": path, "RAY_metrics_report_interval_ms": "500"}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine on which nothing listens."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-
-
-@pytest.mark.slow
-def test_metrics_are_at_the_endpoint_of_a_node(tmp_path: Path, exporting: dict[str, str]) -> None:
-    seen, first = threading.Event(), iter([failure(503)])
-
-    def answer(request: Json) -> Answer:
-        if len(server.requests) > 4:
-            assert seen.wait(120)
-        usage = {"prompt_tokens": 900, "completion_tokens": 30, "total_tokens": 930}
-        return next(first, completion("None.", usage=usage))
-
-    gcs, export, client, agent = free_ports(4)
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5e" * 32}
-    start = [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
-        *(f"--port={gcs}", f"--metrics-export-port={export}", "--num-cpus=1"),
-        *(f"--ray-client-server-port={client}", f"--dashboard-agent-listen-port={agent}"),
-        *("--include-dashboard=false", "--disable-usage-stats", '--resources={"sandbox": 1}'),
-    ]
-    head = subprocess.Popen(
-        start,
-        env=os.environ | exporting | token,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with serve(always=answer) as server:
-        try:
-            init_study(tmp_path / "study", METERED.format(server.url))
-            study = pipeline.open_study(tmp_path / "study")
-            promise_unchecked(study)
-            wait_until(lambda: can_connect(gcs), "the head listens")
-            address = ("--address", f"127.0.0.1:{gcs}", "--allow-unknown-price")
-            sweep = start_sweep(study, *address, **token)
-
-            def exported() -> str:
-                """The endpoint's text, once it has the replies of all attempts that ended."""
-                text = read_metrics(export)
-                replies = metric(text, "replies_total")
-                finished = metric(text, "episodes", 'state="finished"')
-                return text if replies and replies == finished else ""
-
-            text = wait_until(exported, "metrics are exported")
-            seen.set()
-            assert finish(sweep)["closed"]["finished"] == CELLS
-        finally:
-            seen.set()
-            os.killpg(head.pid, signal.SIGKILL)
-            head.wait()
-    replies = metric(text, "replies_total")
-    assert replies is not None
-    assert 1 <= replies <= 4, "the others wait"
-    assert metric(text, "input_tokens_total") == 900 * replies
-    assert metric(text, "replies_of_unknown_cost_total") == replies
-    assert metric(text, "failed_attempts_total", 'class="provider:overload"') == 1
-    assert metric(text, "usd_total") is None, "it is unknown"
-    keys = [*study.identities(), *(entry.seed for entry in study.entries())]
-    assert not any(key in text for key in keys)
-
-
-def read_metrics(port: int) -> str:
-    """What Prometheus reads at a node; "" before it can."""
-    with contextlib.suppress(OSError):
-        url = f"http://127.0.0.1:{port}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as response:
-            return str(response.read().decode())
-    return ""
-
-
-def metric(text: str, name: str, tag: str = "") -> float | None:
-    """The value of the one model's metric."""
-    lines = [each for each in text.splitlines() if each.startswith(f"ray_dosimeter_{name}{{")]
-    values = [
-        float(each.rpartition(" ")[2])
-        for each in lines
-        if 'model="metered"' in each and tag in each
-    ]
-    assert len(values) <= 1, lines
-    return values[0] if values else None
-
-
-def can_connect(port: int) -> bool:
-    """True if a process listens at this port."""
-    with contextlib.suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    return False
-
-
-def wait_until(condition: Callable[[], T], what: str, seconds: float = 120) -> T:
-    """The first true value of a condition."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.2)
-    return value
 
 
 @pytest.mark.parametrize("said", ["The current node timed out during startup.\nMore.", ""])
