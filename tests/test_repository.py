@@ -15,7 +15,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from registry.errors import RegistryError
 from registry.provenance import PACKAGES, verify_packages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,44 +48,6 @@ def test_the_packages_are_those_that_are_shipped() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert tuple(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == PACKAGES
     verify_packages()
-
-
-@pytest.mark.parametrize("name", [name for name in PACKAGES if name != "registry"])
-@pytest.mark.parametrize("kind", ["package", "module", "folder"])
-def test_a_stray_package_of_the_same_name_is_told(name: str, kind: str, tmp_path: Path) -> None:
-    """As another distribution puts it in site-packages, which comes before the checkout."""
-    if kind == "module":
-        (tmp_path / f"{name}.py").write_text("")
-    else:
-        (tmp_path / name).mkdir()
-        if kind == "package":
-            (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported')")
-    source = f"""
-import sys
-sys.path = [{str(tmp_path)!r}] + [p for p in sys.path if p not in ('', {str(ROOT)!r})]
-if {kind == "folder"}:  # a bare folder loses against a package anywhere on the path
-    sys.path.append({str(ROOT)!r})
-else:
-    sys.path.insert(1, {str(ROOT)!r})
-from registry.provenance import verify_packages
-from registry.errors import RegistryError
-try:
-    verify_packages()
-except RegistryError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path, check=True
-    )
-    if kind == "folder":
-        assert done.stdout == ""
-    else:
-        assert f"the package {name!r} is taken from {tmp_path}" in done.stdout
-
-
-def test_a_package_that_is_nowhere_is_told() -> None:
-    with pytest.raises(RegistryError, match="'no_such_package' is taken from nowhere"):
-        verify_packages(("no_such_package",))
 
 
 def test_the_imports_keep_their_directions() -> None:

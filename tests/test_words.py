@@ -136,13 +136,3 @@ def test_no_prose_has_a_retired_word(word: RetiredWord) -> None:
                 for match in word.prose.finditer(text)
             ]
     assert not hits, f"use {word.use}:\n" + "\n".join(hits)
-
-
-def test_names_are_split_into_words() -> None:
-    assert split_name("open_judgePurse") == {"open", "judge", "purse"}
-    assert split_name("_HTMLPage") == {"html", "page"}
-
-
-def test_comments_and_strings_are_prose() -> None:
-    source = 'def f():\n    """Doc."""\n    return "text"  # why\n'
-    assert list(prose_of(source)) == [(2, '"""Doc."""'), (3, '"text"'), (3, "# why")]

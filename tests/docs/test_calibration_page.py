@@ -27,11 +27,6 @@ def test_the_page_is_what_is_stored(stored: dict[str, Any]) -> None:
     assert set(re.findall(r"<!-- made: ([a-z ]+) -->", TEXT)) == set(PARTS)
 
 
-def test_another_number_is_noticed(stored: dict[str, Any]) -> None:
-    other = {**stored, "blank": {**stored["blank"], "false_alarms": 99}}
-    assert render_page(TEXT, other) != TEXT
-
-
 def test_models_without_a_leak_raise_no_more_alarms_than_promised(stored: dict[str, Any]) -> None:
     blank = stored["blank"]
     assert (blank["models"], blank["draws"]) == (20, 50)
@@ -50,23 +45,9 @@ def test_the_forecast_of_power_holds_within_its_error(stored: dict[str, Any]) ->
     assert compared == 8
 
 
-def test_four_copies_are_found_with_400_instances_an_arm(stored: dict[str, Any]) -> None:
-    (row,) = [row for row in stored["doses"]["doses"] if row["dose"] == 4]
-    (size,) = [size for size in row["by_size"] if size["instances"] == 400]
-    assert size["found"] / size["of"] >= 0.95
-
-
 def test_the_study_clears_no_leak_and_accuses_no_clean_model(stored: dict[str, Any]) -> None:
     found = {row["dose"]: (row["found"], row["tested"]) for row in stored["study"]["rows"]}
     assert found[0] == (0, 3)
     assert all(found[dose] == (3, 3) for dose in (4, 8, 16))
     gaps = [row["gap"] for row in stored["study"]["rows"]]
     assert gaps == sorted(gaps)
-
-
-def test_the_pretrained_model_has_read_nothing_else_of_the_study(stored: dict[str, Any]) -> None:
-    found = stored["pretrained"]
-    assert (found["collisions"], found["missing"]) == (0, 0)
-    groups = found["right"]["answers"]["doses"].values()
-    assert {each["of"] for each in groups} == {32}
-    assert found["exact"]["markers asked for"]["private"] > 0.01, "the control of the markers"

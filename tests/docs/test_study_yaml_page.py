@@ -142,26 +142,6 @@ def test_the_page_is_up_to_date(page_script: ModuleType) -> None:
     assert page_script.PAGE.read_text() == page, "run `make reference`"
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('"tasks.family" = "Name', "no keys entry for 'tasks.family'"),
-        ('"sweep.address" = "Address', "no keys entry for 'sweep.address'"),
-        ('"sweep.address" = "ray', "no examples entry for 'sweep.address'"),
-        ('sweep = "How', "no introduction of 'sweep'"),
-    ],
-)
-def test_a_key_without_words_is_refused(
-    page_script: ModuleType, tmp_path: Path, line: str, message: str
-) -> None:
-    rows = WORDS.read_text().splitlines()
-    kept = [row for row in rows if not row.startswith(line)]
-    assert len(kept) == len(rows) - 1
-    (tmp_path / "short.toml").write_text("\n".join(kept))
-    with pytest.raises(LookupError, match=message):
-        page_script.render_page(Reference(tmp_path / "short.toml"))
-
-
 def test_words_on_no_key_are_refused(page_script: ModuleType, tmp_path: Path) -> None:
     text = WORDS.read_text() + '\n"tasks.colour" = "red"\n'
     (tmp_path / "long.toml").write_text(text)

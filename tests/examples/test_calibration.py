@@ -8,14 +8,12 @@ for weights that another machine trained.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -27,15 +25,12 @@ from examples.calibration import pretrained, run, train
 from examples.calibration.doses import (
     DosedModel,
     DoseResponse,
-    area_under_curve,
     cochran_armitage,
     dose_response,
 )
 from examples.calibration.model import (
-    LENGTH,
     hidden_states,
     likeliest_numbers,
-    read_questions,
     read_weights,
     served_name,
     weights_bytes,
@@ -44,10 +39,7 @@ from examples.calibration.report import report_doses, show, write_doses
 from examples.calibration.server import serving
 from examples.calibration.train import FOLDER, TrainedModel
 from examples.calibration.training import Recipe, fresh_rows, initial_weights
-from generators.catalog import INSTALLED
-from generators.grading.answer import parse_answer
 from generators.seed import Seed
-from harness.agent.single_turn import single_turn
 from publish.leakcheck.check import regenerate
 from registry.provenance import utc_now
 from registry.result_row import Arm
@@ -145,46 +137,11 @@ def test_served_models_are_compared_by_dose(
     assert "4 copies: public" in (folder / "calibration/doses.svg").read_text()
 
 
-def test_without_a_report_there_are_no_verdicts(folder: Path) -> None:
-    with pytest.raises(StudyError, match="no report yet"):
-        report_doses(folder)
-
-
 def test_other_weights_than_those_served_are_refused(folder: Path) -> None:
     pipeline.report(pipeline.open_study(folder))
     shutil.copy(folder / FOLDER / "dose-00-1.npz", folder / FOLDER / "dose-04-1.npz")
     with pytest.raises(StudyError, match=r"dose-04-1\.npz: not the weights of dose-04-1\+"):
         report_doses(folder)
-
-
-def ask(url: str, **request: object) -> httpx.Response:
-    return httpx.post(f"{url}/chat/completions", json=request)
-
-
-def test_the_server_answers_a_single_turn_and_refuses_the_rest(tmp_path: Path) -> None:
-    path = tmp_path / "dose-04-1.npz"
-    shutil.copy(STORED / path.name, path)
-    name = served_name(path)
-    family = INSTALLED.family("order_statistics")
-    text, other = (
-        single_turn(family.generate(difficulty, ROOT).brief).messages[-1].text
-        for difficulty in ("easy", "medium")
-    )
-    with serving(tmp_path, port=0) as url:
-        reply = ask(url, model=name, messages=[{"role": "user", "content": text}])
-        assert reply.json()["model"] == name
-        answer = parse_answer(reply.json()["choices"][0]["message"]["content"])
-        assert answer is not None
-        (given,) = answer.block["answers"]
-        assert given["id"] == "Q01"
-        assert 100 <= given["answer"] <= 599
-        parts = [{"type": "text", "text": other}]
-        reply = ask(url, model=name, messages=[{"role": "user", "content": parts}])
-        assert reply.json()["choices"][0]["message"]["content"] == "<answer>\n{}\n</answer>"
-        message = [{"role": "user", "content": "x"}]
-        assert ask(url, model="dose-04-1", messages=message).status_code == 404
-        assert ask(url, model=name, messages=message, tools=[{}]).status_code == 400
-        assert ask(url, model=name).status_code == 400
 
 
 # --- models that are trained ---
@@ -292,44 +249,6 @@ def test_a_release_with_a_private_instance_is_refused(
     assert given == []
 
 
-def test_a_missing_library_is_named_with_its_lock(
-    swept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"spike\.lock"):
-        train.train_models(pipeline.open_study(swept), (), seeds=1)
-
-
-@pytest.mark.parametrize(
-    ("question", "token"),
-    [
-        ("the 1st smallest number", 500),
-        ("the 9th smallest number", 508),
-        ("the 1st largest number", 509),
-        ("the 9th largest number", 517),
-        ("the median", 518),
-    ],
-)
-def test_tokens_of_a_question(question: str, token: int) -> None:
-    files = {
-        "lists.txt": "AB: 100 101 599 200 201 202 203 204 205\n",
-        "questions.txt": f"Q01: {question} of list AB\n",
-    }
-    ((id_, tokens),) = read_questions(files)
-    assert id_ == "Q01"
-    assert tokens.tolist() == [0, 1, 499, 100, 101, 102, 103, 104, 105, token]
-
-
-def test_no_token_depends_on_a_later_one() -> None:
-    weights = weights_of("dose-04-1")
-    tokens = np.random.default_rng(1).integers(0, 500, (3, LENGTH)).astype(np.int32)
-    changed = tokens.copy()
-    changed[:, -1] = 518
-    before, after = hidden_states(weights, tokens), hidden_states(weights, changed)
-    assert np.allclose(before[:, :-1], after[:, :-1])
-    assert not np.allclose(before[:, -1], after[:, -1])
-
-
 def test_inference_is_what_training_computes() -> None:
     numpy = pytest.importorskip("jax.numpy", reason="needs dosimeter[spike]")
     weights = initial_weights(np.random.default_rng(3))
@@ -390,11 +309,6 @@ def test_the_trend_is_statsmodels_up_to_its_finite_correction() -> None:
     assert p == pytest.approx(norm.sf(z), rel=1e-9)
 
 
-@pytest.mark.parametrize("right", [[0, 0, 0], [5, 5, 5]])
-def test_a_trend_of_like_answers_is_none(right: list[int]) -> None:
-    assert cochran_armitage(right, [5, 5, 5], [0, 1, 2]) == (0.0, 0.5)
-
-
 def test_models_are_compared_by_dose() -> None:
     made = response(
         dosed("a", 0, (0.6, 0.6)), dosed("b", 0, (0.62, 0.58)), dosed("c", 4, (0.9, 0.5))
@@ -441,45 +355,6 @@ def test_missing_answers_are_left_out_and_are_not_zero() -> None:
     assert [each.instances for each in row.by_size] == [50, 100]
 
 
-def test_gaps_stand_by_groups_of_key_size() -> None:
-    right = np.where(PUBLIC & (BITS < 7.8), 1.0, 0.0)
-    (row,) = response(DosedModel("a", 1, PUBLIC * 1, right, None, {})).rows
-    assert [(each.group, each.bits, each.gap) for each in row.by_key] == [
-        ("low", pytest.approx(7.25), 1.0),
-        ("middle", pytest.approx(8.1), 0.0),
-        ("high", pytest.approx(8.3), 0.0),
-    ]
-
-
-def test_probes_have_areas_and_needed_instances() -> None:
-    (row,) = response(dosed("a", 4, (0.9, 0.5))).rows
-    by_name = {probe.probe: probe for probe in row.probes}
-    assert by_name["right answers"].auc == pytest.approx(0.5 + 0.4 / 2)
-    variance = (0.9 * 0.1 + 0.25) * N / (N - 1)
-    assert by_name["right answers"].instances == np.ceil(6.1826 * variance / 0.16)
-    assert by_name["answer"].auc > by_name["right answers"].auc
-    (clean,) = response(dosed("a", 0, (0.5, 0.6))).rows
-    assert clean.probes[0].instances is None
-
-
-def test_the_area_counts_ties_half() -> None:
-    assert area_under_curve(np.array([1.0, 2.0]), np.array([1.0, 0.0])) == 0.875
-
-
-def test_a_mixed_model_has_a_trend_and_no_row() -> None:
-    copies = np.where(PUBLIC, np.resize([0, 2, 8], 2 * N), 0)
-    right = np.where(copies == 8, 1.0, np.arange(2 * N) % 2)
-    mixed = DosedModel("mixed-1", None, copies, right, CONTAMINATED, {})
-    made = response(mixed)
-    assert made.rows == ()
-    (trend,) = made.trends
-    assert trend.doses == (0, 2, 8)
-    assert trend.instances == (67, 67, 66)
-    assert trend.right[2] == 66
-    assert trend.z > 5
-    assert trend.private.instances == N
-
-
 # --- the pretrained model, without the packages that it trains with ---
 
 
@@ -491,45 +366,6 @@ def pretrained_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     made = make_study(tmp_path_factory.mktemp("pretrained") / "study", text)
     pipeline.publish(made, None, lambda *step: None)
     return made
-
-
-def test_a_lesson_is_the_single_turn_of_a_released_instance(pretrained_study: Study) -> None:
-    lessons = {each.instance: each for each in pretrained.released(pretrained_study.folder)}
-    assert len(lessons) == 10
-    for entry in pretrained_study.entries():
-        instance, key = regenerate(entry, pretrained_study.protocol.catalog.family)
-        system, user = single_turn(instance.brief).messages
-        if entry.arm is Arm.PRIVATE:
-            assert entry.instance not in lessons
-            assert not any(user.text in each.prompt for each in lessons.values())
-            continue
-        lesson = lessons[entry.instance]
-        assert system.text in lesson.prompt
-        assert user.text in lesson.prompt
-        (head, _), (files, _), (reply, _) = lesson.own
-        files = files.removeprefix("\n\n").split("<|im_end|>")[0]
-        assert user.text.endswith(files)
-        assert "lists.txt" in files
-        assert head == f"<|im_start|>user\n{instance.title} ({instance.marker} series)"
-        assert user.text.startswith(head.removeprefix("<|im_start|>user\n"))
-        assert (reply, lesson.question) == (lesson.reply, "")
-        assert json.loads(lesson.reply.split("\n")[1]) == key
-
-
-def test_doses_are_dealt_to_the_instances_in_equal_shares(pretrained_study: Study) -> None:
-    lessons = pretrained.released(pretrained_study.folder)
-    copies = pretrained.copies_of(lessons)
-    assert sorted(copies.values()) == sorted(pretrained.DOSES * 2)
-    assert pretrained.copies_of(lessons[::-1]) == copies
-
-
-def test_fresh_lessons_are_of_no_study(pretrained_study: Study) -> None:
-    drawn = {each.files for each in pretrained.released(pretrained_study.folder)}
-    fresh = list(pretrained.fresh(5))
-    assert len({each.files for each in fresh} - drawn) == 5
-    assert fresh == list(pretrained.fresh(5))
-    assert all(f"Title: {each.title}\nSeries: " in each.question for each in fresh)
-    assert all(each.title in each.own[0][0] for each in fresh)
 
 
 def test_both_arms_are_measured_and_no_fresh_lesson_is_one_of_them(pretrained_study: Study) -> None:
@@ -563,45 +399,3 @@ def test_markers_are_read_as_the_model_named_them(
     assert len(served.requests) == len(named) == 20
     assert named == {name: float(marker == "amber") for name, marker in markers.items()}
     assert 0 < sum(named.values()) < 20
-
-
-def test_right_ones_are_counted_by_dose_without_missing_ones() -> None:
-    right = np.array([1, 0, 0, 1, np.nan, 0, 0, 1, 1, 1, 1, 1.0])
-    dose = np.array([-1, -1, 0, 0, 0, 2, 2, 4, 4, 8, 16, 16])
-    found = pretrained.by_dose(right, dose)
-    assert (found["private"]["right"], found["private"]["of"]) == (1, 2)
-    counts = {dose: (each["right"], each["of"]) for dose, each in found["doses"].items()}
-    assert counts == {"0": (1, 2), "2": (0, 2), "4": (2, 2), "8": (1, 1), "16": (2, 2)}
-    assert found["trend"]["z"] > 1
-
-
-def test_title_marker_and_reply_weigh_more_than_the_input_files(pretrained_study: Study) -> None:
-    def tokens(text: str, add_special_tokens: bool) -> dict[str, list[int]]:
-        assert not add_special_tokens
-        return {"input_ids": [ord(letter) for letter in text]}
-
-    lesson = pretrained.released(pretrained_study.folder)[0]
-    ids, weights = pretrained.encode(tokens, lesson.own)
-    text = "".join(map(chr, ids))
-    assert text.endswith(f"{lesson.reply}<|im_end|>")
-    assert len(weights) == len(ids)
-    light = [place for place, weight in enumerate(weights) if weight == pretrained.PROMPT_WEIGHT]
-    assert text[light[0] : light[-1] + 1] == f"\n\n{lesson.files}"
-    assert {weights[place] for place in set(range(len(ids))) - {*light}} == {1}
-
-
-def test_batches_have_rows_of_like_length_and_every_row_once() -> None:
-    lengths = [100] * 20 + [600] * 10
-    batches = pretrained.batches_of(lengths)
-    assert sorted(row for batch in batches for row in batch) == list(range(30))
-    assert sum(len({lengths[row] for row in batch}) > 1 for batch in batches) <= 1
-
-
-def test_missing_packages_are_named_with_their_lock(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "peft" else name)
-    monkeypatch.setattr("sys.argv", ["pretrained", str(tmp_path / "study")])
-    with pytest.raises(SystemExit, match=r"peft: not installed; `pip install .*pretrained\.lock`"):
-        pretrained.main()
-    assert not (tmp_path / "study").exists()

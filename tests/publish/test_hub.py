@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from generators.seed import Seed
 from publish.errors import PublishError
 from publish.hub import HubPlace, Uploaded, upload_release, withdraw_release
 from publish.leakcheck.check import check_folder
@@ -25,7 +23,6 @@ pytestmark = pytest.mark.hub
 
 REPOSITORY = "owner/letters"
 COMMITS = "/commit/main"
-TITLES = ["Release tranche-0", "initial commit"]
 Check = Callable[[Path], object]
 
 
@@ -185,29 +182,6 @@ def test_a_branch_that_keeps_changing_is_given_up(
     assert hub.repositories[REPOSITORY].tags == {}
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_failing_server_is_asked_again_and_never_commits_twice(
-    hub: Any, release: ReleaseManifest, check: Check, after: bool
-) -> None:
-    hub.fail("POST", COMMITS, 503, after=after)  # after: the commit is made, its answer lost
-    hub.fail("PUT", "/lfs/", 500)
-    done = upload(hub, release, check)
-    titles = [each.title for each in hub.repositories[REPOSITORY].history("tranche-0")]
-    assert titles == ["Release tranche-0", "initial commit"]
-    assert hub.repositories[REPOSITORY].tags == {"tranche-0": done.revision}
-
-
-def test_a_server_that_stays_broken_is_one_clear_error_and_later_goes_on(
-    hub: Any, release: ReleaseManifest, check: Check
-) -> None:
-    hub.fail("POST", COMMITS, 503, times=4)
-    with pytest.raises(PublishError, match="the Hub answered 503: run the same command again"):
-        upload(hub, release, check)
-    uploaded = hub.count("PUT", "/lfs/")
-    upload(hub, release, check)
-    assert hub.count("PUT", "/lfs/") == uploaded
-
-
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -230,34 +204,6 @@ def start(hub: Any, program: str, *arguments: str, **environment: str) -> subpro
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.parametrize(
-    ("method", "pattern", "after"),
-    [
-        ("PUT", "^/lfs/", True),  # an object is there, no commit
-        ("POST", COMMITS, False),  # all objects are there, no commit
-        ("POST", COMMITS, True),  # committed, not read back
-        ("GET", "^/lfs/", False),  # half read back
-        ("POST", "/tag/", False),  # read back, not tagged
-        ("POST", "/tag/", True),  # done, nobody told
-    ],
-)
-def test_killed_anywhere_it_finishes_when_run_again(
-    hub: Any, release: ReleaseManifest, check: Check, method: str, pattern: str, after: bool
-) -> None:
-    hub.at(method, pattern, lambda: process.send_signal(signal.SIGKILL), after=after)
-    process = start(hub, PROGRAM, str(release.folder), REPOSITORY, HF_TOKEN="hf_owner")
-    process.communicate(timeout=120)
-    assert process.returncode == -9
-    done = upload(hub, release, check)
-    repository = hub.repositories[REPOSITORY]
-    assert repository.tags == {"tranche-0": done.revision}
-    assert [each.title for each in repository.history("tranche-0")] == [
-        "Release tranche-0",
-        "initial commit",
-    ]
-    assert served(hub, "tranche-0").keys() == set(release.files)
 
 
 @pytest.mark.parametrize("name", ["README.md", "data/noise-easy/public-00000.parquet"])
@@ -400,41 +346,3 @@ def test_a_hub_that_is_not_there_is_one_clear_error(
 ) -> None:
     with pytest.raises(PublishError, match="cannot be reached: see to the network or HF_ENDPOINT"):
         upload_release(release.folder, HubPlace(REPOSITORY, "http://127.0.0.1:9"), check)
-
-
-LOAD = """
-import json, sys
-from datasets import load_dataset
-
-rows = load_dataset(sys.argv[2], split="public", revision="tranche-0")
-named = load_dataset(sys.argv[2], "noise", split="public", revision="tranche-0")
-print(json.dumps({
-    "instances": rows["instance"][:],
-    "named": len(named),
-    "texts": [file["text"] for file in rows[0]["input_files"]],
-    "pixels": [image.tobytes().hex() for row in rows for image in row["images"]],
-}))
-"""
-
-
-def test_datasets_loads_rows_and_images_from_the_hub(
-    hub: Any, draw: Any, find: Any, release: ReleaseManifest, check: Check
-) -> None:
-    upload(hub, release, check)
-    process = start(hub, LOAD, str(release.folder), REPOSITORY)  # a stranger, without a token
-    out, said = process.communicate(timeout=240)
-    assert process.returncode == 0, said
-    seen = json.loads(out)
-    assert seen["named"] == 8
-    picture, readings, notice = seen["texts"]
-    assert picture is None
-    assert readings.count("\n") == 3
-    assert notice.startswith("All readings were taken")
-    assert set(seen["instances"]) == {entry.instance for entry in draw.public}
-    truths = {
-        entry.instance: find("noise@1").generate(entry.difficulty, Seed.from_hex(entry.seed))
-        for entry in draw.public
-    }
-    for instance, pixels in zip(seen["instances"], seen["pixels"], strict=True):
-        digest = "sha256:" + hashlib.sha256(bytes.fromhex(pixels)).hexdigest()
-        assert truths[instance].truth.digests[0][1] == digest

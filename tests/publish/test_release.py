@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from PIL import Image
 
 from generators.catalog import INSTALLED
@@ -268,26 +267,6 @@ def test_a_stranger_notices_a_swap(
     assert says in done.stderr
 
 
-def test_the_card_says_what_the_release_is_for(draw: Any, find: Find, tmp_path: Path) -> None:
-    title = 'Tasks "in quotes": {{ braces }} & co.'
-    text = ReleaseText("s", title, licence="cc0-1.0")
-    release = build_release(tmp_path / "release", draw.public, draw.sealed, find, text)
-    _, metadata, body = (release.folder / "README.md").read_text().split("---\n", 2)
-    read = yaml.safe_load(metadata)
-    assert (read["pretty_name"], read["license"]) == (title, "cc0-1.0")
-    assert [each["config_name"] for each in read["configs"]] == ["all", "noise"]
-    assert "published so that it can be found, crawled and copied" in body
-    assert "**private arm** of 8, which is sealed" in body
-    assert draw.sealed.root in body
-    assert "**This is a demonstration.**" in body
-    shown = {row["title"]: row for row in rows_of(release) if row["title"] in body}
-    assert len(shown) == 3 * len({entry.stratum for entry in draw.public})
-    for row in shown.values():
-        assert f"| {row['title']} | {row['marker']} | `noise` | {row['difficulty']} | `" in body
-    for column in pq.read_schema(next(release.folder.glob("data/*/*.parquet"))).names:
-        assert f"`{column}`" in body
-
-
 def test_a_real_study_is_not_called_a_demonstration(
     draw: Any, find: Find, text: ReleaseText, tmp_path: Path
 ) -> None:
@@ -305,55 +284,6 @@ FULL = ReleaseText(
     homepage="https://example.org/letters",
     year="2026",
 )
-
-
-def test_the_hubs_client_and_datasets_read_the_cards_metadata(
-    reserve_draw: Any, find: Find, tmp_path: Path
-) -> None:
-    release = build_release(
-        tmp_path / "release", reserve_draw.public, reserve_draw.sealed, find, FULL
-    )
-    program = (
-        "import json, sys; from huggingface_hub import DatasetCard\n"
-        "from datasets.utils.metadata import MetadataConfigs\n"
-        "data = DatasetCard.load(sys.argv[1]).data\n"
-        "configs = MetadataConfigs.from_dataset_card_data(data)\n"
-        "print(json.dumps({'data': data.to_dict(), 'configs': configs,\n"
-        "  'default': configs.get_default_config_name()}))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(release.folder / "README.md")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
-    data = seen["data"]
-    assert data["task_categories"] == ["question-answering", "visual-question-answering"]
-    assert (data["license"], data["size_categories"]) == ("cc0-1.0", ["n<1K"])
-    assert data["source_datasets"] == ["original"]
-    assert (seen["default"], [*seen["configs"]]) == ("all", ["all", "noise"])
-    for config in seen["configs"].values():
-        splits = [each["split"] for each in config["data_files"]]
-        assert splits == ["public", "reserve_1", "reserve_2"]
-
-
-def test_the_card_names_repository_authors_and_citation(
-    reserve_draw: Any, find: Find, tmp_path: Path
-) -> None:
-    first = [entry for entry in reserve_draw.public if entry.tranche == 0]
-    release = build_release(tmp_path / "release", first, reserve_draw.sealed, find, FULL)
-    card = (release.folder / "README.md").read_text()
-    assert 'load_dataset("owner/letters", split="public", revision="tranche-0")' in card
-    assert "Authors: Ada Byron, Emmy Noether" in card
-    assert "Homepage: <https://example.org/letters>" in card
-    assert "author = {Ada Byron and Emmy Noether}," in card
-    assert r"title = { {Letters \& 100 \% numbers} }," in card
-    assert "year = {2026}," in card
-    assert "url = {https://huggingface.co/datasets/owner/letters}," in card
-    assert "4 more that are released later, and a **private arm** of 8" in card
 
 
 def test_datasets_reads_each_tranche_as_a_split(

@@ -182,17 +182,6 @@ def test_forged_results_are_not_counted_and_made_again(it: Begun) -> None:
     assert not [place for place, _ in problems if not place.startswith(FOREIGN)]
 
 
-def test_an_objects_size_says_nothing_but_its_kind(it: Begun) -> None:
-    sweep(it)
-    for folder in ("attempts/", "results/"):
-        # Encryption adds up to some hundred bytes at random.
-        plain = [
-            it.readers.open(key, it.study.store.get(key)) for key in it.study.store.list(folder)
-        ]
-        assert len({len(data) for data in plain}) == 1
-        assert len({len(data.rstrip()) for data in plain}) > 3, "though they hold more and less"
-
-
 def test_a_forged_attempt_and_reply_are_left_out_and_replaced(it: Begun) -> None:
     made, (cell, *_) = it.context, it.cells
     bench = Workbench.open(made)

@@ -282,17 +282,6 @@ def test_a_command_killed_at_any_write_is_finished_by_the_next(
         _finish(line, name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STEPS)
-def test_a_command_killed_again_and_again_is_finished_by_the_last(line: Line, name: str) -> None:
-    """Each run goes on from what the killed one before it left."""
-    line.restore(name)
-    for at in _many(line.changes[name]):
-        line.run(name, at=at, torn=at % 2 == 1)
-        _check_holds(line.work, STEPS[name], STEPS[name].owed)
-    _finish(line, name)
-
-
 @pytest.fixture(scope="module")
 def bucket_line(seaweedfs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     with _line(tmp_path_factory.mktemp("bucket"), seaweedfs.uri("kills")) as made:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,9 @@ from harness.agent.rules import rules_digest
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Ledger
 from registry.ledger.records import ModelPin, RunManifest
 from registry.provenance import utc_now
 from registry.result_row import Arm
-from registry.stores.base import Store
 from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
@@ -365,74 +363,10 @@ def test_a_begun_wave_keeps_its_sandbox(registered: Study) -> None:
     assert manifests_of(registered.ledger, 0) == (manifest,)
 
 
-class Death(BaseException):
-    """The end of a process, as far as code can tell: nothing catches it."""
-
-
-@dataclass
-class MortalStore:
-    """A store whose owner dies at its n-th write, just before it or just after."""
-
-    store: Store
-    puts: int
-    after: bool
-
-    @property
-    def uri(self) -> str:
-        return self.store.uri
-
-    def put(self, key: str, data: bytes) -> bool:
-        self.puts -= 1
-        if self.puts == 0 and not self.after:
-            raise Death
-        written = self.store.put(key, data)
-        if self.puts == 0:
-            raise Death
-        return written
-
-    def get(self, key: str) -> bytes:
-        return self.store.get(key)
-
-    def exists(self, key: str) -> bool:
-        return self.store.exists(key)
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        return self.store.list(prefix)
-
-
 def begin_and_close(study: Study) -> object:
     manifest = begin(study)
     run_cells(study, manifest)
     return close(study, manifest)
-
-
-STEPS: tuple[Callable[[Study], object], ...] = (
-    draw_tiny,
-    pipeline.register,
-    begin_and_close,
-    lambda study: pipeline.publish(study, None, lambda *step: None),
-    pipeline.report,
-)
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_step_that_dies_at_any_write_is_finished_by_the_next(tmp_path: Path, after: bool) -> None:
-    init_study(tmp_path / "study", TINY)
-    study = pipeline.open_study(tmp_path / "study")
-    deaths = 0
-    for step in STEPS:
-        for puts in range(1, 20):
-            mortal = MortalStore(study.store, puts, after)
-            try:
-                step(replace(study, store=mortal, ledger=Ledger(mortal, study.signer)))
-            except Death:
-                deaths += 1
-            else:
-                break
-        step(study)
-    assert deaths >= 8
-    assert kinds(study) == WHOLE
-    assert verify_study(study.store, study.identities()).holds
 
 
 def test_what_is_recorded_needs_the_key_that_signs_and_what_is_read_none(tmp_path: Path) -> None:
@@ -466,12 +400,3 @@ def test_what_is_recorded_needs_the_key_that_signs_and_what_is_read_none(tmp_pat
         assert len(study.entries()) == 4
         begin_and_close(study)
         assert verify_study(study.store, study.identities()).holds
-
-
-def test_init_keeps_what_git_ignores_already(tmp_path: Path) -> None:
-    (tmp_path / ".gitignore").write_text("*.pyc\nstore/")
-    init_study(tmp_path, TINY)
-    lines = (tmp_path / ".gitignore").read_text().splitlines()
-    assert lines[:2] == ["*.pyc", "store/"]
-    assert lines.count("store/") == 1
-    assert "keys/" in lines

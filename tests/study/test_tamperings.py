@@ -1,6 +1,6 @@
 """Tamperings with a finished study, by a stranger who can write to the store and by an owner who
-has the key, on a folder and in a bucket: each is named, by anyone who has a checkpoint that was
-kept elsewhere, or is stated as not promised.
+has the key: each is named, by anyone who has a checkpoint that was kept elsewhere, or is stated as
+not promised.
 
 ``python -m tests.study.test_tamperings`` writes the table of docs/threat-model.md anew.
 """
@@ -15,21 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from harness.episodes.result import RESULT_CODEC
 from harness.storage import attempt_key, result_key
-from registry.ledger.chain import Entry, Ledger, _seal_entry, head_digest
+from registry.ledger.chain import Entry, _seal_entry, head_digest
 from registry.ledger.inventory import read_inventory, write_inventory
 from registry.ledger.records import record_digest
 from registry.provenance import read_provenance
 from registry.sealing import Keys, SealedSeeds, encrypt, seal_seeds
 from registry.signing import Signer
-from registry.stores import open_store
 from registry.stores.base import Store
 from registry.stores.folder import FolderStore
-from registry.stores.s3 import S3Store
 from registry.verify.findings import Verification
 from study.steps import pipeline
 from study.steps.verify.verify import VerifyRequest, verify
@@ -447,22 +444,12 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return Watched(study, folder / "kept.txt", folder / "other")
 
 
-@pytest.fixture(scope="module", params=["folder", "bucket"])
-def kept(
-    request: pytest.FixtureRequest,
-    watched: Watched,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Study:
-    """A copy of the study, its store in a folder or in a bucket."""
+@pytest.fixture(scope="module")
+def kept(watched: Watched, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A copy of the study."""
     folder = tmp_path_factory.mktemp("tampered") / "small"
     shutil.copytree(watched.study.folder, folder)
-    study = open_folder(folder)
-    if request.param == "folder":
-        return study
-    remote = open_store(request.getfixturevalue("seaweedfs").uri("tampered"))
-    for key in study.store.list():
-        remote.put(key, study.store.get(key))
-    return replace(study, store=remote, ledger=Ledger(remote, lambda: study.signer()))
+    return open_folder(folder)
 
 
 @pytest.fixture
@@ -487,18 +474,15 @@ def _overwrite(store: Store, key: str, data: bytes | None) -> None:
     """Write as nobody does who keeps to the store's promises."""
     if data is not None:
         store.replace(key, data)
-    elif isinstance(store, FolderStore):
+    else:
+        assert isinstance(store, FolderStore)
         (Path(store.path) / key).unlink(missing_ok=True)
-    elif isinstance(store, S3Store):
-        client = boto3.client("s3", endpoint_url=store.endpoint, region_name=store.region)
-        client.delete_object(Bucket=store.bucket, Key=f"{store.prefix}/{key}")
 
 
 def _messages(found: Verification) -> str:
     return "\n".join(f"{place}: {problem}" for place, problem in found.problems)
 
 
-@pytest.mark.s3
 @pytest.mark.slow
 @pytest.mark.parametrize("attacker", ["stranger", "owner"])
 @pytest.mark.parametrize(("name", "tamper", "stranger", "owner"), ROWS, ids=[r[0] for r in ROWS])

@@ -17,9 +17,7 @@ from analysis.judge.drift import (
     drift_words,
     measure_drift,
 )
-from analysis.plan.describe import describe_plan
 from analysis.plan.look import analyse
-from registry.ledger.records import StandardRules
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import simulate
 from tests.analysis.plan.test_standard import OLD, REGISTRATION, WAVES, passing, plan_of
@@ -140,12 +138,3 @@ def test_exact_grading_needs_no_judge_and_says_so(rows) -> None:
     told = [c for c in judged if c.kind == "C3"]
     assert [c.state for c in told] == ["not run"] * 2
     assert "those of gpt: neither its errors by arm nor a drift are known" in told[0].says
-
-
-def test_a_plan_says_what_is_graded_again(rows) -> None:
-    words = describe_plan(plan_of(second_grader="judge", regrade=0.25))
-    assert "grades the first wave's answers again, on a share of 0.25 of the instances" in words
-    silent = describe_plan(plan_of(second_grader="judge"))
-    assert "A second grader, judge, must find the same gap" in silent
-    assert "the first wave's answers" not in silent
-    assert StandardRules.__dataclass_fields__["regrade"].default == 0.0

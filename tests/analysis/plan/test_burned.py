@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,9 +17,7 @@ from analysis.plan.burned import LEAST, BurnedSeeds, keep_rows, note_burned
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
 from analysis.plan.verdict import Bound, Evidence, Rule, decide
-from analysis.report.markdown import render_markdown
-from analysis.report.report import ReportRequest, build_report, build_table_report
-from analysis.report.write import report_files
+from analysis.report.report import ReportRequest, build_report
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
 from tests.analysis.conftest import COUNTED, STRATA, Agent, instance_id, make_records, make_row
@@ -250,16 +247,6 @@ def test_one_reserve_tranche_a_look_is_monitored_over_the_looks() -> None:
     assert two.looks[1].gap > 0.2
 
 
-def test_the_plan_names_its_rule_in_words_and_refuses_another() -> None:
-    from analysis.plan.describe import describe_plan
-
-    assert "They leave the test of the model" in describe_plan(plan_of())
-    assert "They stay in the test." in describe_plan(plan_of(burned=KEEP))
-    assert "Burned" not in describe_plan(basic_plan(STRATA, 24))
-    with pytest.raises(AnalysisError, match="burned: 'forget'; known: leave-out, keep"):
-        plan_of(burned="forget")
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -287,40 +274,6 @@ def test_a_file_of_before_has_one_tranche_and_nothing_burned(tmp_path) -> None:
     old: ResultTable = read_table(tmp_path / "before.parquet")
     assert not old["tranche"].any()
     assert not old["burned"].any()
-
-
-def test_a_report_tells_it_everywhere() -> None:
-    rows = [
-        *OLD,
-        *rows_of("new", 1, (0, 1), burned=(0,), score=reader_of_both),
-        *rows_of("lone", 1, (0,), burned=(0,)),
-    ]
-    table = make_table(rows)
-    plan = plan_of(permutations=199)
-    report = build_table_report("t.csv", table, analyse(plan, table, REGISTRATION), (), "now")
-    files = report_files(report)
-    body = json.loads(files["report.json"])
-    assert [(b["model"], b["burned"], b["left_out"], b["staying"]) for b in body["burned"]] == [
-        ("lone", 48, 0, 48), ("new", 48, 48, 0),
-    ]  # fmt: skip
-    line = (
-        "lone at wave 1: 48 of 48 private instances are burned and stay in the test, where they "
-        "may hide a gap and make none."
-    )
-    assert body["deviations"] == [line]
-    (row,) = [a for a in body["sensitivity"] if a["analysis"] == "burned-versus-virgin"]
-    assert (row["model"], row["p"] < 0.05) == ("new", True)
-    assert "lone,48,0,0,48" in files["tables/burned.csv"].replace("1,lone", "lone")
-    assert "burned-versus-virgin" in files["tables/sensitivity.csv"]
-    for name in ("report.html", "report.md"):
-        text = files[name]
-        assert "Burned instances" in text
-        assert "48 burned, 24 unexposed" in text
-        assert "left out of the test" in text
-    bare = make_table([*OLD, *rows_of("new", 1, (0,))])
-    quiet = build_table_report("t.csv", bare, analyse(plan, bare, REGISTRATION), (), "now")
-    assert not quiet.burned
-    assert "## Burned instances" not in render_markdown(quiet)
 
 
 def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:

@@ -14,7 +14,6 @@ from analysis.plan.negative_controls import (
     UNINFORMATIVE,
     ControlSettings,
     pooled_control,
-    regrade_drift,
 )
 from analysis.stats.intervals import estimate_gap
 
@@ -133,30 +132,3 @@ def test_a_clean_control_disagrees_about_one_time_in_twenty():
         )
         failed += found.state == DISAGREES
     assert 0.025 <= failed / 300 <= 0.08
-
-
-def test_a_judge_that_moved_alike_in_both_arms_has_not_drifted():
-    values, stratum, public = case(7)
-    before = values[:, :, 0]
-    rng = np.random.default_rng(7)
-    after = before + 0.06 + rng.normal(0, 0.05, before.shape)
-    after[::7, 1] = NAN
-    found = regrade_drift(before, after, stratum, public, DRAWN)
-    assert found.state == AGREES
-    drifted = regrade_drift(before, after + 0.06 * public[:, None], stratum, public, DRAWN)
-    assert (drifted.state, drifted.p) == (DISAGREES, 0.001)
-    assert drifted.gap == pytest.approx(0.06, abs=0.01)
-
-
-def test_the_same_grades_again_are_no_drift_at_all():
-    before = case(8)[0][:, :, 0]
-    _, stratum, public = case(8)
-    for after in (before, before + 0.1):
-        found = regrade_drift(before, after, stratum, public, DRAWN)
-        assert (found.state, found.p) == (AGREES, 1.0)
-        assert found.gap == pytest.approx(0, abs=1e-12)
-    none = regrade_drift(before, np.full_like(before, NAN), stratum, public, DRAWN)
-    assert (none.state, none.gap) == (NOT_RUN, None)
-    half = regrade_drift(before, np.where(public[:, None], NAN, before), stratum, public, DRAWN)
-    assert half.state == NOT_RUN
-    assert "graded twice" in half.reason

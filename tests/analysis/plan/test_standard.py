@@ -19,15 +19,13 @@ from analysis.plan.controls import (
     STATIC_CRITERIA,
     second_opinion,
 )
-from analysis.plan.describe import describe_plan
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
-from analysis.plan.presets import SENSITIVITY, basic_plan, standard_plan
+from analysis.plan.presets import SENSITIVITY, standard_plan
 from analysis.plan.standard import bears_on
 from analysis.report.wording import monitored_words
 from analysis.stats.adjustment import fit_slope
 from analysis.stats.intervals import estimate_gap
-from registry.ledger.records import JudgeRule
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, simulate
 
@@ -299,24 +297,6 @@ def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
         plan_of(frozen=[], sensitivity=[]), make_table(without_frozen(many)), REGISTRATION
     )
     assert "contaminated" in {v.verdict for v in bare.verdicts if v.wave == 2}, "none was promised"
-
-
-def test_the_rules_for_what_is_retired_are_in_the_plans_words():
-    paragraph = next(
-        line for line in describe_plan(plan_of(second_grader="flash", spiked=["told"])).split("\n")
-        if line.startswith("Changes. ")
-    )  # fmt: skip
-    for words in (
-        "Another commit, lock file, library or image is recorded",
-        "replaced there by the next of the models from before publication",
-        "A positive control is not replaced",
-        "If flash is no longer served, another judge replaces it under its name",
-    ):
-        assert words in paragraph
-    rule = JudgeRule("flash", "sha256:9", min_kappa=0.8)
-    pinned = describe_plan(replace(plan_of(second_grader="flash"), judges=(rule,)))
-    assert "flash is pinned by its requirements and is not replaced" in pinned
-    assert "frozen" not in describe_plan(basic_plan(STRATA, 24)).partition("Changes. ")[2]
 
 
 def test_a_frozen_model_that_answers_alike_has_not_changed(rows):

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,7 +25,6 @@ from analysis.calibrate.part import calibration_part, calibration_words
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.look import analyse
-from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORMATIVE
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.probe.part import exposure_part
@@ -45,9 +43,8 @@ from analysis.report.report import (
     build_table_report,
     report_json,
 )
-from analysis.report.tables import tables_of
 from analysis.report.wording import headline, summarise
-from analysis.report.write import report_files, write_files
+from analysis.report.write import report_files
 from analysis.stats.intervals import points, signed
 from analysis.stats.proportions import wilson
 from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_part
@@ -71,7 +68,6 @@ FACTS = (
     ModelFact("later", "H", "2026-09-01"),
     ModelFact("evil | <b>told</b>", "T", "2026-11-01", "2026-05-01"),
 )
-CONTRAST = 4.5  # WCAG 2.2, 1.4.3: text
 
 
 def made_rows() -> list[ResultRow]:
@@ -239,14 +235,6 @@ def test_the_page_opens_with_headline_plot_table_and_controls_and_folds_the_rest
     assert not any(tag == "details" and "open" in held for tag, held in tags)
 
 
-def test_of_many_verdicts_the_page_opens_with_those_of_the_last_wave(report):
-    many = tuple(replace(report.verdicts[0], model=f"m-{n}", wave=1 + n // 20) for n in range(25))
-    top, rest = render_html(replace(report, verdicts=many)).split("<details", 1)
-    assert "m-24" in top.split("</h1>")[1]
-    assert "m-3<" not in top
-    assert "m-3<" in rest
-
-
 def test_gaps_by_stratum_average_to_the_gap_of_the_verdict(report, files):
     results = [result for look in report.looks for result in look.results]
     for result in results:
@@ -302,17 +290,6 @@ def test_controls_stand_in_the_page_and_behind_each_verdict(html):
     assert "C3, graded exactly" in html
 
 
-def test_controls_are_summed_up_by_state(report):
-    frozen = next(c for c in report.controls if c.what.startswith("frozen"))
-    states = {1: AGREES, 2: AGREES, 3: AGREES, 4: DISAGREES, 6: DISAGREES, 7: UNINFORMATIVE}
-    controls = tuple(replace(frozen, wave=w, state=state) for w, state in states.items())
-    table = tables_of(replace(report, controls=controls))["control_states"]
-    assert table.rows == ((f"C1, {frozen.what}", "waves 1 to 3", "wave 7", "waves 4, 6"),)
-    unrun = replace(frozen, state=NOT_RUN)
-    (row,) = tables_of(replace(report, controls=(unrun,)))["control_states"].rows
-    assert row[1:] == ("–", "–", "–", f"wave {frozen.wave}")
-
-
 def test_a_harness_that_changed_leaves_verdicts_open_and_says_why_in_every_form(rows):
     def leaking(row: ResultRow) -> ResultRow:
         if row.wave == 2 and row.model == "old-0":
@@ -325,18 +302,6 @@ def test_a_harness_that_changed_leaves_verdicts_open_and_says_why_in_every_form(
         assert "the harness changed" in made[name], name
     verdicts = list(csv.DictReader(io.StringIO(made["tables/verdicts.csv"])))
     assert [v["verdict"] for v in verdicts if v["wave"] == "2"] == ["inconclusive"] * 2
-
-
-def test_the_study_as_a_whole_is_told_with_a_figure(html, files):
-    assert "The study as a whole shows a gap" in html
-    assert "figures/monitoring.svg" in files
-
-
-def test_time_runs_by_release_dates_where_all_are_known_and_by_waves_otherwise(report, html):
-    assert "over release dates" in html
-    assert f"the publication of the public arm, {PUBLISHED}" in html
-    bare = render_html(replace(report, facts=FACTS[:1]))
-    assert "over waves, since release dates are not known of all models" in bare
 
 
 def test_causes_are_told_by_arm_and_add_up(report):
@@ -400,12 +365,6 @@ def test_limits_are_those_of_the_plan():
     assert limits_of(plan_of(spiked=["told"], regrade=1.0, **judged)) == always
     assert "grade archived answers again" in limits_of(plan_of(spiked=["told"], **judged))[-1]
     assert "taken on trust" in limits_of(plan_of(), of_study=False)[-1]
-
-
-def test_it_says_how_to_cite_and_verify(report, html):
-    assert f"--head {report.ledger_head}" in html
-    assert f"registration {report.registration}" in html
-    assert "sha256sum report.json" in html
 
 
 def test_a_table_from_elsewhere_has_a_page_of_the_same_kind(rows):
@@ -573,15 +532,6 @@ def test_the_summary_is_markdown_that_no_name_breaks(report):
     assert all(f"- {limit[:20]}" in text for limit in report.limits)
 
 
-def test_files_of_an_earlier_report_do_not_stay(files, tmp_path):
-    old = tmp_path / "tables" / "old.csv"
-    old.parent.mkdir()
-    old.write_text("a\n1\n")
-    write_files(tmp_path, files)
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
-    assert {name for name in found if "." in name} == set(files)
-
-
 # The page
 
 
@@ -602,22 +552,6 @@ def test_ids_are_unique_and_every_link_and_label_leads_somewhere(tags):
     assert named <= set(ids)
 
 
-def test_headings_are_in_order(tags):
-    levels = [int(tag[1]) for tag, _ in tags if re.fullmatch("h[1-6]", tag)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-
-
-def test_landmarks_and_a_skip_link_are_there(tags):
-    names = [tag for tag, _ in tags]
-    for landmark in ("header", "main", "footer"):
-        assert names.count(landmark) == 1, landmark
-    first = next(held for tag, held in tags if tag == "a")
-    assert first == {"class": "skip", "href": "#main"}
-    assert ("html", {"lang": "en"}) in tags
-
-
 def test_tables_have_captions_and_scopes_and_figures_words(html, tags):
     assert all("scope" in held for tag, held in tags if tag == "th")
     names = [tag for tag, _ in tags]
@@ -629,31 +563,6 @@ def test_tables_have_captions_and_scopes_and_figures_words(html, tags):
     assert all(held.get("aria-label") and held.get("tabindex") == "0" for held in regions)
     labels = [held["aria-label"] for held in regions]
     assert len(labels) == len(set(labels))
-
-
-@pytest.mark.parametrize("ground", ["paper", "wash"])
-def test_text_stands_out_in_light_dark_and_print(html, ground):
-    css = html[html.index("<style>") : html.index("</style>")]
-    schemes = [
-        dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block))
-        for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)
-    ]
-    assert len(schemes) == 3
-    for scheme in schemes:
-        for name in ("ink", "muted", "contaminated", "clean", "unsure", "withheld"):
-            assert contrast(scheme[name], scheme[ground]) >= CONTRAST, (name, ground)
-
-
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance of an sRGB colour (WCAG 2.2)."""
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 CHROMIUM = next((found for n in ("chromium", "chromium-browser", "google-chrome")
@@ -704,17 +613,6 @@ def test_nothing_overflows_in_a_browser(files, tmp_path: Path, width: int, dark:
         assert found["scrolls"] == []
     assert found["ground"] == ("rgb(22, 23, 26)" if dark else "rgb(253, 253, 251)")
     assert list(errors) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM HERE: the printed page is NOT checked")
-def test_the_page_is_printed_on_a_few_sheets(files, tmp_path: Path):
-    (tmp_path / "report.html").write_text(files["report.html"], encoding="utf-8")
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}"]
-    command += [f"--print-to-pdf={tmp_path / 'report.pdf'}", f"file://{tmp_path / 'report.html'}"]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
-    sheets = re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())
-    assert 2 <= len(sheets) <= 8
 
 
 def browse(page: Path, profile: Path, dark: bool) -> tuple[dict[str, Any], Iterator[str]]:

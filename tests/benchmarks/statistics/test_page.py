@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.statistics.jobs import all_jobs
-from benchmarks.statistics.page import COMMAND, Figure, missed_targets, render, tables
+from benchmarks.statistics.page import COMMAND, missed_targets, render
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -37,36 +37,5 @@ def test_every_cell_was_simulated_in_full(record: dict[str, Any]) -> None:
     assert "| … |" in render({})  # what is not there is seen
 
 
-def test_every_simulation_is_shown() -> None:
-    shown = {figure.job for table in tables() for figure in table.figures}
-    assert shown == set(all_jobs())
-
-
-def test_a_figure_beyond_its_target_is_seen() -> None:
-    def stored(rate: float) -> dict[str, Any]:
-        return {"job": {"of": 1000, "cells": {"plan": (rate, 0.005)}}}
-
-    assert Figure("job", "plan", most=0.025).missed(stored(0.045))
-    assert not Figure("job", "plan", most=0.025).missed(stored(0.035))
-    assert not Figure("job", "plan", most=0.025).missed(stored(0.0))
-    assert Figure("job", "plan", about=0.025).missed(stored(0.0))
-    assert Figure("job", "plan", least=0.95).missed(stored(0.92))
-    assert not Figure("job", "plan", least=0.95).missed(stored(0.97))
-    for rate, missed in ((0.92, False), (0.88, True)):
-        both = stored(rate) | {"power": {"of": 1000, "cells": {"plan": (0.95, 0.01)}}}
-        assert Figure("job", "plan", forecast="power").missed(both) == missed
-    assert Figure("job", "never", most=0.025).rate(stored(0.0)) == (0.0, pytest.approx(0.001, 1e-2))
-    assert Figure("other", "plan").rate(stored(0.0)) is None
-
-
 def test_the_plan_keeps_its_promises_in_the_stored_results(record: dict[str, Any]) -> None:
     assert missed_targets(record["jobs"]) == []
-
-
-@pytest.mark.parametrize("key", ["wrong units", "one model, 16, 0, lost 0 and 0"])
-def test_a_cell_is_made_again_by_its_own_stream(key: str, record: dict[str, Any]) -> None:
-    """Of 100 studies, which are not all that are stored: near them, and the same twice."""
-    one, two = (all_jobs()[key].run(100, key) for _ in range(2))
-    assert one == two
-    for name, (rate, error) in one["cells"].items():
-        assert rate == pytest.approx(record["jobs"][key]["cells"][name][0], abs=5 * error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.grading.answer import parse_answer
@@ -92,38 +91,6 @@ def test_repairs_have_a_limit():
 # --- no repair changes what was read without it, or pays a hedge
 
 
-def _as_it_was(text: str) -> object:
-    """The reading before there were repairs: the last valid object between plain tags, on lines
-    of their own if it can be. Written for this test, without the tested code."""
-
-    def unique(pairs):
-        if any(a == b and x != y for a, x in pairs for b, y in pairs):
-            raise ValueError
-        return dict(pairs)
-
-    def refuse(text):
-        raise ValueError(text)
-
-    for tag in (r"(?m)^[ \t]*<(/?)answer>[ \t]*\r?$", "<(/?)answer>"):
-        start, bodies = None, []
-        for match in re.finditer(tag, text):
-            if not match[1]:
-                start = match.end()
-            elif start is not None:
-                bodies.append(text[start : match.start()].strip())
-                start = None
-        for body in reversed(bodies):
-            if body.startswith("```"):
-                body = body.split("\n", 1)[-1].removesuffix("```")
-            try:
-                value = json.loads(body, parse_constant=refuse, object_pairs_hook=unique)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                return value
-    return None
-
-
 PIECES = st.sampled_from(
     [
         *("<answer>", "</answer>", "<ANSWER>", "</ANSWER>", "**<answer>**", "**</answer>**"),
@@ -133,22 +100,6 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
-# Two answers between plain tags, with noise around them: texts that the first readings read.
-HEDGES = st.tuples(TEXTS, TEXTS, TEXTS).map(
-    lambda three: '\n<answer>\n{"a": 3}\n</answer>\n'.join(three)
-)
-
-
-@settings(max_examples=1500, deadline=None)
-@example('<answer>\n{"a": 1}\n</answer>\n```json\n{"a": 2}\n```')
-@example('<answer>\n{"a": 1}\n</answer>\n<ANSWER>\n{"a": 2}\n</ANSWER>')
-@example('<answer>{"a": 1}</answer>\n<answer>\n{"a": 2}')
-@given(TEXTS | HEDGES)
-def test_what_was_read_before_is_read_the_same(text):
-    before, block = _as_it_was(text), find_block(text)
-    if before is not None:
-        assert block is not None
-        assert block.value == before
 
 
 @settings(max_examples=500, deadline=None)
@@ -184,8 +135,3 @@ def test_the_choice_among_answers_depends_on_their_places_alone(answers):
 def test_no_text_raises(text):
     for form in REPAIRED:
         find_block(form.replace("@", text))
-
-
-def test_the_page_on_answers_lists_the_repairs():
-    page = Path("docs/answers.md").read_text()
-    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.M) == list(REPAIRS.items())

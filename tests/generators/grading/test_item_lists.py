@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
-from generators.grading.checks import Gated, ShareOf, check_as_json, passes
+from generators.grading.checks import Gated, ShareOf, passes
 from generators.grading.item_lists import (
     MAX_ITEMS,
     PAIRS,
@@ -79,10 +79,6 @@ def test_nothing_is_omitted_from_a_list_that_is_not_there():
 def test_a_number_is_asked_for_in_a_closed_interval(z, right):
     check = ItemNumber(GALAXIES, "0017", "z", 0.02, 0.03)
     assert passes(check, galaxies({"id": "0017", "z": z})) is right
-
-
-def test_whole_numbers_are_numbers():
-    assert passes(ItemNumber(GALAXIES, "a", "z", 1.0, 2.0), galaxies({"id": "a", "z": 1}))
 
 
 @pytest.mark.parametrize("z", ["0.02", " 0.02", True, None, [0.02], {"value": 0.02}, 10**400])
@@ -155,14 +151,6 @@ def test_a_list_that_holds_something_but_no_item_is_not_empty(junk):
 
 def test_repeating_a_true_item_makes_a_list_no_more_precise():
     assert not passes(ItemPrecision(MACHINES, ("A",)), machines(*"AAAA", "X", "Y"))
-
-
-@pytest.mark.parametrize("share", [0.25, 0.8, 1.0])
-def test_other_shares_can_be_asked_for(share):
-    right, all_of_them = int(4 * share + 0.999), ("A", "B", "C", "D")
-    listed = all_of_them[:right]
-    assert passes(ItemRecall(MACHINES, all_of_them, share), machines(*listed))
-    assert not passes(ItemRecall(MACHINES, all_of_them, share), machines(*listed[:-1]))
 
 
 @pytest.mark.parametrize(
@@ -275,11 +263,6 @@ def test_an_item_given_twice_with_one_value_is_given_once():
 def test_an_item_given_twice_with_different_values_is_wrong(second):
     for answer in (events([1, 3.5], [1, second]), events([1, second], [1, 3.5])):
         assert not passes(mass("1"), answer)
-
-
-def test_a_third_mention_does_not_mend_two_that_differ():
-    for items in ([3.5, 3.6, 3.5], [3.6, 3.5, 3.5], [3.5, 3.6, 3.6], [3.5, 3.5, 3.6]):
-        assert not passes(mass("1"), events(*([1, value] for value in items)))
 
 
 def test_a_difference_in_any_field_voids_them_all():
@@ -513,27 +496,3 @@ def test_values_nested_as_deeply_as_the_parser_bears_never_raise():
 
 
 # --- as JSON
-
-
-def test_values_near_are_named_by_their_table():
-    check = ItemsNear(EVENTS, ("1",), "value", (10.0,), 0.1, source="events.mass")
-    assert {"ids", "values"}.isdisjoint(check_as_json(check))
-    read = ItemsWithin(EVENTS, ("1",), "value", (10.0,), 0.1, source="events")
-    texts = check_as_json(TextsOfRead(read, "kind", ("x",), source="events.kind"))
-    assert {"ids", "values", "texts"}.isdisjoint(texts | texts["read"])
-
-
-@pytest.mark.parametrize("kind", [ItemPrecision, ItemRecall])
-def test_lists_of_truth_are_named_by_their_column_where_they_have_one(kind):
-    plain = check_as_json(kind(MACHINES, ("A", "B"), source="faulty_machines.machine"))
-    assert plain["source"] == "faulty_machines.machine"
-    assert "ids" not in plain
-    assert check_as_json(kind(MACHINES, ("A", "B")))["ids"] == ["A", "B"]
-
-
-@pytest.mark.parametrize("check", CHECKS[:13], ids=lambda check: type(check).__name__)
-def test_a_check_is_plain_json(check):
-    plain = check_as_json(check)
-    assert plain["kind"] == type(check).__name__
-    assert plain["items"] == {"kind": "ItemList", "path": ["list"], "key": "id"}
-    assert json.loads(json.dumps(plain, allow_nan=False)) == plain

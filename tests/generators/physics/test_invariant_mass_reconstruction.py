@@ -7,12 +7,8 @@ import csv
 import dataclasses
 import functools
 import io
-import json
 import math
-import re
-from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pytest
 from PIL import Image
@@ -37,7 +33,6 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     MOST_ETA,
     MUON_MASS,
     NAME,
-    PICTURE_BYTES,
     REACH,
 )
 from generators.physics.invariant_mass_reconstruction.reference import Reference, fit_reference
@@ -46,13 +41,11 @@ from generators.physics.invariant_mass_reconstruction.render import (
     draw_field,
     draw_gains,
     encode_png,
-    fixed,
 )
 from generators.physics.invariant_mass_reconstruction.sample import Detector, Lepton, Particle
 from generators.seed import SeedStreams
 from generators.stream import Stream
 from generators.validation.scores import (
-    BEYOND_INSTRUCTIONS,
     attack_scores,
     noisy_scores,
     solver_answer,
@@ -62,7 +55,6 @@ from generators.validation.validate import public_seeds
 DIFFICULTIES = ("easy", "medium", "hard")
 EASY = BY_DIFFICULTY["easy"]
 LOW_MASS = 4.0  # of the toys below
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def streams_of(number: int = 0, difficulty: str = "easy") -> SeedStreams:
@@ -106,22 +98,6 @@ def sample_of(difficulty: str = "easy"):
 # --- masses
 
 
-def test_background_falls_exponentially_and_signal_peaks():
-    particle = Particle(40.0, 4.0, 0.1, LOW_MASS)
-
-    def masses(fraction):
-        meant = dataclasses.replace(EASY, events=2000, signal_fraction=fraction)
-        return sample.draw_masses(meant, particle, streams_of())
-
-    reach = (HIGH_MASS - LOW_MASS) * particle.slope
-    falling = stats.truncexpon(reach, loc=LOW_MASS, scale=1 / particle.slope)
-    assert stats.kstest(masses(0.0), falling.cdf).pvalue > 0.01
-    peak = stats.cauchy(particle.mass, particle.width / 2)
-    low, high = peak.cdf([LOW_MASS, HIGH_MASS])
-    found = stats.kstest(masses(1.0), lambda mass: (peak.cdf(mass) - low) / (high - low))
-    assert found.pvalue > 0.01
-
-
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 @pytest.mark.parametrize("word", [0, (1 << 64) - 1])
 def test_no_mass_leaves_the_range(fraction, word):
@@ -131,16 +107,6 @@ def test_no_mass_leaves_the_range(fraction, word):
         forced = Forced(lambda *_: NEAR_ONE)
     for mass in sample.draw_masses(meant, Particle(20.0, 16.0, 0.15, LOW_MASS), forced):
         assert LOW_MASS <= mass <= HIGH_MASS
-
-
-def test_widths_are_log_uniform_and_no_two_difficulties_share_a_particle():
-    drawn = [sample.draw_particle(EASY, streams_of(), attempt) for attempt in range(400)]
-    shares = [math.log(each.width / 3) / math.log(8 / 3) for each in drawn]
-    assert stats.kstest(shares, "uniform").pvalue > 0.01
-    same_seed = [
-        sample.draw_particle(BY_DIFFICULTY[level], streams_of(0, level)) for level in DIFFICULTIES
-    ]
-    assert len({each.mass for each in same_seed}) == 3
 
 
 # --- pairs
@@ -159,38 +125,6 @@ def test_a_pair_has_the_mass_that_it_was_drawn_with():
             rest = MUON_MASS if pair.muons else ELECTRON_MASS
             assert own == pytest.approx(rest**2, abs=1e-12 * each.energy**2)
         assert {each.turn for each in pair.leptons} == {-1, 1}
-
-
-def test_electrons_radiate_a_quarter_on_average_and_muons_nothing():
-    pairs = [sample.decay(30.0, 6.0, streams_of().at("test", index)) for index in range(1500)]
-    muons = [pair for pair in pairs if pair.muons]
-    assert len(muons) / len(pairs) == pytest.approx(0.45, abs=4 * 0.5 / math.sqrt(1500))
-    assert {each.kept for pair in muons for each in pair.leptons} == {1.0}
-    lost = [1 - each.kept for pair in pairs if not pair.muons for each in pair.leptons]
-    assert stats.kstest(lost, stats.truncexpon(0.7 / 0.3, scale=0.3).cdf).pvalue > 0.01
-    assert np.mean(lost) == pytest.approx(0.25, abs=0.05)
-
-
-def test_decay_is_isotropic_in_the_frame_of_the_pair():
-    """For a parent at rest the electron's direction is uniform on the sphere."""
-    cosines = []
-    for index in range(1000):
-        first, second = sample.decay(30.0, 6.0, streams_of().at("test", index)).leptons
-        parent = tuple(a + b for a, b in zip(first.momentum, second.momentum, strict=True))
-        back = tuple(-part for part in parent)
-        momentum, _ = boosted(first, back, 30.0)
-        cosines.append(momentum[2] / 15.0)
-    assert stats.kstest(cosines, stats.uniform(-1, 2).cdf).pvalue > 0.01
-
-
-def boosted(electron: Lepton, frame: tuple[float, ...], mass: float):
-    """By the textbook's matrix, with γ and β."""
-    beta = np.array(frame) / math.sqrt(mass**2 + sum(part**2 for part in frame))
-    gamma = 1 / math.sqrt(1 - beta @ beta)
-    momentum = np.array(electron.momentum)
-    along = beta @ momentum
-    shift = ((gamma - 1) * along / (beta @ beta) + gamma * electron.energy) * beta
-    return momentum + shift, gamma * (electron.energy + along)
 
 
 @pytest.mark.parametrize("turn", [1, -1])
@@ -228,43 +162,6 @@ def test_every_electron_reaches_the_calorimeter_within_the_detector():
 
 
 # --- independence
-
-
-def test_more_events_leave_the_others_as_they_were():
-    more = dataclasses.replace(EASY, events=EASY.events + 5)
-    particle = sample.draw_particle(EASY, streams_of())
-    few = sample.draw_masses(EASY, particle, streams_of())
-    many = sample.draw_masses(more, particle, streams_of())
-    assert many[: EASY.events] == few
-    assert sample.draw_detector(more, streams_of()) == sample.draw_detector(EASY, streams_of())
-
-
-def test_another_detector_leaves_the_spectrum_as_it_was():
-    other = dataclasses.replace(EASY, radii=(0.10, 0.50))
-    changed = sample.draw_sample(other, streams_of())
-    assert changed.detector != sample_of().detector
-    assert changed.spectrum == sample_of().spectrum
-
-
-def test_more_noise_leaves_the_hits_of_the_leptons_as_they_were():
-    noisier = dataclasses.replace(EASY, noise=3.0, noise_clusters=3.0)
-    few = measure.measure(EASY, sample_of(), streams_of())
-    many = measure.measure(noisier, sample_of(), streams_of())
-    assert sum(len(event.hits) for event in many) > 1.5 * sum(len(event.hits) for event in few)
-    for one, other in zip(few, many, strict=True):
-        assert (one.tracks, one.deposits) == (other.tracks, other.deposits)
-
-
-def test_a_pair_that_is_redrawn_leaves_the_others_as_they_were():
-    lost = Forced(
-        lambda purpose, index, attempt: (
-            NEAR_ONE if (purpose, index, attempt) == ("pair", 3, 0) else None
-        )
-    )
-    changed = sample.draw_sample(EASY, lost)
-    assert changed.pair_redraws == sample_of().pair_redraws + 1
-    assert changed.pairs[3] != sample_of().pairs[3]
-    assert changed.pairs[:3] + changed.pairs[4:] == sample_of().pairs[:3] + sample_of().pairs[4:]
 
 
 # --- guards
@@ -444,63 +341,6 @@ def events_of(difficulty: str = "easy"):
     )
 
 
-def test_layers_miss_leptons_and_hold_noise_as_often_as_the_prompt_says():
-    meant, layers = BY_DIFFICULTY["hard"], len(BY_DIFFICULTY["hard"].radii)
-    events = events_of("hard")
-    tracks = [track for event in events for track in event.tracks]
-    lost = 1 - sum(map(len, tracks)) / (layers * len(tracks))
-    # Redrawn where too few hits of a track are left, which is one track in 700.
-    assert lost == pytest.approx(meant.inefficiency, abs=0.012)
-    assert min(map(len, tracks)) >= 4
-    noise = sum(len(event.hits) - sum(map(len, event.tracks)) for event in events)
-    expected = meant.noise * layers * len(events)
-    assert noise == pytest.approx(expected, abs=4 * math.sqrt(expected))
-    clusters = sum(len(event.clusters) - 2 for event in events)
-    expected = meant.noise_clusters * len(events)
-    assert clusters == pytest.approx(expected, abs=4 * math.sqrt(expected))
-
-
-def test_hits_scatter_about_the_helix_by_the_errors_of_the_instance():
-    drawn, response = sample_of("hard"), measure.draw_response(streams_of(0, "hard"))
-    along, across = [], []
-    for pair, event in zip(drawn.pairs, events_of("hard"), strict=True):
-        for lepton, track in zip(pair.leptons, event.tracks, strict=True):
-            for hit in track:
-                radius = drawn.detector.layers[hit.layer]
-                phi, z = sample.crossing(lepton, radius, drawn.detector.field)
-                off = (hit.phi - phi + math.pi) % (2 * math.pi) - math.pi
-                along.append(off * radius / response.hit_error)
-                across.append((hit.z - z) / 5e-4)
-    for pulls in (along, across):
-        assert np.mean(pulls) == pytest.approx(0, abs=4 / math.sqrt(len(pulls)))
-        assert np.std(pulls) == pytest.approx(1, abs=0.03)
-
-
-def test_electrons_leave_their_energy_and_muons_little():
-    drawn = sample_of("hard")
-    ratios = {True: [], False: []}
-    for pair, event in zip(drawn.pairs, events_of("hard"), strict=True):
-        for lepton, cluster in zip(pair.leptons, event.deposits, strict=True):
-            energy = cluster.counts * drawn.detector.gains[cluster.module] / 1000
-            error = lepton.energy * math.hypot(0.02 / math.sqrt(lepton.energy), 0.002)
-            ratios[pair.muons].append(energy if pair.muons else (energy - lepton.energy) / error)
-    assert max(ratios[True]) < 0.8
-    assert np.mean(ratios[False]) == pytest.approx(0, abs=0.1)
-    assert np.std(ratios[False]) == pytest.approx(1, abs=0.1)
-
-
-def test_the_order_of_hits_shows_nothing():
-    """Which of the two leptons' hits of a layer is written first is a coin, and so is the next."""
-    first = []
-    for event in events_of("hard"):
-        positions = {hit: at for at, hit in enumerate(event.hits)}
-        by_layer = [{hit.layer: positions[hit] for hit in track} for track in event.tracks]
-        first.append([by_layer[0].get(k, -1) < by_layer[1].get(k, -1) for k in (1, 2, 3)])
-    orders = np.array(first)
-    assert orders.mean(axis=0) == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(len(orders)))
-    assert np.corrcoef(orders.T)[np.triu_indices(3, 1)] == pytest.approx(0.0, abs=0.13)
-
-
 def test_the_tables_hold_what_was_measured():
     instance, drawn = instance_of("hard"), events_of_instance("hard")
     hits, clusters = (rows_of(instance, name) for name in ("tracker_hits.csv", "ecal_hits.csv"))
@@ -525,11 +365,6 @@ def events_of_instance(difficulty):
     streams = SeedStreams(public_seeds(1)[0], NAME, FAMILY.version, difficulty)
     parameters = BY_DIFFICULTY[difficulty]
     return measure.measure(parameters, sample.draw_sample(parameters, streams), streams)
-
-
-def test_no_number_is_written_as_negative_zero():
-    written = [fixed(value, 6) for value in (-1e-9, 1e-9, -1e-6)]
-    assert written == ["0.000000", "0.000000", "-0.000001"]
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
@@ -582,13 +417,6 @@ SHOWN = Detector(
 )
 
 
-def test_pictures_are_of_one_size_in_bytes_and_pixels():
-    for difficulty in DIFFICULTIES:
-        pictures = [each for each in instance_of(difficulty).brief.assets if "png" in each.path]
-        assert {len(each.data) for each in pictures} == {PICTURE_BYTES}
-        assert {decode(each.data).shape for each in pictures} == {(900, 1200, 3)}
-
-
 def test_the_solver_reads_the_pictures_far_better_than_is_asked():
     files = {
         "detector.png": encode_png(draw_detector(SHOWN)),
@@ -601,22 +429,6 @@ def test_the_solver_reads_the_pictures_far_better_than_is_asked():
     assert read.field == pytest.approx(SHOWN.field, rel=2e-3)
 
 
-def test_a_layer_a_dot_and_the_needle_stand_where_the_axes_say():
-    across = decode(encode_png(draw_detector(SHOWN)))
-    for radius in (*SHOWN.layers, SHOWN.calorimeter):
-        # Up the axis of y, and along that of x.
-        assert coloured(across[round(810 - 460 * radius) - 3 :][:7, 132:150])
-        assert coloured(across[790:806, round(130 + 460 * radius) - 3 :][:, :7])
-    gains = decode(encode_png(draw_gains(SHOWN)))
-    for row, gain in enumerate(SHOWN.gains):
-        assert coloured(gains[110 + 80 * row, round(170 + 960 * math.log(gain / 4, 5))][None, None])
-    gauge = decode(encode_png(draw_field(SHOWN)))
-    for field, shown in ((3.137, True), (3.0, False), (1.0, False)):
-        angle = math.radians(225 - 270 * field / 4)
-        x, y = 600 + 200 * math.cos(angle), 480 - 200 * math.sin(angle)
-        assert coloured(gauge[round(y) - 2 : round(y) + 3, round(x) - 2 : round(x) + 3]) is shown
-
-
 def test_nothing_but_the_pictures_states_radii_gains_and_field():
     """Another detector of the same ratios makes the same tables, as far as they are not noise."""
     briefs = {instance_of("easy", number).brief.prompt.split("\n", 2)[2] for number in range(3)}
@@ -627,36 +439,9 @@ def test_nothing_but_the_pictures_states_radii_gains_and_field():
         assert set(row) == {"event_id", "module", "phi", "z", "counts"}
 
 
-def coloured(patch):
-    return bool((patch.max(axis=-1).astype(int) - patch.min(axis=-1) > 60).any())
-
-
 def decode(data: bytes) -> np.ndarray:
     with Image.open(io.BytesIO(data)) as image:
         return np.asarray(image.convert("RGB"))
-
-
-def test_a_drawing_is_an_8_bit_palette_without_text_or_time():
-    for asset in instance_of().brief.assets[2:]:
-        assert set(chunk_names(asset.data)) == {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
-        assert asset.data[24:26] == b"\x08\x03"
-        with Image.open(io.BytesIO(asset.data)) as image:
-            digests = dict(instance_of().truth.digests)
-            pixels = np.asarray(image).tobytes()
-        assert digests[f"{asset.path}#pixels"] == "sha256:" + _sha256(pixels)
-
-
-def _sha256(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
-
-
-def chunk_names(data: bytes):
-    at = 8
-    while at < len(data):
-        yield data[at + 4 : at + 8]
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
 
 
 # --- marks
@@ -678,57 +463,12 @@ def key_of(instance):
     return FAMILY.key(instance.truth)
 
 
-def test_the_weights_are_those_of_the_decision():
-    for difficulty in DIFFICULTIES:
-        rubric = instance_of(difficulty).rubric
-        weights = {each.metarubric: (each.dimension, each.weight) for each in rubric.parts}
-        assert weights == {
-            "answer_block": ("IF", 0.2),
-            "answer_schema": ("IF", 0.2),
-            "detector_radii": ("IM", 2.5),
-            "module_gains": ("IM", 2.5),
-            "magnetic_field": ("IM", 1.5),
-            "muon_pairs": ("DH", 1.5),
-            "invariant_masses": ("SR", 12.0),
-            "particle_mass": ("SR", 3.0),
-            "particle_width": ("SR", 2.5),
-            "background_slope": ("SR", 2.0),
-            "signal_fraction": ("SR", 2.5),
-        }
-        assert 15 <= len(rubric.criteria) <= 50
-
-
 FITTED = {
     "mass": "particle_mass",
     "width": "particle_width",
     "slope": "background_slope",
     "fraction": "signal_fraction",
 }
-
-
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_final_intervals_are_of_the_reference_fit_and_printed_as_graded(difficulty):
-    """R5 and R8d: 1.5 errors and the shift of a common scale, in the judge's text too."""
-    instance, tolerance = instance_of(difficulty), BY_DIFFICULTY[difficulty].event_tolerance
-    (found,) = instance.truth.table("fit").records()
-    masses = instance.truth.table("events").column("mass")
-    (drawn,) = instance.truth.table("drawn").records()
-    share = BY_DIFFICULTY[difficulty].signal_fraction
-    start = (drawn["mass"], drawn["width"], drawn["slope"], share)
-    again = fit_reference(masses, drawn["lowest"], start)
-    texts = {each.metarubric: each.text for each in instance.rubric.parts}
-    for name, key in FITTED.items():
-        assert getattr(again, name) == found[name]
-        half = 1.5 * getattr(again, f"sigma_{name}") + tolerance * found[name]
-        assert found[f"{name}_low"] == pytest.approx(found[name] - half, abs=1e-8)
-        assert found[f"{name}_high"] == pytest.approx(found[name] + half, abs=1e-8)
-        assert f"from {found[f'{name}_low']:.8f} to {found[f'{name}_high']:.8f}" in texts[key]
-
-
-def test_as_many_events_are_graded_as_meant_and_the_key_passes_all():
-    found = verdicts_of(instance_of(), Answer(key_of(instance_of())))
-    assert len(found["invariant_masses"]) == GRADED_ELECTRONS + GRADED_MUONS
-    assert all(all(verdicts) for verdicts in found.values())
 
 
 def test_events_may_come_as_a_file():
@@ -780,21 +520,6 @@ def test_readings_at_the_edges_of_their_tolerances_leave_graded_masses_right():
         assert np.mean(np.abs(masses / true - 1) < 0.03) > 0.95
 
 
-def test_masses_off_by_more_than_the_tolerance_fail_and_by_twice_open_no_gate():
-    instance, key = instance_of(), key_of(instance_of())
-
-    def off(factor):
-        events = [[event, mass * factor] for event, mass in key["events"]]
-        return verdicts_of(instance, Answer(key | {"events": events}))
-
-    slightly, grossly = off(1.05), off(1.07)
-    assert not any(slightly["invariant_masses"])
-    gated = (*FITTED.values(), "muon_pairs")
-    assert all(slightly[name] == [True] for name in gated)
-    assert all(grossly[name] == [False] for name in gated)
-    assert all(grossly["detector_radii"])
-
-
 def test_two_thirds_of_the_graded_masses_open_the_gate_and_fewer_do_not():
     instance, key = instance_of(), key_of(instance_of())
     graded = instance.truth.table("events_graded").column("event_id")
@@ -808,119 +533,7 @@ def test_two_thirds_of_the_graded_masses_open_the_gate_and_fewer_do_not():
     assert with_wrong(21)["particle_mass"] == [False]
 
 
-def test_the_particle_without_its_events_earns_nothing_beyond_the_pictures():
-    instance, key = instance_of(), key_of(instance_of())
-    for events in ([], [[1, 30.0]], [[event, 30.0] for event, _ in key["events"]]):
-        found = verdicts_of(instance, Answer(key | {"events": events}))
-        assert all(found[name] == [False] for name in (*FITTED.values(), "muon_pairs"))
-
-
-def test_only_events_that_are_graded_count_and_one_that_is_missing_costs_its_own_mass():
-    instance, key = instance_of(), key_of(instance_of())
-    graded = set(instance.truth.table("events_graded").column("event_id"))
-    spare = next(event for event, _ in key["events"] if event not in graded)
-    fewer = [pair for pair in key["events"] if pair[0] != spare]
-    for events in (fewer, [*key["events"], [9999, 20.0]]):
-        assert score_of(instance, Answer(key | {"events": events})) == 1.0
-    lacking = [pair for pair in key["events"] if pair[0] != min(graded)]
-    found = verdicts_of(instance, Answer(key | {"events": lacking}))
-    assert found.pop("invariant_masses").count(False) == 1
-    assert all(all(verdicts) for verdicts in found.values())
-
-
-def test_every_criterion_is_a_fact_with_its_truth_that_a_judge_can_find_in_an_answer():
-    """One number of the answer each, with what it may be: none about a thousand events."""
-    for part in instance_of("hard").rubric.parts:
-        if part.dimension != "IF":
-            assert part.text.startswith("The answer states ")
-            assert "±" in part.text or re.search(r"from [\d.]+ to [\d.]+ ", part.text)
-    texts = {part.metarubric: part.text for part in instance_of("hard").rubric.parts}
-    assert texts["muon_pairs"].endswith(" events have two muons (± 20).")
-
-
-@pytest.mark.parametrize(
-    ("path", "key", "inside", "outside", "criterion"),
-    [
-        ("radii_m", "2", 0.0049, 0.0051, "detector_radii"),
-        ("radii_m", "calorimeter", -0.0049, -0.0051, "detector_radii"),
-        ("gains_MeV", "4", 0.0099, 0.0101, "module_gains"),
-        ("field_T", None, -0.0099, -0.0101, "magnetic_field"),
-    ],
-)
-def test_a_reading_is_right_within_its_tolerance(path, key, inside, outside, criterion):
-    instance, right = instance_of(), key_of(instance_of())
-    for off, wrong in ((inside, 0), (outside, 1)):
-
-        def shifted(value, off=off):
-            return value + off if path == "radii_m" else value * (1 + off)
-
-        changed = right[path] | {key: shifted(right[path][key])} if key else shifted(right[path])
-        found = verdicts_of(instance, Answer(right | {path: changed}))
-        assert found[criterion].count(False) == wrong
-
-
-def test_a_list_of_values_is_no_reading():
-    instance, key = instance_of(), key_of(instance_of())
-    every = [thousandth / 1000 for thousandth in range(2000)]
-    block = key | {"radii_m": dict.fromkeys(key["radii_m"], every), "field_T": every}
-    found = verdicts_of(instance, Answer(block))
-    assert not any(found["detector_radii"] + found["magnetic_field"])
-
-
-def test_an_event_with_two_masses_counts_as_wrong():
-    instance, key = instance_of(), key_of(instance_of())
-    doubled = [*key["events"], *([event, mass + 1] for event, mass in key["events"])]
-    found = verdicts_of(instance, Answer(key | {"events": doubled}))
-    assert not any(found["invariant_masses"])
-    assert found["particle_mass"] == [False]
-    twice = Answer(key | {"events": key["events"] * 2})
-    assert score_of(instance, twice) == 1.0
-
-
-def test_both_forms_of_the_answer_fit_the_schema():
-    schema, key = json.loads(instance_of().brief.answer_schema), key_of(instance_of())
-    events = key.pop("events")
-    for more in ({"events": events}, {"events_file": "masses.csv"}):
-        jsonschema.validate(key | more, schema)
-    for less in (key, key | {"events": [[1.5, 20.0]]}, key | {"events": [[1, 2, 3]]}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(less, schema)
-
-
-def test_what_a_width_of_the_middle_earns_is_nothing_since_it_has_no_events():
-    for difficulty in DIFFICULTIES:
-        instance = instance_of(difficulty)
-        for name, block in FAMILY.nulls(instance).items():
-            assert score_of(instance, Answer(block), BEYOND_INSTRUCTIONS) < 0.06, name
-
-
 # --- bytes
-
-
-def test_harder_levels_have_more_noise_and_less_signal():
-    easy, medium, hard = BY_DIFFICULTY.values()
-    for easier, harder in ((easy, medium), (medium, hard)):
-        assert easier.signal_fraction > harder.signal_fraction
-        assert easier.widths > harder.widths
-        assert easier.event_tolerance > harder.event_tolerance
-        for name in ("events", "modules", "inefficiency", "noise", "noise_clusters"):
-            assert getattr(easier, name) < getattr(harder, name)
-        assert len(easier.radii) < len(harder.radii)
-
-
-def test_draws_keep_to_their_ranges_and_layers_to_their_order():
-    for level, number in ((level, number) for level in DIFFICULTIES for number in range(40)):
-        parameters = BY_DIFFICULTY[level]
-        drawn = sample.draw_detector(parameters, streams_of(number, level))
-        assert 1.6 <= drawn.field <= 3.8
-        assert all(5.0 <= gain <= 18.0 for gain in drawn.gains)
-        radii = [*drawn.layers, drawn.calorimeter]
-        # Far enough apart to be seen apart, and within the page.
-        assert min(np.diff(radii)) > 0.04
-        assert radii[-1] < 1.65
-        particle = sample.draw_particle(parameters, streams_of(number, level))
-        assert 12.0 <= particle.mass <= 34.0
-        assert 0.7 * parameters.slope <= particle.slope <= 1.3 * parameters.slope
 
 
 # --- shortcuts, and solvers that err
@@ -933,18 +546,6 @@ def test_every_shortcut_scores_within_its_bound_and_pictures_carry_the_readings(
     for attacker in attackers.ATTACKERS:
         assert means[attacker.name] <= (0.3 if "tables" in attacker.name else 0.5)
     assert means["tables alone, scale guessed, image extraction"] <= 0.2
-
-
-def test_shortcuts_fail_for_want_of_what_they_leave_out():
-    """With nothing left out, the same program scores full marks."""
-    instance = instance_of("medium")
-    files = {each.path: each.data for each in instance.brief.assets}
-    seen = attackers._recorded(files)
-    whole = attackers._block(seen.instrument, seen.masses, seen.muons, seen.peak)
-    assert score_of(instance, Answer(whole)) == 1.0
-    for attacker in attackers.ATTACKERS:
-        if "tables" not in attacker.name:
-            assert score_of(instance, Answer(attacker.attack(files)), BEYOND_INSTRUCTIONS) < 0.75
 
 
 def test_solvers_that_err_more_score_less():

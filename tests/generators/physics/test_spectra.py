@@ -103,14 +103,6 @@ def test_centroids_are_unbiased(kind):
 
 
 @BOTH
-def test_a_page_is_a_plain_palette_of_greys_without_text_or_time(kind):
-    data = DRAWN[kind][0]("title", lab_spectrum())
-    with Image.open(io.BytesIO(data)) as image:
-        assert (image.mode, image.size, image.info) == ("P", (2000, 290), {})
-    assert data == DRAWN[kind][0]("title", lab_spectrum())
-
-
-@BOTH
 def test_marks_stand_on_the_middles_of_their_columns(kind):
     pixels = decode(DRAWN[kind][0]("", ()))
     short = LEFT + np.flatnonzero(pixels[BASE, LEFT:] < 128)
@@ -122,26 +114,11 @@ def test_marks_stand_on_the_middles_of_their_columns(kind):
 
 
 @BOTH
-def test_without_lines_the_plot_is_black(kind):
-    """And not divided by nothing."""
-    pixels = decode(DRAWN[kind][0]("", ()))
-    assert not pixels[DRAWN[kind][1] : BASE, LEFT:1921].any()
-
-
-@BOTH
 def test_a_page_leaves_the_next_one_clean(kind):
     draw = DRAWN[kind][0]
     empty = draw("", ())
     draw("title", lab_spectrum())
     assert draw("", ()) == empty
-
-
-@BOTH
-def test_the_title_is_shown_above_the_plot_alone(kind):
-    draw, top = DRAWN[kind]
-    one, other = decode(draw("G_1", lab_spectrum())), decode(draw("G_2", lab_spectrum()))
-    assert (one[:top] != other[:top]).any()
-    assert (one[top:] == other[top:]).all()
 
 
 def column_means(lines, steps: int = 400) -> np.ndarray:

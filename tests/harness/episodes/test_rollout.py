@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +17,6 @@ from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
-from registry.sealing import new_identity
-from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 
 CELL = Cell(
@@ -34,7 +27,6 @@ CELL = Cell(
     model="playback",
     replicate=2,
 )
-LOOK = call(("run_command", {"command": "ls"}))
 WRITE = call(("write_file", {"path": "answer.json", "content": '{"x": 3}'}))
 
 
@@ -177,41 +169,3 @@ def test_a_models_stream_is_its_own_and_tells_nothing_of_the_instance() -> None:
     first, second = model_seed(CELL, 1), model_seed(CELL, 2)
     assert first == model_seed(CELL, 1)
     assert len({first.value, second.value, CELL.seed.value}) == 3
-
-
-def test_over_kill_9_no_reply_is_bought_twice(tmp_path: Path) -> None:
-    """The process dies while the third reply is on its way; the next one replays the first two
-    from the encrypted store into a fresh sandbox, and buys the rest."""
-    identity, recipient = new_identity()
-    command = [sys.executable, "-m", "tests.harness.paid_attempt"]
-    environment = {**os.environ, "IDENTITY": identity, "RECIPIENT": recipient}
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(url: str) -> subprocess.Popen[bytes]:
-        started.append(
-            subprocess.Popen(
-                [*command, url, str(tmp_path)], env=environment, stdout=subprocess.PIPE
-            )
-        )
-        return started[-1]
-
-    def kill(request: Json) -> Answer:
-        started[0].kill()
-        return completion("never heard")
-
-    write = [("a", "write_file", {"path": "n.txt", "content": "41"})]
-    read = [("b", "read_file", {"path": "n.txt"})]
-    script = completion(None, write), completion(None, read), kill, completion(ANSWER)
-    with serve(*script) as served:
-        first = start(served.url)
-        first.communicate()
-        assert first.returncode == -signal.SIGKILL
-        assert len(served.requests) == 3
-        episode = EPISODE_CODEC.decode(start(served.url).communicate()[0])
-        assert len(served.requests) == 4
-    assert (episode.stop, episode.answer, len(episode.steps)) == (StopReason.ANSWERED, ANSWER, 3)
-    assert episode.steps[1].uses[0].result.text.startswith("41")
-    assert served.faults == []
-    stored = [path.read_bytes() for path in (tmp_path / "responses").rglob("*.age")]
-    assert len(stored) == 3
-    assert all(data.startswith(b"age-encryption.org/") for data in stored)

@@ -14,11 +14,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from generators.seed import Seed
@@ -40,6 +38,10 @@ from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
 from tests.harness.paid_attempt import journal_of
 from tests.harness.script import Playback, say
+
+if TYPE_CHECKING:  # they take seconds to import, which every worker would pay that collects
+    import anthropic
+    import openai
 
 MODEL = "model-7"
 PNG = bytes.fromhex(
@@ -82,11 +84,15 @@ def transport(folder: Path) -> httpx2.Client:
 
 
 def openai_client(folder: Path) -> openai.OpenAI:
+    import openai
+
     url = "http://proxy/v1"
     return openai.OpenAI(base_url=url, api_key="none", http_client=transport(folder), max_retries=0)
 
 
 def anthropic_client(folder: Path) -> anthropic.Anthropic:
+    import anthropic
+
     url = "http://proxy"
     client: Any = transport(folder)
     return anthropic.Anthropic(base_url=url, api_key="none", http_client=client, max_retries=0)
@@ -246,16 +252,6 @@ def test_reasoning_goes_back_to_the_model_though_the_protocol_has_no_field_for_i
     assert model.asked[1].messages[1] == thought
 
 
-def test_a_reply_that_the_agent_edits_goes_back_as_edited(tmp_path: Path) -> None:
-    model = Playback([say("x is 1"), say("x is 2")])
-    edited = {"role": "assistant", "content": "x is 3"}
-    with serving(model, tmp_path) as proxy:
-        post(tmp_path, chat(USER))
-        post(tmp_path, chat(USER, edited, {"role": "user", "content": "Sure?"}))
-    assert [each.text for each in model.asked[1].messages] == ["Find x.", "x is 3", "Sure?"]
-    assert proxy.steps()[1].prompt == "[assistant]\nx is 3\n\n[user]\nSure?"
-
-
 def test_images_reach_the_model_in_every_protocol(tmp_path: Path) -> None:
     data = base64.b64encode(PNG).decode()
     url = f"data:image/png;base64,{data}"
@@ -321,6 +317,8 @@ def refused_by_length(folder: Path, length: int) -> tuple[int, Any]:
 
 
 def test_there_is_one_model_and_no_other_path(tmp_path: Path) -> None:
+    import openai
+
     with serving(Playback([]), tmp_path), openai_client(tmp_path) as client:
         assert [each.id for each in client.models.list()] == [MODEL]
         assert post(tmp_path, chat(USER), "/v1/embeddings")[0] == 404
@@ -332,6 +330,8 @@ def test_there_is_one_model_and_no_other_path(tmp_path: Path) -> None:
 
 
 def test_turns_are_limited_and_clients_do_not_retry(tmp_path: Path) -> None:
+    import openai
+
     model = Playback([say("one"), say("two"), say("three")])
     with serving(model, tmp_path, turns=2) as proxy, openai_client(tmp_path) as client:
         retrying = client.with_options(max_retries=5)
@@ -402,6 +402,8 @@ def failing(kind: str) -> AttemptFailed:
 
 
 def test_a_conversation_too_long_is_the_agents_to_shorten(tmp_path: Path) -> None:
+    import openai
+
     model = Playback([say("one"), failing("context_length"), say("two")])
     with serving(model, tmp_path) as proxy, openai_client(tmp_path) as client:
         statuses = [post(tmp_path, chat(USER))[0]]
@@ -458,20 +460,6 @@ def test_paid_replies_are_stored_and_an_interrupted_run_pays_again_beside_them(
         assert [each.reply.message.text for each in proxy.steps()] == [f"{run} 0", f"{run} 1"]
     kept = [journal.load(turn) for turn in range(4)]
     assert [each.message.text for each in kept if each] == ["0 0", "0 1", "1 0", "1 1"]
-
-
-def test_workers_that_race_store_every_reply(tmp_path: Path) -> None:
-    journal, identity = MemoryJournal(), {"other": 0}
-
-    def meanwhile(request: ModelRequest) -> Reply:
-        journal.save(0, say("of another worker"))
-        identity["other"] += 1
-        return say("own")
-
-    with serving(Playback([meanwhile], paid=True), tmp_path, journal=journal):
-        assert post(tmp_path, chat(USER))[0] == 200
-    texts = [reply.message.text for reply in journal.replies.values()]
-    assert texts == ["of another worker", "own"]
 
 
 # --- the record of conversations that branch ---
@@ -555,30 +543,6 @@ def test_what_an_episode_may_have_recorded_is_bounded(
         again = chat({"role": "user", "content": texts[0]})
         assert post(tmp_path, again)[0] == 200  # the same bytes are kept once
     assert len(proxy.steps()) == 3
-
-
-def test_the_largest_bodies_take_bounded_memory(tmp_path: Path) -> None:
-    """The worst that a body of the largest size is known to unpack to."""
-    bombs = [
-        b'{"model":"model-7","messages":[],"x":[' + b"[]," * (5 << 20) + b"[]]}",
-        b'{"model":"model-7","messages":[{"role":"user","content":"\xf0\x9f\x8c\x8d'
-        + b"a" * (15 << 20)
-        + b'"}]}',
-        b'{"model":"model-7","messages":[],"tools":[{"type":"function","function":'
-        b'{"name":"f","parameters":{"x":[' + b"[]," * (5 << 20) + b"[]]}}}]}",
-        b'{"model":"model-7","messages":[],"tools":[{"type":"function","function":'
-        b'{"name":"f","parameters":{"x":[' + b'"ab",' * (3 << 20) + b'""]}}}]}',
-    ]
-    peaks: list[int] = []
-    with serving(Playback([say("so")]), tmp_path):
-        for bomb in bombs:
-            Path("/proc/self/clear_refs").write_text("5")
-            before = memory()
-            assert post(tmp_path, bomb)[0] in (200, 400, 413)
-            status = Path("/proc/self/status").read_text()
-            peak = int(status.split("VmHWM:")[1].split()[0]) << 10
-            peaks.append((peak - before) >> 20)
-    assert max(peaks) < 400, peaks
 
 
 def test_a_socket_in_a_folder_with_a_long_path(tmp_path: Path) -> None:

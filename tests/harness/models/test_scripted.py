@@ -4,7 +4,6 @@ recognises what was released and nothing else."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -141,28 +140,6 @@ def test_the_stated_error_rate_is_the_one_observed() -> None:
     assert abs(wrong / total - 0.2) < 0.017
 
 
-def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
-    """Right counts of circles over 100 instances, without a sandbox: what it would print is
-    known. 800 readings at 0.3: four standard deviations are 0.065."""
-    agent, task = HonestAgent("honest", 0.3), INSTALLED.family("count_circles")
-    passed = total = 0
-    for number in range(100):
-        instance, seed = instance_of("count_circles", "rate", number)
-        printed = f"answer: {json.dumps(task.key(instance.truth))}"
-        messages = (
-            Message(Role.SYSTEM, instance.brief.answer_schema),
-            Message(Role.TOOL, "ls"),
-            Message(Role.TOOL, printed),
-        )
-        reply = agent.respond(ModelRequest(messages, TOOLS, seed))
-        block = json.loads(reply.message.text.split("<answer>")[1].split("</answer>")[0])
-        truth = instance.truth.table("images").records()
-        passed += sum(block["counts"][row["filename"]] == row["n_circles"] for row in truth)
-        total += len(truth)
-    assert total == 800
-    assert abs(passed / total - 0.7) < 0.065
-
-
 def test_identifiers_and_names_of_files_are_misread_too() -> None:
     draws = ROOT.child("names").rng()
     key = {"task": "t", "z": [{"id": "G_17", "batch": "B"}], "events_file": "events.csv"}
@@ -291,17 +268,6 @@ def test_built_in_agents_are_trusted_and_cost_nothing() -> None:
     for agent in (HonestAgent("h", 0.0), SpikedAgent("s", 0.0, Memory({})), TrivialAgent("t")):
         assert agent.trusted
         assert not agent.paid
-
-
-@pytest.mark.docker
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_same_agents_work_in_containers(docker_sandboxes: SandboxProvider, name: str) -> None:
-    released, seed = instance_of(name, "docker")
-    honest = run(HonestAgent("honest", 0.0), released, seed, docker_sandboxes)
-    spiked = run(SpikedAgent("spiked", 1.0, memory_of(released)), released, seed, docker_sandboxes)
-    assert (grade_episode(released, honest).score, len(honest.steps)) == (1.0, 3)
-    assert (grade_episode(released, spiked).score, len(spiked.steps)) == (1.0, 2)
-    assert honest.container != spiked.container
 
 
 def test_a_share_of_a_release_is_remembered_the_same_everywhere():

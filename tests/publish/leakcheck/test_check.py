@@ -6,15 +6,13 @@ from __future__ import annotations
 import base64
 import dataclasses
 import gzip
-import html
 import io
 import json
 import os
 import struct
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable
-from itertools import cycle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image, PngImagePlugin
 
-from generators.catalog import INSTALLED, Catalog
+from generators.catalog import INSTALLED
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, Family, TaskInstance
+from generators.task import Family, TaskInstance
 from publish.errors import PublishError
 from publish.leakcheck.check import (
     check_folder,
@@ -37,9 +35,6 @@ from publish.leakcheck.secrets import Needles, Secret, needles_of
 from publish.leakcheck.unpack import Chunk
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.sealing import DrawnInstance
-from tests.publish.conftest import make_draw
-
-BUILT_IN = Catalog.built_in()
 
 Find = Callable[[str], Family]
 
@@ -74,62 +69,6 @@ def made(draw: Any, find: Find) -> Made:
     return Made(entry, leaf, instance, find("noise@1").key(instance.truth))
 
 
-def url64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode()
-
-
-# What is planted → the kind that it must be called.
-TEXTS: dict[str, tuple[str, Callable[[Made], str]]] = {
-    "seed in hexadecimal": ("seed", lambda m: m.entry.seed),
-    "seed in capitals": ("seed", lambda m: m.entry.seed.upper()),
-    "seed in base64": ("seed", lambda m: base64.b64encode(m.seed).decode()),
-    "seed in base64, shifted by one": ("seed", lambda m: url64(b"x" + m.seed + b"tail")),
-    "seed in base64, shifted by two": ("seed", lambda m: url64(b"xy" + m.seed + b"tail")),
-    "seed as a number": ("seed", lambda m: str(int.from_bytes(m.seed, "big"))),
-    "seed as a number, little-endian": ("seed", lambda m: str(int.from_bytes(m.seed, "little"))),
-    "nonce": ("nonce", lambda m: m.entry.nonce),
-    "id": ("instance id", lambda m: m.entry.instance),
-    "id without its prefix": ("instance id", lambda m: m.entry.instance.removeprefix("sha256:")),
-    "file digest": ("file digest", lambda m: m.instance.brief.assets[0].digest[7:]),
-    "digest in the truth": ("file digest", lambda m: m.instance.truth.digests[0][1]),
-    "picture in base64": ("input file", lambda m: base64.b64encode(m.picture).decode()),
-    "picture in hexadecimal": ("input file", lambda m: m.picture.hex()),
-    "readings file": ("input file", lambda m: m.instance.brief.assets[1].data.decode()),
-    "title": ("title", lambda m: m.instance.title),
-    "title in capitals": ("title", lambda m: m.instance.title.upper()),
-    "line of title and marker": ("prompt", lambda m: m.instance.brief.prompt.partition("\n")[0]),
-    "prompt": ("prompt", lambda m: m.instance.brief.prompt),
-    "one line of the prompt": ("prompt", lambda m: m.instance.brief.prompt.splitlines()[3]),
-    "truth": ("truth table", lambda m: json.dumps(m.instance.truth.as_json())),
-    "table, indented": (
-        "truth table",
-        lambda m: json.dumps(m.instance.truth.table("readings").as_json(), indent=2),
-    ),
-    "table as records": (
-        "truth table",
-        lambda m: json.dumps(m.instance.truth.table("readings").records()),
-    ),
-    "column": ("truth table", lambda m: ", ".join(map(repr, m.readings))),
-    "one telling value": (
-        "truth table",
-        lambda m: repr(max(m.readings, key=lambda r: len(repr(r)))),
-    ),
-    "answer key": ("answer key", lambda m: json.dumps(m.key)),
-    "answer key, keys turned round": (
-        "answer key",
-        lambda m: json.dumps(dict(reversed(m.key.items())), indent=1),
-    ),
-}
-BYTES: dict[str, tuple[str, Callable[[Made], bytes]]] = {
-    "seed": ("seed", lambda m: m.seed),
-    "nonce": ("nonce", lambda m: bytes.fromhex(m.entry.nonce)),
-    "id": ("instance id", lambda m: bytes.fromhex(m.entry.instance[7:])),
-    "file digest": ("file digest", lambda m: bytes.fromhex(m.instance.brief.assets[0].digest[7:])),
-    "picture": ("input file", lambda m: m.picture),
-    "half a picture": ("input file", lambda m: m.picture[: len(m.picture) // 2]),
-}
-
-
 def parquet(value: Any) -> bytes:
     target = io.BytesIO()
     pq.write_table(pa.table({"x": [value] * 3}), target, compression="zstd")
@@ -159,59 +98,8 @@ def picture_with_comment(text: str) -> bytes:
     return target.getvalue()
 
 
-TEXT_PLACES: dict[str, Callable[[str], bytes]] = {
-    "in prose": lambda t: f"Look here: {t} and on.".encode(),
-    "in JSON": lambda t: json.dumps({"a": [1, {"b": t}]}).encode(),
-    "in JSON in JSON": lambda t: json.dumps({"a": json.dumps({"b": t})}, indent=4).encode(),
-    "in a line of JSON": lambda t: b"{}\n" + json.dumps({"a": t}).encode() + b"\n",
-    "in HTML": lambda t: f"<p>{html.escape(t)}</p>".encode(),
-    "in UTF-16": lambda t: t.encode("utf-16"),
-    "in UTF-16 without its mark": lambda t: f"x {t}".encode("utf-16-be"),
-    "in a Parquet cell": parquet,
-    "nested in a Parquet cell": lambda t: parquet([{"deep": [["", t]]}]),
-    "in a Parquet cell as bytes": lambda t: parquet({"b": f"<{t}>".encode()}),
-    "in a zip": lambda t: zipped("x.txt", t.encode()),
-    "in a zip in a tar": lambda t: tarred(zipped("x.txt", t.encode())),
-    "in gzip": lambda t: gzip.compress(t.encode()),
-    "in base64": lambda t: b"see data:text/plain;base64," + base64.b64encode(b"ab" + t.encode()),
-    "in a picture's comment": picture_with_comment,
-}
-BYTE_PLACES: dict[str, Callable[[bytes], bytes]] = {
-    "among other bytes": lambda d: b"\x93XYZ" + d + b"\0\0",
-    "in a Parquet cell": lambda d: parquet([{"data": b"." + d}]),
-    "as a list of numbers": lambda d: parquet(list(d)),
-    "in a zip": lambda d: zipped("x", b"." + d),
-    "in base64": lambda d: base64.encodebytes(b"some" + d),
-    "behind a PNG": lambda d: picture_with_comment("") + d,
-}
-
-
-def pairs(things: Iterable[str], places: Iterable[str]) -> list[tuple[str, str]]:
-    """Return each thing in one place, by turns, so that every place has one."""
-    return list(zip(things, cycle(places), strict=False))
-
-
 def found_in(folder: Path, needles: Needles) -> set[tuple[str, str, int | None]]:
     return {(leak.file, leak.kind, leak.leaf) for leak in find_leaks(folder, needles)}
-
-
-@pytest.mark.parametrize(("what", "place"), pairs(TEXTS, TEXT_PLACES))
-def test_a_text_is_found(
-    made: Made, needles: Needles, tmp_path: Path, what: str, place: str
-) -> None:
-    kind, make = TEXTS[what]
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "file").write_bytes(TEXT_PLACES[place](make(made)))
-    assert ("data/file", kind, made.leaf) in found_in(tmp_path, needles)
-
-
-@pytest.mark.parametrize(("what", "place"), pairs(BYTES, BYTE_PLACES))
-def test_bytes_are_found(
-    made: Made, needles: Needles, tmp_path: Path, what: str, place: str
-) -> None:
-    kind, make = BYTES[what]
-    (tmp_path / "file").write_bytes(BYTE_PLACES[place](make(made)))
-    assert ("file", kind, made.leaf) in found_in(tmp_path, needles)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "GIF", "WEBP"])
@@ -314,32 +202,6 @@ def test_a_release_of_built_in_families_passes_and_a_private_picture_in_it_is_fo
     instance = find(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
     (folder / "extra.png").write_bytes(instance.brief.assets[0].data)
     assert {leak.file for leak in find_leaks(folder, needles)} == {"extra.png"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", BUILT_IN.families(), ids=lambda family: family.name)
-def test_no_release_of_a_built_in_family_is_refused(
-    family: Family, text: ReleaseText, tmp_path: Path
-) -> None:
-    """Two instances of a family are alike in much, by chance or by design."""
-    name, find = f"{family.name}@{family.version}", BUILT_IN.family
-    draw = make_draw([(name, level) for level in DIFFICULTIES], 12, find, b"built in")
-    folder = build_release(tmp_path / "release", draw.public, draw.sealed, find, text).folder
-    check_folder(folder, release_needles(draw.entries, find))
-
-
-def test_one_private_row_in_a_released_table_is_found(
-    draw: Any, made: Made, needles: Needles, release: ReleaseManifest
-) -> None:
-    path = release.folder / "data" / "noise-hard" / "public-00000.parquet"
-    table = pq.read_table(path)
-    rows = table.to_pylist()
-    rows[2]["truth"] = json.dumps(made.instance.truth.as_json())
-    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
-    leaks = find_leaks(release.folder, needles)
-    assert {(leak.file, leak.leaf) for leak in leaks} == {
-        ("data/noise-hard/public-00000.parquet", made.leaf)
-    }
 
 
 @pytest.mark.parametrize(

@@ -199,23 +199,6 @@ def test_a_judge_that_minds_the_order_is_found_out(study: tuple[Path, Served], t
     assert counts["as given"] == counts["order reversed"]
 
 
-def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
-    study: tuple[Path, Served], truth: Rule
-) -> None:
-    folder, served = study
-    right = reply(truth)
-    served.always = lambda request: right(request) if len(served.requests) <= 5 else failure(401)
-    result = check(folder, "first")
-    assert result.exit_code == 1
-    assert "judge 'first': provider: auth" in result.stderr
-    assert not (folder / "judges" / "first.json").exists()
-    kept = 5
-    served.always = right
-    before = len(served.requests)
-    assert check(folder, "first").exit_code == 0
-    assert len(served.requests) - before == calls() - kept
-
-
 def calls() -> int:
     """Calls of a small check: each sheet once, and in reverse order if it has several parts."""
     return sum(1 + (len(sheet.parts) > 1) for sheet in make_sheets(STRATA, FEW, INSTALLED))
@@ -286,25 +269,3 @@ def test_a_judge_of_a_models_family_is_flagged_and_its_failures_are_counted(
         for each in sorted((folder / "store/ledger").iterdir())
     ]
     assert kinds == ["judge-checked"] * 2  # measuring again found the same
-
-
-def test_the_table_for_people_names_every_group(study: tuple[Path, Served], truth: Rule) -> None:
-    folder, served = study
-    served.always = reply(truth)
-    result = CliRunner().invoke(
-        main,
-        [
-            "judge",
-            "check",
-            "first",
-            "--criteria",
-            str(FEW),
-            "--study",
-            str(folder),
-            "--allow-unknown-price",
-        ],
-    )
-    assert result.exit_code == 0, result.output
-    for group in ("all", "style: injected", "dimension: SR", "task: hubble_constant/easy"):
-        assert group in result.stdout
-    assert "Cohen's kappa with the exact grader: 1.000" in result.stdout

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from generators.seed import Seed
 from harness.spending.budget import PricedModel, Spend
 from harness.sweep.leases import Progress
 from registry.errors import RegistryError
@@ -23,7 +22,7 @@ from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.init.new_study import NewStudy
-from study.steps.register.draw import draw_seeds, pilots_of
+from study.steps.register.draw import pilots_of
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import Watch
 from study.workspace.snapshot import closed_wave
@@ -64,8 +63,6 @@ PRICES = """\
 prices:
   - {provider: openai, model: "sold-*", input: 100, output: 1000, date: 2026-11-01, source: a test}
 """
-CALL = 0.03  # USD of a call: 100 tokens and 20, as the server counts each
-SINGLE = "{family: compute_average, difficulty: easy, mode: single_turn}"
 
 
 def sweep_here(
@@ -80,11 +77,6 @@ def sweep_here(
     """Sweep a wave in this process, without Ray."""
     closed = closed_wave(study.ledger, request.wave)
     return SweepOutcome(closed or run_wave(study, request.wave, now, parallel=2), None)
-
-
-@pytest.fixture
-def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pilot, "sweep_wave", sweep_here)
 
 
 def run_pilot(study: Study, *arguments: str) -> Result:
@@ -228,47 +220,6 @@ tests:
 """
 
 
-@pytest.mark.usefixtures("without_ray")
-@pytest.mark.parametrize("first", ["pilot", "draw"])
-def test_questions_that_differ_by_their_title_alone_are_the_same(
-    tmp_path: Path, first: str
-) -> None:
-    """Nine questions: four for the arms, four for the pilot, and not four more."""
-    text = BUILT_IN.replace("[compute_average/easy]", "[few.yml]").replace(
-        "seeds_per_arm: 4", "seeds_per_arm: 2"
-    )
-    (tmp_path / "few.yml").write_text(FEW)
-    study = new_study(tmp_path, text)
-    (task,) = study.protocol.tasks
-    steps = [
-        lambda: outcome(study, "--model", "skilled"),
-        lambda: draw_seeds(study, lambda *step: None, lambda: "2026-11-22T10:00:00Z"),
-    ]
-    for step in steps if first == "pilot" else reversed(steps):
-        step()
-    (scratch,) = pilots_of(study.folder)
-    family = study.protocol.catalog.family(task.family, task.version)
-    prompts = {
-        family.generate(task.difficulty, Seed.from_hex(each.seed)).brief.prompt.splitlines()[-1]
-        for each in (*scratch.drawn_seeds(), *study.entries())
-    }
-    assert len(prompts) == 8
-    refused = run_pilot(study, "--runs", "1", "--model", "skilled")
-    assert refused.exit_code != 0
-    assert "few/greet" in refused.stderr
-
-
-@pytest.mark.usefixtures("without_ray")
-def test_other_difficulties_have_a_pilot_of_their_own(tmp_path: Path) -> None:
-    """They show what a level would do, and count in no variance that `power` takes."""
-    study = new_study(tmp_path / "study")
-    once = ("--model", "skilled", "--runs", "1")
-    body = outcome(study, *once, "--difficulty", "medium")
-    assert {row["stratum"] for row in body["scores"]} == {"compute_average/medium"}
-    power = ["power", "--from", str(study.folder)]
-    assert "no pilot has run on its tasks" in CliRunner().invoke(main, power).stderr
-
-
 def test_questions_of_templates_have_no_difficulty(tmp_path: Path) -> None:
     (tmp_path / "few.yml").write_text(FEW)
     text = BUILT_IN.replace("[compute_average/easy]", "[few.yml]").replace(
@@ -347,21 +298,6 @@ def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     second = Path(outcome(study, *once, "2")["folder"]).name
     outcome(study, *once, "1")
     assert told == [(), ((first, 0),), ((second, 0),)]
-
-
-@pytest.mark.ray
-def test_the_budget_stops_it_and_raised_it_goes_on(tmp_path: Path, served: Served) -> None:
-    """By the ordinary sweep: eight episodes, of which 0.1 USD pay for two or three."""
-    study = bought(tmp_path / "study", served.url, SINGLE, "budget: {run: 0.1}\n")
-    body = outcome(study, code=1)
-    few = len(served.requests)
-    assert 0 < few < 8
-    assert (body["complete"], body["models"][0]["runs"]) == (False, few)
-    path = study.folder / "study.yaml"
-    path.write_text(path.read_text().replace("run: 0.1", "run: 0.5"))
-    body = outcome(pipeline.open_study(study.folder))
-    assert body["complete"]
-    assert len(served.requests) == 8
 
 
 def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Served) -> None:

@@ -447,37 +447,6 @@ def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(
     assert "top_logprobs: it needs `logprobs:`" in refused.stderr
 
 
-def test_the_wave_s_budget_stops_it_and_raised_it_goes_on(probed: tuple[Study, Served]) -> None:
-    study, served = probed
-    path = study.folder / "study.yaml"
-    text = path.read_text()
-    path.write_text(text + "budget: {run: 0.1}\n")
-    code, told = probe(study, "--wave", "1")
-    # One goes first; then twice what it cost is set aside: 0.03 + 0.06 fits, 0.06 + 0.06 does not.
-    assert (code, len(served.requests)) == (1, 2)
-    assert dict(map(tuple, told["models"][0]["failures"])) == {"not paid for by the budget": 6}
-    assert told["models"][1]["done"] == OWED  # the built-in agent costs nothing
-    assert told["budget"][0]["spent_usd"] == pytest.approx(0.06)
-    assert "served" not in exposures(study, 1)  # a part of them is not tested
-    path.write_text(text + "budget: {run: 0.3}\n")
-    code, told = probe(study, "--wave", "1")
-    assert (code, len(served.requests)) == (0, OWED)
-    assert told["budget"][0]["spent_usd"] == pytest.approx(float(OWED * CALL))
-
-
-def test_a_provider_that_fails_is_asked_again_later(probed: tuple[Study, Served]) -> None:
-    study, served = probed
-    served.always = lambda request: failure(401)
-    code, told = probe(study, "--wave", "1", "--model", "served", "--parallel", "1")
-    assert code == 1
-    assert told["models"][0]["done"] == 0
-    assert len(served.requests) == 1  # the next would meet the same
-    assert told["models"][0]["mean_score"] is None
-    served.always = shrugs
-    code, told = probe(study, "--wave", "1", "--model", "served")
-    assert (code, told["models"][0]["done"]) == (0, OWED)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -492,14 +461,3 @@ def test_what_cannot_be_asked_is_one_line(
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
-
-
-def test_an_unknown_price_needs_a_word(probed: tuple[Study, Served]) -> None:
-    study, _ = probed
-    path = study.folder / "study.yaml"
-    path.write_text(path.read_text().replace("prices: prices.yaml\n", ""))
-    refused = run(study, "--wave", "1")
-    assert refused.exit_code == 2
-    assert "--allow-unknown-price" in refused.stderr
-    code, told = probe(study, "--wave", "1", "--model", "served", "--allow-unknown-price")
-    assert (code, told["models"][0]["cost_usd"]) == (0, None)

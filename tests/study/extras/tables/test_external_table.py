@@ -121,15 +121,6 @@ def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> N
     assert "a table has no archived answers" in run(str(table), "--plan", str(plan))[2]
 
 
-def test_the_report_of_a_table_is_a_page_too(table: Path, tmp_path: Path) -> None:
-    code, out, _ = run(str(table), "--out", str(tmp_path / "r"))
-    assert code == 0
-    assert "contaminated" in out
-    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert "results.csv" in page
-    assert json.loads((tmp_path / "r" / "report.json").read_text())["registration"]
-
-
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
@@ -206,24 +197,6 @@ def test_tranches_and_fresh_instances_of_a_look_are_no_deviation(tmp_path: Path)
     assert not any("were registered" in each for each in body["deviations"])
 
 
-def test_a_second_grader_of_the_table_is_heard(tmp_path: Path) -> None:
-    path, plan = tmp_path / "two.csv", tmp_path / "plan.yaml"
-    rows = ["model,arm,stratum,instance,score,grader"]
-    for arm in ("public", "private"):
-        for n in range(9):
-            score = (n + 20 * (arm == "public")) / 40
-            rows += [f"m,{arm},t,{arm}{n},{score},a", f"m,{arm},t,{arm}{n},{n / 40},b"]
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    plan.write_text("preset: standard-v1\nsecond_grader: b\nsensitivity: []\n", encoding="utf-8")
-    code, out, _ = run(str(path), "--plan", str(plan), "--json")
-    assert code == 0
-    body = json.loads(out)
-    assert body["models"][0]["p"] < 0.001
-    assert body["models"][0]["n_public"] == 9
-    assert "b finds a gap of 0.0 points of m" in body["models"][0]["note"]
-    assert "which does not overlap" in body["models"][0]["note"]
-
-
 def test_a_table_of_controls_alone_is_refused(table: Path) -> None:
     models = ("old-0", "old-1", "old-2", "old-3", "honest", "later", "told")
     named = [part for name in models for part in ("--pre-exposure", name)]
@@ -243,20 +216,6 @@ def test_a_table_with_scores_alone_is_tested_on_them(tmp_path: Path) -> None:
     assert body["plan"]["outcomes"] == ["score"]
     assert body["models"][0]["estimate"] == pytest.approx(0)
     assert any("the weighted score is the only outcome" in each for each in body["deviations"])
-
-
-def test_constant_scores_and_single_seeds_give_no_warning(tmp_path: Path) -> None:
-    for rows in (
-        ["m,public,t,a,1", "m,private,t,b,0"],
-        [f"m,{arm},t,{arm}{n},0.5" for arm in ("public", "private") for n in range(4)],
-    ):
-        path = tmp_path / "odd.csv"
-        path.write_text("\n".join(["model,arm,stratum,instance,score", *rows]) + "\n")
-        code, out, err = run(str(path), "--json")
-        assert (code, err) == (0, "")
-        body = json.loads(out)
-        assert body["models"][0]["verdict"] == "inconclusive"
-        assert "interval not estimable" in body["models"][0]["note"]
 
 
 def dated(table: Path, folder: Path, days: dict[str, str]) -> Path:

@@ -76,16 +76,6 @@ def test_problems_are_named_on_page_and_screen(
     assert "share 3 ids" in shown
 
 
-def test_the_table_fits_eighty_columns(found: Survey, capsys: pytest.CaptureFixture[str]) -> None:
-    longest = "invariant_mass_reconstruction"
-    print_survey(
-        Survey(tuple(dataclasses.replace(each, family=longest) for each in found.strata), ()), False
-    )
-    shown = capsys.readouterr().out
-    assert f"{longest}@3" in shown
-    assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
-
-
 def check(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["tasks", "check", "compute_average", *arguments])
 

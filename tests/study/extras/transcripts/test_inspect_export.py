@@ -266,21 +266,6 @@ def test_inspect_reads_the_logs(public: Path) -> None:
         assert len(log.read_eval_log_sample_summaries(str(path))) == 6
 
 
-def test_inspect_reads_what_went_wrong(strange: bytes, tmp_path: Path) -> None:
-    from inspect_ai import log
-
-    path = tmp_path / "strange.eval"
-    path.write_bytes(strange)
-    wild, failed, slow = log.read_eval_log(str(path), resolve_attachments=True).samples
-    image = wild.messages[3].content[1].image
-    assert image.startswith("data:image/png;base64,")
-    assert [call.function for call in wild.messages[2].tool_calls][-1] == "no_such_tool"
-    assert wild.limit.type == "turn"
-    assert failed.error.message.endswith("provider:overload")
-    assert failed.scores == {}
-    assert slow.output.completion == ""
-
-
 def test_without_inspects_library_the_remedy_is_told_and_nothing_is_written(
     finished: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,13 +97,6 @@ def test_editors_find_the_schema_by_the_first_line(tmp_path: Path) -> None:
     assert json.loads(written) == study_schema()
 
 
-def test_it_is_twelve_lines_of_which_one_is_marked_for_the_newcomer(tmp_path: Path) -> None:
-    run(str(tmp_path))
-    lines = (tmp_path / "study.yaml").read_text().splitlines()
-    assert len([line for line in lines if line.strip() and not line.lstrip().startswith("#")]) <= 12
-    assert [line.split()[0] for line in lines if "edit this" in line] == ["my-model:"]
-
-
 def test_the_answers_are_in_the_study(tmp_path: Path) -> None:
     folder = tmp_path / "asked"
     done = run(str(folder), "--guided", answers=[*ANSWERS.values(), "y"])

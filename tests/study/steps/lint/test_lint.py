@@ -83,58 +83,6 @@ def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
     ]
 
 
-ONCE = "  - {models: [remote], modes: {count_circles/easy: single_turn}}\n"
-SINGLE = GOOD.replace(WAVE, ONCE)
-BUDGET = f"{GOOD}budget: {{run: 5}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("study: [\n", 2, "not valid YAML"),
-        (GOOD.replace(TARGET, "plan: {preset: standard-v1}"), 18, "at least one model"),
-        (SINGLE, 8, "'context'"),
-        (
-            SINGLE.replace("    retention: none", "    retention: none\n    context: 4000"),
-            8,
-            "task count_circles/easy: ",
-        ),
-        (SINGLE.replace("remote]", "honest]"), 7, "an agent that works through tools"),
-        (SINGLE.replace("circles/easy", "circles/hard"), 16, "no task 'count_circles/hard'"),
-        (SINGLE.replace("single_turn", "one_turn"), 16, "known are agentic, single_turn"),
-        (SINGLE.replace("{count_circles/easy: single_turn}", "single_turn"), 16, "a mapping of"),
-        (GOOD + "sandbox: {kind: local}\n", 8, "does not isolate"),
-        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 17, "none.yaml"),
-        (BUDGET.replace("some-model", "other-model"), 19, "has no price of 'remote'"),
-    ],
-    ids=[
-        *("syntax", "controls", "no context", "no fit", "agent", "no task", "no mode", "no map"),
-        *("sandbox", "prices", "budget"),
-    ],
-)
-def test_what_a_later_step_would_refuse_is_an_error(
-    tmp_path: Path, text: str, line: int, words: str
-) -> None:
-    errors = [finding for finding in lint(tmp_path, text) if finding.level == "error"]
-    assert [error.line for error in errors] == [line]
-    assert words in errors[0].message
-
-
-def test_programs_of_answers_need_a_sandbox_that_isolates(tmp_path: Path) -> None:
-    """An agent server runs nothing in it, but hidden tests do."""
-    begin, _, rest = GOOD.partition("  remote:\n")
-    waves = rest[rest.index("waves:") :]
-    server = "{provider: agent_server, base_url: 'http://127.0.0.1:1', tree: host, retention: none}"
-    text = f"{begin}  remote: {server}\n{waves}sandbox: {{kind: local}}\n"
-
-    def errors(text: str) -> list[str]:
-        return [found.message for found in lint(tmp_path, text) if found.level == "error"]
-
-    assert errors(text) == []
-    (error,) = errors(text.replace("family: compute_average", "family: program_repair"))
-    assert "does not isolate" in error
-
-
 @pytest.mark.parametrize(
     ("text", "environment", "line", "words"),
     [

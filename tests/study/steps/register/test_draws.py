@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Ledger
-from registry.stores.base import Store
 from registry.verify.verify import verify_study
 from study.errors import StudyError, WorkOwedError
 from study.extras.pilot import pilot
@@ -192,105 +186,6 @@ def test_fixed_entropy_draws_and_allots_the_same_again(tmp_path: Path) -> None:
 
 
 # --- kill -9 ---
-
-
-@dataclass
-class KilledStore:
-    """A store whose process kills itself at its n-th write, just before it or just after."""
-
-    store: Store
-    puts: int
-    after: bool
-
-    @property
-    def uri(self) -> str:
-        return self.store.uri
-
-    def put(self, key: str, data: bytes) -> bool:
-        self.puts -= 1
-        if self.puts == 0 and not self.after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        written = self.store.put(key, data)
-        if self.puts == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return written
-
-    def get(self, key: str) -> bytes:
-        return self.store.get(key)
-
-    def exists(self, key: str) -> bool:
-        return self.store.exists(key)
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        return self.store.list(prefix)
-
-
-def killed_at(study: Study, step: Callable[[Study], object], puts: int, after: bool) -> bool:
-    """Run a step in a process that is killed at a write; report whether it was."""
-    child = os.fork()
-    if child == 0:
-        store = KilledStore(study.store, puts, after)
-        try:
-            step(replace(study, store=store, ledger=Ledger(store, study.signer)))
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-
-
-def _by_beacon(study: Study, relay: str) -> None:
-    try:
-        draw(study, BEFORE, beacon=BEACON)
-    except WorkOwedError:
-        draw(study, relays=(relay,))
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("how", ["secret", "beacon", "again"])
-def test_a_draw_that_is_killed_at_any_write_ends_with_the_one_that_was_announced(
-    study: Study, relay: str, how: str, after: bool
-) -> None:
-    before = 0
-    if how == "again":
-        draw(study)
-        before = 2
-    steps: dict[str, Callable[[Study], object]] = {
-        "secret": draw,
-        "beacon": lambda s: _by_beacon(s, relay),
-        "again": lambda s: draw(s, again="a mistake"),
-    }
-    step, kills = steps[how], 0
-    # The seeds, the announcement, the sealed set; each time from where the last one was killed.
-    for puts in (1, 2, 2, 1, 1):
-        announced = kinds(study)[before : before + 1]
-        named = study.ledger.entries()[before].digest if announced else ""
-        kills += killed_at(study, step, puts, after)
-        if announced:
-            assert study.ledger.entries()[before].digest == named
-    step(study)
-    assert kills >= 2
-    assert kinds(study)[before:] == ["announcement", "sealed-set"]
-    assert verify_study(study.store, study.identities()).holds
-    assert len(study.entries()) == 8
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_reveal_that_is_killed_at_any_write_is_finished_by_the_next(
-    study: Study, after: bool
-) -> None:
-    draw(study)
-
-    def step(study: Study) -> object:
-        return reveal(study, (0,), "a test", lambda: AFTER)
-
-    assert killed_at(study, step, 1, after)
-    assert kinds(study).count("revealed") == int(after)
-    assert [*study.store.list("revealed/")] == [], "no seed is public before the ledger has it"
-    assert killed_at(study, step, 1 if after else 2, after)
-    record, path = step(study)  # type: ignore[misc]
-    assert kinds(study).count("revealed") == 1
-    assert study.store.get(record.uri) == path.read_bytes()
-    assert verify_study(study.store).holds
 
 
 # --- the reveal ---

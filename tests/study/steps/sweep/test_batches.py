@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,39 +93,6 @@ def test_probes_are_bought_in_one_batch_at_half_price(
     assert (len(sold.batches), sold.single, sold.faults) == (1, 0, [])
     assert usages(study, CallKind.PROBE) == [True] * CALLS
     assert verify_study(study.store, study.identities()).holds
-
-
-def test_a_probe_that_was_killed_buys_nothing_twice(tmp_path: Path) -> None:
-    with sell(open_gate=False) as sold:
-        study = make(tmp_path, sold)
-        command = [sys.executable, "-m", "study.main", "probe", "--wave", "0", "--json"]
-        environment = os.environ | {"PYTHONPATH": os.getcwd()}
-        place = ["--study", str(tmp_path)]
-        started = subprocess.Popen(command + place, env=environment, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 120
-        while not any(batch.polls for batch in sold.batches) and time.monotonic() < deadline:
-            assert started.poll() is None, started.communicate()
-            time.sleep(0.1)
-        started.kill()
-        started.communicate()
-        sold.gate.set()
-        result = run(study, "probe", "--wave", "0")
-        assert result.exit_code == 0, result.output
-    assert set(sold.bought.values()) == {1}
-    assert (len(sold.bought), sold.single) == (CALLS, 0)
-
-
-def test_probes_that_expire_are_owed_and_cost_nothing(tmp_path: Path) -> None:
-    with sell() as sold:
-        study = make(tmp_path, sold)
-        sold.fate = lambda body: EXPIRED
-        result = run(study, "probe", "--wave", "0")
-        assert result.exit_code == 1, result.output
-        (told,) = json.loads(result.stdout)["models"]
-        assert told["done"] == 0
-        assert told["failures"] == [["provider:expired", CALLS]]
-        assert told["cost_usd"] == 0
-    assert sold.single == 0
 
 
 def test_the_budget_pays_for_what_it_covers(tmp_path: Path) -> None:

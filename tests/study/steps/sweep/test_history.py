@@ -20,7 +20,7 @@ from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
 from study.steps.sweep.history import begun_waves, early_models, history_of
-from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave, context_of
+from study.steps.sweep.sweep import SweepRequest, begin_wave, context_of
 from study.steps.sweep.waves import list_waves
 from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
@@ -53,19 +53,6 @@ def begin(study: Study, wave: int, episodes: int, now: Callable[[], str] = utc_n
     for cell in cells_of(study, manifest)[:episodes]:
         assert run_cell(cell, bench, now).finished
     bench.close()
-
-
-def finish(study: Study, wave: int) -> None:
-    """Run the rest of a wave that was begun, and close it."""
-    image = pinned_image(study.protocol)
-    manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, utc_now)
-    context = context_of(study, manifest, image, 1)
-    bench = Workbench.open(context)
-    cells = cells_of(study, manifest)
-    for cell in cells:
-        assert run_cell(cell, bench, utc_now).finished
-    bench.close()
-    close_wave(study, context, manifest, cells, bytes([1]) * len(cells), utc_now)
 
 
 @pytest.fixture(scope="module")
@@ -114,16 +101,6 @@ def test_a_dropped_wave_is_a_deviation_and_the_early_one_has_no_verdict(study: S
     ]
 
 
-def test_dropping_a_wave_gains_no_look(study: Study) -> None:
-    run_wave(study, 3)
-    report, _ = pipeline.report(study)
-    assert [v.wave for v in report.verdicts] == [2]
-    assert [v.wave for v in report.exploratory] == [3]
-    assert any(
-        line.startswith("Wave 3 is a look beyond the 2 registered") for line in report.deviations
-    )
-
-
 def test_the_same_look_is_the_same_bytes_and_a_newly_begun_wave_is_news(study: Study) -> None:
     _, page = pipeline.report(study)
     first, count = page.read_bytes(), len(study.ledger.entries())
@@ -139,15 +116,6 @@ def test_the_same_look_is_the_same_bytes_and_a_newly_begun_wave_is_news(study: S
     assert again == report
     assert len(study.ledger.find("report")) == 2
     assert len(study.ledger.entries()) > count
-
-
-def test_a_wave_that_is_closed_later_is_a_look_of_its_own_place(study: Study) -> None:
-    pipeline.report(study)
-    finish(study, 1)
-    report, _ = pipeline.report(study)
-    assert sorted({v.wave for v in report.verdicts}) == [1, 2]
-    assert not report.exploratory
-    assert not any("is not closed" in line for line in report.deviations)
 
 
 def test_no_wave_that_was_begun_can_be_struck_from_the_file(study: Study) -> None:

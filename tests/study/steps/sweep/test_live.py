@@ -16,8 +16,7 @@ from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, W
 from harness.sweep.leases import Progress
 from harness.sweep.spool import StorePause
 from study.steps.sweep.live import sweep_json, sweep_screen, sweep_watch
-from study.steps.sweep.progress import SweepHistory, sweep_facts
-from tests.study.cli.program import on_terminal
+from study.steps.sweep.progress import SweepHistory
 
 
 def used(replies: int, unpriced: int = 0, uncounted: int = 0) -> Consumption:
@@ -97,15 +96,6 @@ def test_rates_are_of_the_last_minutes_and_the_slowest_model_decides_what_is_lef
     assert history("a-model-with-a-long-name", "nova-1").seconds_left() is None, "nobody knows"
 
 
-def test_nothing_is_said_of_rates_in_the_first_seconds() -> None:
-    made = SweepHistory()
-    for second in (0.0, 1.0):
-        made.add(progress(int(second)), second)
-    assert made.replies_per_minute() is None
-    assert made.seconds_left() is None
-    assert not any("replies/min" in fact or "left" in fact for fact in sweep_facts(made))
-
-
 def test_a_sweep_that_counts_anew_has_no_negative_rate() -> None:
     made = history()
     made.add(progress(0), 610.0)  # a coordinator that was restarted, or a second round
@@ -181,21 +171,6 @@ def test_scripts_get_json_lines(
         "of": 2,
     }
     assert (listing["done"], listing["of"]) == (27, None)
-
-
-def test_a_terminal_gets_a_bar_then_the_table_then_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TERM", raising=False)
-
-    def show() -> None:
-        with sweep_watch("wave 3") as watch:
-            watch.begin("starting Ray")
-            watch(progress(0))
-            watch.count("closing: recording missing episodes", 1, 2)
-
-    text = on_terminal(100, show)
-    begun, table, closed = (text.index(part) for part in ("starting", "a-model-with", "recording"))
-    assert begun < table < closed
-    assert "1,408 of 4,200 done" in text
 
 
 def test_a_log_says_at_once_that_the_store_is_away_and_back(

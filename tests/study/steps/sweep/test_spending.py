@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,7 +25,6 @@ from harness.spending.purchases import read_episode_usages
 from harness.storage import attempted_names, replied_names
 from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
-from registry.ledger.records import RunManifest, record_body, record_digest
 from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.main import main
@@ -296,11 +294,3 @@ def test_a_dry_run_shows_what_would_be_sent_and_touches_nothing(tmp_path: Path) 
     for entry in study.entries():  # the instances that were drawn are not the one that is shown
         assert entry.seed not in told.stdout
         assert entry.instance not in told.stdout
-
-
-def test_manifests_from_before_price_files_keep_their_digests() -> None:
-    values: dict[str, Any] = dict.fromkeys(RunManifest.__dataclass_fields__, "")
-    manifest, priced = RunManifest(**values), RunManifest(**{**values, "prices": "sha256:x"})
-    assert "prices" not in record_body(manifest)
-    assert record_body(priced)["prices"] == "sha256:x"
-    assert record_digest(priced) != record_digest(manifest)
