@@ -244,8 +244,8 @@ def _typed(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> N
     if kind == "string":
         return _string(path, written, rules)
     if kind not in rules.values.types:
-        known = (*DOCUMENT_KEYS, *rules.values.types)
-        refuse(f"{path}.type", f"unknown type {kind!r}; {nearest(kind, known)}")
+        types = (*DOCUMENT_KEYS, *rules.values.types)
+        refuse(f"{path}.type", f"unknown type {kind!r}; {nearest(kind, types)}")
     if len(written) > 1:
         other = next(key for key in written if key != "type")
         refuse(
