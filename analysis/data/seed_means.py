@@ -65,8 +65,8 @@ class SeedMeans:
         chosen, here = list(columns), self.rows(columns)
         by_row = {name: getattr(self, name)[here] for name in _BY_ROW}
         by_cell = {name: getattr(self, name)[here][:, chosen] for name in _BY_CELL}
-        columns = tuple(self.columns[c] for c in chosen)
-        return replace(self, columns=columns, **by_row, **by_cell)
+        picked = tuple(self.columns[c] for c in chosen)
+        return replace(self, columns=picked, **by_row, **by_cell)
 
     def rows(self, columns: Sequence[int]) -> Bools:
         """Marks (n,) the instances that at least one of the columns was to run."""
