@@ -86,7 +86,7 @@ def _change_sentences(plan: Plan) -> Iterator[str]:
 def _values(plan: Plan) -> dict[str, Any]:
     """The values of the sentences, by the names that they have there."""
     words, rules, one = _sentences(), plan.standard, len(plan.outcomes) == 1
-    values = {
+    values: dict[str, Any] = {
         **{"plan": plan, "rules": rules, "names": ", ".join(plan.strata)},
         "instances": counted(plan.seeds_per_arm, "instance"),
         "strata": counted(len(plan.strata), "stratum", "strata"),

@@ -26,7 +26,7 @@ def limits_of(
     words, rules = words_in("analysis.report", "words.yaml")["limits"], plan.standard
     bare = [str(look.wave) for look in looks if not look.covered] if rules is not None else []
     names = [
-        *(["no_rules"] if rules is None else _control_limits(rules)),
+        *(("no_rules",) if rules is None else tuple(_control_limits(rules))),
         *(["bare"] if bare else []),
         *([] if of_study else ["elsewhere"]),
     ]

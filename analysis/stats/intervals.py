@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,8 @@ class GapEstimates:
     def one(self, *place: int) -> GapEstimate:
         """The estimate of one column with its intervals."""
         gap, se, df = (float(part[place]) for part in (self.gap, self.se, self.df))
-        counts = {name: int(getattr(self, name)[place]) for name in ("n_public", "n_private")}
+        names = ("n_public", "n_private")
+        counts: dict[str, Any] = {name: int(getattr(self, name)[place]) for name in names}
         if math.isnan(se):
             return GapEstimate(gap, None, None, **counts)
         half = t_quantile(0.975, df) * se

@@ -154,7 +154,7 @@ def difference(first: Rate, second: Rate) -> tuple[float, tuple[float, float]] |
     return gap, (max(-1.0, gap - down), min(1.0, gap + up))
 
 
-def _sums(rates: Sequence[Rate]) -> dict[str, int]:
+def _sums(rates: Sequence[Rate]) -> dict[str, Any]:
     names = ("right", "answers", "missing", "instances")
     return {name: sum(getattr(rate, name) for rate in rates) for name in names}
 

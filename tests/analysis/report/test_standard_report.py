@@ -467,7 +467,8 @@ def test_missing_runs_stand_in_a_table_and_their_tipping_points_in_a_file(rows):
 
 def test_no_bar_crosses_the_margin_beside_a_cleared_model():
     cleared = Verdict(
-        "m", 1, NO_INFLATION, 0.02, (-0.02, 0.06), 0.045, 0.2, 0.2, 60, 60, 0.0125,
+        model="m", wave=1, verdict=NO_INFLATION, estimate=0.02, interval=(-0.02, 0.06),
+        upper=0.045, p=0.2, p_adjusted=0.2, n_public=60, n_private=60, alpha=0.0125,
         outcome="score", deciding_bound=0.048, bound_outcome="score",
     )  # fmt: skip
     drawn = plot_gaps([cleared], 0.05)
