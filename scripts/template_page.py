@@ -16,8 +16,8 @@ from pathlib import Path
 
 from generators.seed import Seed
 from generators.templates.check import check_text
-from generators.templates.language.content_keys import CONTENT_KEYS
 from generators.templates.language.data_types import _BY_WHOLE, DATA_TYPES, POOLS
+from generators.templates.language.keys import CONTENT_KEYS
 from generators.templates.language.parse import parse_template
 from generators.templates.language.variables import NUMBER_KINDS
 from generators.templates.prepare import compile_question, prepare

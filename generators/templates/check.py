@@ -15,8 +15,8 @@ from typing import Any
 from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.seed import Seed
 from generators.templates.family import family_name
-from generators.templates.language.content_keys import CONTENT_KEYS
 from generators.templates.language.diagnostics import Problem, foremost, place_in
+from generators.templates.language.keys import CONTENT_KEYS
 from generators.templates.language.parse import ParsedTemplate, read_template
 from generators.templates.language.template import Component, Question, TemplateFile, others_of
 from generators.templates.prepare import (

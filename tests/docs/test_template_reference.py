@@ -11,9 +11,13 @@ from types import ModuleType
 import pytest
 
 from generators.templates.check import check_text
-from generators.templates.language import parse
-from generators.templates.language.components_section import COMPONENT_KEYS
-from generators.templates.language.content_keys import CONTENT_KEYS
+from generators.templates.language.keys import (
+    COMPONENT_KEYS,
+    CONTENT_KEYS,
+    FILE_KEYS,
+    NEEDS,
+    TEST_KEYS,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/template-reference.md").read_text()
@@ -58,7 +62,7 @@ def test_an_example_has_neither_errors_nor_warnings(example: str) -> None:
 @pytest.mark.parametrize(
     "key",
     sorted(
-        {*parse.FILE_KEYS, *parse.TEST_KEYS, *parse.NEEDS, *COMPONENT_KEYS}
+        {*FILE_KEYS, *TEST_KEYS, *NEEDS, *COMPONENT_KEYS}
         | {key for keys in CONTENT_KEYS.values() for key in keys}
     ),
 )

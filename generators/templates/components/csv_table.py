@@ -26,6 +26,7 @@ from generators.templates.language.diagnostics import (
     sequence,
     whole,
 )
+from generators.templates.language.keys import CONTENT_KEYS
 from generators.templates.language.values import ValueSet
 
 DEFAULT_HEADERS, DEFAULT_ROWS = ("name", "email", "age"), 10
@@ -61,7 +62,7 @@ class CsvTable:
 
 def compile_csv(content: Mapping[str, Any], values: ValueSet) -> CsvTable:
     """The table that a component's ``content`` describes. Raises TemplateError."""
-    mapping("content", content, ("headers", "header_types", "rows"))
+    mapping("content", content, CONTENT_KEYS["create_csv"])
     rows = whole("content.rows", content.get("rows", DEFAULT_ROWS))
     headers = _headers(content.get("headers", DEFAULT_HEADERS))
     types = _types(headers, content.get("header_types"), values)

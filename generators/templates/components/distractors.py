@@ -12,6 +12,7 @@ from generators.stream import Stream
 from generators.templates.components import text_files as lorem
 from generators.templates.language.data_types import MOMENT, POOLS, indices
 from generators.templates.language.diagnostics import check_size, mapping, refuse, shown, whole
+from generators.templates.language.keys import CLUTTER_KEYS
 from generators.templates.language.template import MadeFile
 
 DEFAULT_COUNT = 5
@@ -86,14 +87,14 @@ def compile_distractors(config: Mapping[str, Any]) -> Distractors | None:
         mapping("config", config, ("clutter",))
         path, asked = "config.clutter", config.get("clutter")
     else:
-        mapping("config", config, ("clutter", "count", "pattern"))
+        mapping("config", config, ("clutter", *CLUTTER_KEYS))
         path, asked = "config", config
     if asked is None or asked is False:
         return None
     if asked is True:
         return _distractors(path, {})
     if isinstance(asked, Mapping):
-        return _distractors(path, mapping(path, asked, ("count", "pattern")))
+        return _distractors(path, mapping(path, asked, CLUTTER_KEYS))
     if isinstance(asked, list):
         refuse(path, f"true, a number or {{count, pattern}} is wanted, not {shown(asked)}")
     return _distractors(path, {"count": whole(path, asked)})

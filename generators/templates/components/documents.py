@@ -24,6 +24,7 @@ from generators.templates.components.schema import (
 )
 from generators.templates.language.data_types import text
 from generators.templates.language.diagnostics import check_size, line, mapping, refuse
+from generators.templates.language.keys import CONTENT_KEYS
 from generators.templates.language.values import ValueSet
 
 # Letters first, then nothing that YAML could read as other than text.
@@ -164,14 +165,14 @@ def compile_yaml(content: Mapping[str, Any], values: ValueSet) -> StructuredFile
 def _compiled(
     content: Mapping[str, Any], values: ValueSet, write: Callable[[Any], str]
 ) -> StructuredFile:
-    mapping("content", content, ("schema",))
+    mapping("content", content, CONTENT_KEYS["create_json"])
     node = _schema(content, Rules(False, values))
     return StructuredFile(node, write, node.log10)
 
 
 def compile_xml(content: Mapping[str, Any], values: ValueSet) -> StructuredFile:
     """The XML document that a component's ``content`` describes. Raises TemplateError."""
-    mapping("content", content, ("schema", "root_element", "namespace"))
+    mapping("content", content, CONTENT_KEYS["create_xml"])
     root = element_name("content.root_element", content.get("root_element", DEFAULT_ROOT))
     namespace = content.get("namespace")
     if namespace is not None:

@@ -18,7 +18,6 @@ from generators.errors import nearest
 from generators.stream import Stream
 from generators.templates.components import text_files as lorem
 from generators.templates.components.regex_sampler import Piece, compile_pattern, log10_sum
-from generators.templates.language.content_keys import DOCUMENT_KEYS, ENUM, ENUMERATED
 from generators.templates.language.data_types import (
     LATIN,
     DataType,
@@ -38,6 +37,7 @@ from generators.templates.language.diagnostics import (
     whole,
     writable,
 )
+from generators.templates.language.keys import DOCUMENT_KEYS, ENUM_KEYS, ENUMERATED
 from generators.templates.language.values import BUILT_IN, ValueSet
 
 MOST_EXTRAS = 3  # additional properties, named extra_0, extra_1, …
@@ -192,8 +192,6 @@ LONGEST_KEY = 200
 _XML_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 SAFE_WHOLE = 1 << 53  # a uniform distinguishes no more values
 
-KINDS = tuple(DOCUMENT_KEYS)
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -255,12 +253,12 @@ def _typed(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> N
     if kind == "literal":
         mapping(path, written, DOCUMENT_KEYS["literal"])
         return _literal(_plain(f"{path}.value", written.get("value"), rules, depth))
-    if ENUM in written and kind in ENUMERATED:
+    if "enum" in written and kind in ENUMERATED:
         return _enum(path, written)
     if kind in _SIMPLE:
         return _SIMPLE[kind](path, written, rules)
     if kind not in rules.values.types:
-        known = (*KINDS, *rules.values.types)
+        known = (*DOCUMENT_KEYS, *rules.values.types)
         refuse(f"{path}.type", f"unknown type {kind!r}; {nearest(kind, known)}")
     if len(written) > 1:
         other = next(key for key in written if key != "type")
@@ -365,7 +363,7 @@ def _object(path: str, written: Any, extra: Any, rules: Rules, depth: int) -> Ob
 
 def _array(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> Array:
     known = DOCUMENT_KEYS["array"]
-    mapping(path, written, known if rules.xml else known[:-1])
+    mapping(path, written, known if rules.xml else tuple(known)[:-1])
     problems = Problems()
     least, most, element = 0, 0, DEFAULT_ELEMENT
     items: Node = rules.leaf(DEFAULT_ITEMS)
@@ -381,8 +379,8 @@ def _array(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> A
 
 
 def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
-    mapping(path, written, ("type", ENUM))
-    listed = sequence(f"{path}.enum", written[ENUM])
+    mapping(path, written, ENUM_KEYS)
+    listed = sequence(f"{path}.enum", written["enum"])
     values = [
         _plain(f"{path}.enum[{index}]", item, XML_RULES, 0) for index, item in enumerate(listed)
     ]

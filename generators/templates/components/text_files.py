@@ -13,7 +13,6 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.language.content_keys import TEXT_KINDS
 from generators.templates.language.data_types import LATIN, POOLS, indices, lookup
 from generators.templates.language.diagnostics import (
     check_size,
@@ -23,6 +22,7 @@ from generators.templates.language.diagnostics import (
     whole,
     writable,
 )
+from generators.templates.language.keys import CONTENT_KEYS, TEXT_KINDS
 from generators.templates.language.template import MadeFile
 
 LEAST_WORDS, MOST_WORDS = 8, 15  # of a sentence
@@ -241,7 +241,7 @@ def compile_tree(content: Mapping[str, Any]) -> Tree:
     the last two are numbers or [least, greatest]. A folder stands in the sandbox by what is in it,
     so every folder holds a file.
     """
-    mapping("content", content, ("depth", "breadth", "files"))
+    mapping("content", content, CONTENT_KEYS["create_tree"])
     depth = whole("content.depth", content.get("depth", DEFAULT_DEPTH))
     if depth > DEEPEST:
         refuse("content.depth", f"{depth} levels; at most {DEEPEST} are allowed")

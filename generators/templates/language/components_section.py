@@ -10,34 +10,26 @@ from heapq import heappop, heappush
 from typing import Any
 
 from generators.errors import nearest
-from generators.templates.language.content_keys import CONTENT_KEYS
 from generators.templates.language.diagnostics import (
     MOST_PROBLEMS,
     Form,
     fault_of_name,
     shown,
 )
+from generators.templates.language.keys import (
+    CLUTTER_KEYS,
+    COMPONENT_KEYS,
+    CONTENT_KEYS,
+    MAX_ROWS,
+    SANDBOX_KEYS,
+    SIZES,
+)
 from generators.templates.language.template import Component
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place
 
-MAX_ROWS = 1_000_000
 _MOST_IN_CIRCLE = 12  # components of a circle in an error
 
-COMPONENT_TYPES = tuple(CONTENT_KEYS)
-_SIZES = ("rows", "count")
-COMPONENT_KEYS = (
-    "type",
-    "name",
-    "target_file",
-    "content",
-    "config",
-    "depends_on",
-    "clutter",
-    *_SIZES,
-    "description",
-)
-CLUTTER_KEYS = ("count", "pattern")
 # Keys of a content that name columns, tables and elements.
 _LABELS = frozenset(
     (
@@ -67,7 +59,7 @@ class SandboxForm(Form):
         if "components" not in setup:
             one = self.component(place, setup, named=False)
             return () if one is None else (one,)
-        self.known_keys(place, setup, ("components", "description"))
+        self.known_keys(place, setup, SANDBOX_KEYS)
         given, within = setup["components"], (*place, "components")
         if not isinstance(given, list) or not given:
             self.error(within, f"a list of at least one component is wanted, not {shown(given)}")
@@ -91,7 +83,7 @@ class SandboxForm(Form):
         if kind is not None and kind not in CONTENT_KEYS:
             self.error(
                 (*place, "type"),
-                f"unknown component type {shown(kind)}; {nearest(kind, COMPONENT_TYPES)}",
+                f"unknown component type {shown(kind)}; {nearest(kind, CONTENT_KEYS)}",
             )
             kind = None
         name = self.name(place, given, named)
@@ -123,7 +115,7 @@ class SandboxForm(Form):
         """The content, with the rows or count that stand beside it put into it."""
         known = CONTENT_KEYS.get(kind or "", ())
         within = (*place, "content")
-        beside = {key: given[key] for key in _SIZES if key in given}
+        beside = {key: given[key] for key in SIZES if key in given}
         if "content" not in given:
             if kind != "create_tree" and kind is not None:
                 self.lacks(place, "content", f", which {kind} needs")
@@ -140,7 +132,7 @@ class SandboxForm(Form):
             elif kind is not None and key not in known:
                 self.error((*place, key), f"{kind} has no {key}")
             content.setdefault(key, value)
-        for key in _SIZES:
+        for key in SIZES:
             if key in content:
                 self.size((*(within if key not in beside else place), key), content[key])
         return content

@@ -15,13 +15,23 @@ from pathlib import PurePath
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language.components_section import COMPONENT_KEYS
 from generators.templates.language.diagnostics import (
     Problem,
     fault_of_name,
     foremost,
     place_in,
     shown,
+)
+from generators.templates.language.keys import (
+    ANSWER_KEYS,
+    ANSWER_LISTS,
+    COMPONENT_KEYS,
+    FILE_KEYS,
+    ID,
+    MAX_SAMPLES,
+    NEEDS,
+    TARGETED_KEYS,
+    TEST_KEYS,
 )
 from generators.templates.language.placeholders import outermost
 from generators.templates.language.strata import StrataForm
@@ -33,48 +43,12 @@ from generators.templates.language.values import (
     fault_of_path,
 )
 from generators.templates.scoring.score import scoring_types
-from generators.templates.scoring.scorer import SCORING_TYPES
-from generators.templates.scoring.targeted_edit import (
-    JSON_EDIT,
-    TARGETED_EDIT,
-    TARGETED_KEYS,
-    translate_edit,
-)
+from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
 
 MAX_BYTES = 4_000_000
-MAX_SAMPLES = 100_000  # of one question
 _LIMITS = YamlLimits("a template file", MAX_BYTES, aliases=True)
 _VALUES_LIMITS = YamlLimits("a values file", MAX_BYTES)
-
-_NOTES = ("title", "description", "notes", "tags", "metadata")  # for people; nothing reads them
-FILE_KEYS = ("tests", "values", "name", "version", *_NOTES)
-_TEXTS, _PATHS = ("expected_response", "expected_content"), ("file_to_read",)
-ANSWER_LISTS = ("files_to_check", "expected_structure")
-_ANSWERS = (*_TEXTS, *_PATHS, *ANSWER_LISTS)
-TEST_KEYS = (
-    "question_id",
-    "samples",
-    "template",
-    "scoring_type",
-    *_ANSWERS,
-    *TARGETED_KEYS,
-    "sandbox_setup",
-    "for_each",
-    *_NOTES,
-)
-# Scoring type → the keys that it cannot do without.
-NEEDS: Mapping[str, tuple[str, ...]] = {
-    "stringmatch": ("expected_response",),
-    "jsonmatch": ("expected_response",),
-    "readfile_stringmatch": ("file_to_read", "expected_content"),
-    "readfile_jsonmatch": ("file_to_read", "expected_content"),
-    "readfile_jsonedit": ("file_to_read", "expected_content"),
-    TARGETED_EDIT: TARGETED_KEYS,
-    "files_exist": ("files_to_check",),
-    "directory_structure": ("expected_structure",),
-}
-ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +306,7 @@ class _Form(StrataForm):
         value = self.text(place, test, "scoring_type")
         if value is None or value in NEEDS:
             return value
-        known = tuple(dict.fromkeys((*SCORING_TYPES, *NEEDS, *scoring_types())))
+        known = tuple(dict.fromkeys((*NEEDS, *scoring_types())))
         if value not in known:
             self.error(
                 (*place, "scoring_type"),
@@ -350,7 +324,7 @@ class _Form(StrataForm):
             if key not in test:
                 self.lacks(place, key, f", which {scoring_type} needs")
         by_question: dict[str, Any] = {}
-        for key in _ANSWERS:
+        for key in ANSWER_KEYS:
             if key not in test:
                 continue
             value = self.answer(place, test, key, scoring_type)
@@ -389,7 +363,7 @@ class _Form(StrataForm):
             return self.paths((*place, key), test[key])
         empty = key == "expected_content" and scoring_type == "readfile_stringmatch"
         value = self.text(place, test, key, empty)
-        if value is not None and key in _PATHS:
+        if value is not None and key == "file_to_read":
             self.path((*place, key), value, folder=False)
         return value
 

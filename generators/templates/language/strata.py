@@ -17,14 +17,12 @@ from typing import Any
 from generators.templates.functions import FUNCTIONS
 from generators.templates.language.components_section import SandboxForm
 from generators.templates.language.diagnostics import fault_of_name, shown
+from generators.templates.language.keys import MOST_STRATA, SIZES, STRATUM
 from generators.templates.language.placeholders import CONSTANTS
 from generators.yaml_lines import Place
 
-MOST_STRATA = 100  # of one question
 MOST_IN_FILE = 5_000
 MOST_TEXT = 32 << 20  # characters of all strata of a file
-NAME = re.compile(r"[a-z][a-z_]{0,29}")
-_SIZES = ("rows", "count")
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9.]+")
 
 
@@ -67,7 +65,7 @@ class StrataForm(SandboxForm):
             return []
         sizes = {name for name in lists if not _occurs(name, bare)}
         for name in sorted(sizes):
-            if name not in _SIZES or not _sets_size(name, bare.get("sandbox_setup")):
+            if name not in SIZES or not _sets_size(name, bare.get("sandbox_setup")):
                 self.error((*within, name), f"nothing in the question uses {{{{{name}}}}}")
                 return [bare]
         return [
@@ -77,7 +75,7 @@ class StrataForm(SandboxForm):
 
     def list_of_values(self, place: Place, name: str, values: Any) -> None:
         """Check a name and the list of its values."""
-        if not NAME.fullmatch(name) or name in CONSTANTS or name in FUNCTIONS:
+        if not STRATUM.fullmatch(name) or name in CONSTANTS or name in FUNCTIONS:
             self.error(
                 place, f"{shown(name)} is no name of a value: small letters and _, no other's name"
             )

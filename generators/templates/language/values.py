@@ -27,7 +27,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language.content_keys import DOCUMENT_KEYS
 from generators.templates.language.custom_types import (
     composed,
     decimals,
@@ -43,16 +42,19 @@ from generators.templates.language.data_types import (
     integers,
 )
 from generators.templates.language.diagnostics import Form, shown
+from generators.templates.language.keys import (
+    DOCUMENT_KEYS,
+    FORMAT,
+    GROUP_KEYS,
+    LISTED_KEYS,
+    POOL_KEYS,
+    RANGE_KEYS,
+    SECTIONS,
+    VALUES_FILE_KEYS,
+)
 from generators.yaml_lines import Place
 
-FORMAT = 1
-SECTIONS = ("types", "pools", "together")
-RANGE_KEYS = ("range", "decimals", "empty")
 _KINDS = frozenset(DOCUMENT_KEYS) - {"boolean"}  # which is a data type as well
-LISTED_KEYS = ("values", "weights", "empty")
-POOL_KEYS = ("values", "weights")
-GROUP_KEYS = ("types", "rows", "weights")
-VALUES_FILE_KEYS = ("format", "description", *SECTIONS)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")  # of a pool: it may become a file's name
 _LONGEST_VALUE = 200  # characters

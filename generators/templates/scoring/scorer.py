@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from generators.errors import TemplateError
 from generators.plugins import gather, owner
 
-SCORING_TYPES = (
+SCORING_TYPES = (  # of PICARD
     "stringmatch",
     "jsonmatch",
     "readfile_stringmatch",

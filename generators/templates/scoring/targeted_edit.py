@@ -9,7 +9,6 @@ from generators.errors import TemplateError
 
 TARGETED_EDIT = "json_targeted_edit"
 JSON_EDIT = "readfile_jsonedit"
-TARGETED_KEYS = ("original_file", "modified_file", "edit_verification")
 
 
 def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from generators.templates.language.values import BUILT_IN, FORMAT, fault_of_text, fault_of_word
+from generators.templates.language.keys import FORMAT
+from generators.templates.language.values import BUILT_IN, fault_of_text, fault_of_word
 from registry.files import write_whole
 from study.errors import StudyError
 from study.protocol.yaml import read_bounded

@@ -4,12 +4,6 @@ version. Where its pages promise more than its code does, the code counts.
 
 from __future__ import annotations
 
-SCORING_TYPES = frozenset(
-    (
-        *("stringmatch", "jsonmatch", "readfile_stringmatch", "readfile_jsonmatch"),
-        *("files_exist", "directory_structure"),
-    )
-)
 COMPONENTS = frozenset(
     ("create_files", "create_csv", "create_sqlite", "create_json", "create_yaml", "create_xml")
 )

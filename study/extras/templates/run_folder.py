@@ -30,14 +30,10 @@ from pathlib import Path
 from typing import Any
 
 from generators.errors import TemplateError
+from generators.templates.language.keys import TARGETED_KEYS
 from generators.templates.scoring.score import Failure, Scores, score_both
 from generators.templates.scoring.scorer import AnswerScore, Key
-from generators.templates.scoring.targeted_edit import (
-    JSON_EDIT,
-    TARGETED_EDIT,
-    TARGETED_KEYS,
-    translate_edit,
-)
+from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from registry.files import write_whole
 from study.errors import StudyError
 from study.extras.templates.run_tree import NoTreeError, RunFiles, SampleFiles, Tree, parse_remaps
@@ -407,7 +403,7 @@ def _edit_key(line: _Line) -> Key:
     lacking = [name for name in TARGETED_KEYS if name not in line.entry]
     if lacking:
         raise line.error(f"lacks {lacking[0]}")
-    original, modified = map(line.text, TARGETED_KEYS[:2])
+    original, modified = map(line.text, ("original_file", "modified_file"))
     try:
         expected = translate_edit(original, line.entry["edit_verification"])
     except TemplateError as error:

@@ -11,8 +11,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from generators.templates.components.text_files import KINDS
-from generators.templates.language.content_keys import TEXT_KINDS
 from generators.templates.language.json_schema import template_schema
+from generators.templates.language.keys import TEXT_KINDS
 from generators.templates.language.parse import parse_template
 from generators.templates.library import NAMES, library_text
 

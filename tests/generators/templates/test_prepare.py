@@ -102,7 +102,7 @@ _DIGEST = """
 import hashlib
 from pathlib import Path
 from generators.seed import Seed
-from generators.templates import template_family
+from generators.templates.family import template_family
 from study.protocol.yaml import read_template
 digest = hashlib.sha256()
 for name in ("past", "formats"):

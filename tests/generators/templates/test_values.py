@@ -94,14 +94,6 @@ def test_lists_weights_and_empty_cells_are_those_given() -> None:
     assert {row["boolean"] for row in rows} == {"yes", "no"}
 
 
-def test_a_csv_file_is_read_as_what_was_drawn() -> None:
-    content = {"headers": HEADERS, "header_types": HEADERS, "rows": 200}
-    setup = {"type": "create_csv", "target_file": "artifacts/x", "content": content}
-    file = sample(template(VALUES, sandbox_setup=setup)).files[0]
-    assert file.table is not None
-    assert file.table.rows == list(csv.reader(io.StringIO(file.data.decode(), newline="")))
-
-
 def test_ranges_are_filled_to_both_ends() -> None:
     rows = table()
     prices = {row["price"] for row in rows} - {""}

@@ -8,7 +8,6 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.templates.components.csv_table import type_at
-from generators.templates.language.content_keys import COLUMN_KEYS, TABLE_KEYS
 from generators.templates.language.data_types import (
     MOMENT,
     DataType,
@@ -26,6 +25,7 @@ from generators.templates.language.diagnostics import (
     shown,
     whole,
 )
+from generators.templates.language.keys import COLUMN_KEYS, TABLE_KEYS
 from generators.templates.language.values import ValueSet
 
 DEFAULT_TABLE, DEFAULT_ROWS, DEFAULT_KEY = "data", 5, "id"
