@@ -23,7 +23,7 @@ from analysis.templates.breakdown import (
     Tally,
     break_down,
 )
-from analysis.templates.sample_size import WIDTHS, Curve, guide
+from analysis.templates.sample_size import Curve, guide
 from registry.files import write_whole
 
 _DECIMALS = 6
@@ -45,14 +45,12 @@ class TableSet:
         return {name: [dict(row) for row in rows] for name, rows in self.tables.items()}
 
 
-def make_tables(
-    answers: Answers, seed: str, *, of_study: bool, widths: Sequence[float] = WIDTHS
-) -> TableSet:
+def make_tables(answers: Answers, seed: str, *, of_study: bool) -> TableSet:
     """All tables of some answers; ``seed`` is that of the subsets of ``samplesize.guide``.
 
     Tables ``of_study`` have the columns wave and arm.
     """
-    breakdown, curves = break_down(answers), guide(answers, seed, widths)
+    breakdown, curves = break_down(answers), guide(answers, seed)
     facts = answers.facts
     tables = {
         "overall": [_tally_row(tally) for tally in breakdown.overall],

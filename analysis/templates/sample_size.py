@@ -63,7 +63,7 @@ class Curve:
     needs: tuple[SampleNeed, ...]
 
 
-def guide(answers: Answers, seed: str, widths: Sequence[float] = WIDTHS) -> tuple[Curve, ...]:
+def guide(answers: Answers, seed: str) -> tuple[Curve, ...]:
     """Curves and needs by subject and question, of those that have answers. ``seed`` is any text,
     such as a digest of the answers: the same gives the same subsets."""
     curves = []
@@ -72,7 +72,7 @@ def guide(answers: Answers, seed: str, widths: Sequence[float] = WIDTHS) -> tupl
             rate = rate_of((row.instance, row.strict) for row in rows)
             if rate.answers:
                 points = progressive_curve(rows, _stream(seed, *map(str, subject), question))
-                needs = tuple(SampleNeed(w, *samples_for_width(rate, w)) for w in widths)
+                needs = tuple(SampleNeed(w, *samples_for_width(rate, w)) for w in WIDTHS)
                 curves.append(Curve(subject, question, points, find_elbow(points), needs))
     return tuple(curves)
 

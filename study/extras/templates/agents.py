@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from generators.seed import Seed
@@ -36,28 +36,10 @@ class Conversation:
     files: Mapping[str, bytes] | None = None
 
 
-class RunAgent(Protocol):
-    """An agent that a run asks."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the run folder."""
-        ...
-
-    @property
-    def in_place(self) -> bool:
-        """True if it works in the run's sandbox folder, False if in a sandbox of its own."""
-        ...
-
-    def ask(self, tree: SampleTree, instance: TaskInstance, seed: Seed) -> Conversation:
-        """Have the conversation of one sample."""
-        ...
-
-
 class ServerAgent:
     """An agent behind ``POST /api/chat``, which reaches the sandbox folder by itself."""
 
-    in_place = True
+    in_place = True  # it works in the run's sandbox folder
 
     def __init__(self, url: str) -> None:
         """Raises StudyError for what is no address of a server."""
@@ -82,7 +64,7 @@ class ServerAgent:
 class ModelAgent:
     """A model of a study, in a fresh sandbox for each sample."""
 
-    in_place = False
+    in_place = False  # its sandboxes are elsewhere
 
     def __init__(self, folder: Path, name: str, stack: ExitStack, watch: Watch) -> None:
         """Open the model and its sandboxes, which ``stack`` closes. Raises StudyError, HarnessError
@@ -115,6 +97,9 @@ class ModelAgent:
         return Conversation(
             episode.steps, episode.answer, episode.error_class, episode.seconds, files
         )
+
+
+RunAgent = ServerAgent | ModelAgent
 
 
 def _is_address(url: str) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 
 from analysis.templates.breakdown import AnswerRow, Answers, QuestionFacts
 from analysis.templates.breakdown_tables import TableSet, make_tables, write_tables
-from analysis.templates.sample_size import WIDTHS
 from generators.templates.family import template_family
 from registry.canonical import digest_value
 from registry.result_row import GRADER, ResultRow, Status
@@ -84,12 +83,7 @@ class RunReport:
 
 
 def report_runs(
-    folders: Sequence[str],
-    out: Path,
-    *,
-    templates: Sequence[str] = (),
-    remaps: Sequence[str] = (),
-    widths: Sequence[float] = WIDTHS,
+    folders: Sequence[str], out: Path, *, templates: Sequence[str] = (), remaps: Sequence[str] = ()
 ) -> RunReport:
     """Score run folders, break them down, and write the tables as CSV into ``out``.
 
@@ -97,7 +91,7 @@ def report_runs(
     anything is written.
     """
     answers, warnings = answers_of_runs(folders, datetime.now(UTC), templates, remaps)
-    tables = make_tables(answers, digest_answers(answers), of_study=False, widths=widths)
+    tables = make_tables(answers, digest_answers(answers), of_study=False)
     try:
         files = write_tables(out, tables)
     except OSError as error:
@@ -113,10 +107,7 @@ def digest_answers(answers: Answers) -> str:
 
 
 def answers_of_runs(
-    folders: Sequence[str],
-    at: datetime,
-    templates: Sequence[str] = (),
-    remaps: Sequence[str] = (),
+    folders: Sequence[str], at: datetime, templates: Sequence[str] = (), remaps: Sequence[str] = ()
 ) -> tuple[Answers, list[str]]:
     """Return the scored answers in run folders, and warnings about the folders.
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from generators.errors import GeneratorError
-from study.errors import StudyError
 from study.extras.templates.agents import ModelAgent, ServerAgent
 from study.extras.templates.answers import report_runs
 from study.extras.templates.checkout_values import write_checkout_values
 from study.extras.templates.export import export_template
 from study.extras.templates.prepare import check_files, prepare_template
-from study.extras.templates.preview import preview_sample, watched_state
+from study.extras.templates.preview import preview_sample
 from study.extras.templates.run import TemplateRunRequest, run_template
 from study.extras.templates.run_folder import disagreements, score_run, write_scores
+from study.extras.templates.run_page import COLUMNS
 from study.printing import (
     PATH,
     Exit,
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from study.extras.templates.run_folder import RunScores
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # that a terminal might obey
-_WATCHED = 0.5  # seconds between two looks at a file
 _MOST_LISTED = 10  # samples that two scores disagree on
 
 
@@ -52,23 +49,20 @@ def template() -> None:
     """Template files of agentic tasks, the PICARD family: yours, or our library's."""
 
 
-class _Ids(click.ParamType[tuple[str, ...]]):
-    """Ids of questions, apart by commas."""
-
-    name = "ID,ID,…"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Return the ids."""
-        ids = value if isinstance(value, tuple) else tuple(map(str.strip, value.split(",")))
-        if not all(ids):
-            self.fail("give ids of questions with commas between them", param, ctx)
-        return ids
+def _ids(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Return the ids of questions that stand apart by commas."""
+    ids = None if value is None else tuple(map(str.strip, value.split(",")))
+    if ids is not None and not all(ids):
+        raise click.BadParameter("give ids of questions with commas between them")
+    return ids
 
 
 questions_option = click.option(
-    "--questions", show_default="all", type=_Ids(), help="Only these questions."
+    "--questions",
+    metavar="ID,ID,…",
+    show_default="all",
+    callback=_ids,
+    help="Only these questions.",
 )
 
 
@@ -187,46 +181,26 @@ def template_prepare(
 @template.command("preview")
 @click.argument("file", metavar="FILE")
 @click.option("--question", metavar="ID", show_default="the first", help="Of FILE.")
-@click.option("--seed", show_default="an example's", help="64 hexadecimal digits.")
-@click.option("--watch", is_flag=True, help="Show it again whenever FILE or its values change.")
 @json_option
-def template_preview(
-    file: str, question: str | None, seed: str | None, watch: bool, as_json: bool
-) -> None:
+def template_preview(file: str, question: str | None, as_json: bool) -> None:
     """Show a sample of a question as its agent gets it, and the key.
 
-    Files are cut after 20 lines; of a database there are its tables with their first rows. With
-    --watch an error is shown in the sample's place; Ctrl-C ends it. FILE may be the name of a
-    library template.
+    Files are cut after 20 lines; of a database there are its tables with their first rows. FILE
+    may be the name of a library template.
 
     \b
-    Examples:
+    Example:
       dosimeter template preview past --question 103
-      dosimeter template preview my-tests.yml --watch
     """
-    if not watch:
-        _print_sample(preview_sample(file, question, seed), as_json)
-        return
-    if as_json:
-        raise click.UsageError("--watch shows text: leave --json out")
-    before: object = None
-    with suppress(KeyboardInterrupt):
-        while True:
-            if (state := watched_state(file)) != before:
-                click.clear()
-                try:
-                    _print_sample(preview_sample(file, question, seed), as_json)
-                except (GeneratorError, StudyError) as error:
-                    print_line(str(error), "error", "bold red")
-            before = state
-            time.sleep(_WATCHED)
-
-
-def _print_sample(sample: SamplePreview, as_json: bool) -> None:
-    """Print a sample: question, files, key."""
+    sample = preview_sample(file, question)
     if as_json:
         print_json(sample.as_json())
-        return
+    else:
+        _print_sample(sample)
+
+
+def _print_sample(sample: SamplePreview) -> None:
+    """Print a sample: question, files, key."""
     print_line(f"question {sample.question}", sample.template, "bold")
     blocks = [("prompt", sample.prompt, False)]
     blocks += [
@@ -353,11 +327,6 @@ def template_export(file: str, out: Path, questions: tuple[str, ...] | None, as_
 )
 @questions_option
 @click.option("--shared", is_flag=True, help="With --server: one tree for all samples.")
-@click.option(
-    "--relative",
-    is_flag=True,
-    help="With --server: let {{artifacts}} start in OUT/sandbox instead of at the root.",
-)
 @json_option
 def template_run(
     file: str, server: str | None, model: str | None, folder: Path, as_json: bool, **options: Any
@@ -377,8 +346,8 @@ def template_run(
     """
     if (server is None) == (model is None):
         raise click.UsageError("give --server URL, or --model NAME of a study")
-    if model is not None and (options["shared"] or options["relative"]):
-        raise click.UsageError("--shared and --relative go with --server: a model has sandboxes")
+    if model is not None and options["shared"]:
+        raise click.UsageError("--shared goes with --server: a model has sandboxes")
     with ExitStack() as stack:
         watch = stack.enter_context(progress_watch("preparing"))
         agent: ServerAgent | ModelAgent
@@ -463,16 +432,7 @@ def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
 
 def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {
-            name: group,
-            "samples": tally["total"],
-            "strict": tally["correct"],
-            "lenient": tally["lenient_correct"],
-            "formatting failures": tally["formatting_failures"],
-            "task failures": tally["task_failures"],
-            "missing": tally["missing_responses"],
-            "undetermined": tally["undetermined"],
-        }
+        {name: group, **{column: tally[key] for column, key in COLUMNS.items()}}
         for group, tally in groups.items()
     ]
 
@@ -488,17 +448,8 @@ def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any
     help="Reads which questions are one task in several formats; without it, precheck.jsonl does.",
 )
 @click.option("--remap", "remaps", multiple=True, metavar="OLD=NEW", help="As for `score`.")
-@click.option(
-    "--width",
-    "widths",
-    multiple=True,
-    type=click.FloatRange(0.0001, 1, max_open=True),
-    help="A width of interval to give the number of samples for.  [default: 0.2, 0.1]",
-)
 @json_option
-def template_report(
-    runs: tuple[str, ...], out: Path, widths: tuple[float, ...], as_json: bool, **options: Any
-) -> None:
+def template_report(runs: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:
     """Break run folders down, one for each model, as tables in CSV.
 
     Right answers over all, by question and by scoring type, strict and lenient; rounds; one task
@@ -510,9 +461,7 @@ def template_report(
       dosimeter template report runs/llama runs/nova --out tables
       dosimeter template report a=run1 a=run2 b=run3 --out tables --template formats
     """
-    from analysis.templates.sample_size import WIDTHS
-
-    made = report_runs(runs, out, widths=widths or WIDTHS, **options)
+    made = report_runs(runs, out, **options)
     if as_json:
         print_json(made.as_json())
         return

@@ -64,25 +64,23 @@ def load_family(file: str, questions: Sequence[str] | None = None) -> TemplateFa
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the trees of samples lie. ``root`` is the sandbox folder as texts name it, or empty if
-    their paths start there. ``shared``: all samples have one tree. ``own``: paths start in the
-    sample's own tree; ``keys`` is then the sandbox folder for the key's paths, if they are to be
-    absolute."""
+    """Where the trees of samples lie. ``root`` is the sandbox folder as texts name it; without it
+    their paths start in the sample's own tree, and ``keys`` is the sandbox folder for the key's
+    paths, if these are to be absolute. ``shared``: all samples have one tree."""
 
     root: str = ""
     shared: bool = False
-    own: bool = False
     keys: str = ""
 
     def artifacts(self, qs_id: str) -> str:
         """The folder that ``{{artifacts}}`` names in a sample."""
-        tree = ARTIFACTS if self.shared or self.own else f"{qs_id}/{ARTIFACTS}"
-        return f"{self.root}/{tree}" if self.root else tree
+        if not self.root:
+            return ARTIFACTS
+        return f"{self.root}/{ARTIFACTS}" if self.shared else f"{self.root}/{qs_id}/{ARTIFACTS}"
 
     def place(self, qs_id: str, path: str) -> str:
         """A path of a sample's file or key, from the sandbox folder."""
-        inner = path.removeprefix(f"{self.root}/") if self.root else path
-        return f"{qs_id}/{inner}" if self.own else inner
+        return path.removeprefix(f"{self.root}/") if self.root else f"{qs_id}/{path}"
 
     def with_keys(self, sample: Prepared) -> Prepared:
         """The sample with its key's paths as they are written down."""
@@ -94,7 +92,7 @@ class Layout:
         return replace(sample, key=replace(key, file=file, paths=paths))
 
 
-OWN_TREES = Layout(own=True)
+OWN_TREES = Layout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class SampleTree:
             self._put(self._files())
         else:
             _remove(self.sandbox / self.sample.qs_id)
-            write_tree(str(self.sandbox), self.sample, self.layout, {""})
+            write_tree(self.sandbox, self.sample, self.layout)
 
     def untouched(self) -> bool:
         """Return True if the files are as they were prepared, and the key's others not there."""
@@ -180,14 +178,13 @@ def write_samples(
     total = sum(samples or question.samples for question in questions)
     done = 0
     (folder / SANDBOX).mkdir()
-    made = {""}  # folders
     with open(folder / PRECHECK, "w", encoding="utf-8", newline="\n") as key:
         for question in questions:
             compiled = family.compiled(question.id)
             for number in range(1, (samples or question.samples) + 1):
                 prepared = make_sample(family.file, compiled, root, number, layout)
                 try:
-                    write_tree(f"{folder}/{SANDBOX}", prepared, layout, made)
+                    write_tree(folder / SANDBOX, prepared, layout)
                 except FileExistsError as error:
                     raise StudyError(
                         f"{family.file.show_place(question.place)}: sample {number}: another "
@@ -216,28 +213,15 @@ def make_sample(
         raise place_error(file, compiled.question, error) from error
 
 
-def write_tree(sandbox: str, prepared: Prepared, layout: Layout, made: set[str]) -> None:
-    """Write the files of a sample, each once; ``made`` are the folders that are there."""
+def write_tree(sandbox: Path, prepared: Prepared, layout: Layout) -> None:
+    """Write the files of a sample, each once. Raises FileExistsError for one that is there."""
     qs_id = prepared.qs_id
-    _make_folders(sandbox, layout.place(qs_id, layout.artifacts(qs_id)), made)
-    for file in prepared.files:
-        path = layout.place(qs_id, file.path)
-        _make_folders(sandbox, path.rpartition("/")[0], made)
-        handle = os.open(f"{sandbox}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            rest = file.data
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-        finally:
-            os.close(handle)
-
-
-def _make_folders(sandbox: str, folder: str, made: set[str]) -> None:
-    if folder in made:
-        return
-    _make_folders(sandbox, folder.rpartition("/")[0], made)
-    os.mkdir(f"{sandbox}/{folder}")
-    made.add(folder)
+    (sandbox / layout.place(qs_id, layout.artifacts(qs_id))).mkdir(parents=True, exist_ok=True)
+    for made in prepared.files:
+        path = sandbox / layout.place(qs_id, made.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(made.data)
 
 
 def check_files(

@@ -11,9 +11,9 @@ from typing import Any
 
 from generators.seed import Seed
 from generators.templates.family import template_family
-from study.errors import StudyError
+from generators.templates.functions.base import quote_name
 from study.extras.templates.prepare import load_family, make_sample
-from study.protocol.yaml import read_template, values_path
+from study.protocol.yaml import read_template
 
 EXAMPLE_SEED = Seed(bytes(32)).child("example")  # no study draws it
 _MOST_LINES, _MOST_ROWS, _MOST_CHARACTERS = 20, 5, 2_000
@@ -49,15 +49,14 @@ class SamplePreview:
         return asdict(self)
 
 
-def preview_sample(file: str, question: str | None, seed: str | None = None) -> SamplePreview:
-    """Return the first sample of a question, or of the file's first question, for a seed. Raises
-    TemplateError, GeneratorError for a bad seed, StudyError."""
-    root = EXAMPLE_SEED if seed is None else Seed.from_hex(seed)
+def preview_sample(file: str, question: str | None) -> SamplePreview:
+    """Return the first sample of a question, or of the file's first question. Raises TemplateError,
+    StudyError."""
     _, text, values = read_template(Path(), file)
     first = question or template_family(file, text, values).file.questions[0].id
     family = load_family(file, [first])
     chosen = family.file.chosen([first])[0]
-    sample = make_sample(family.file, family.compiled(chosen.id), root, 1)
+    sample = make_sample(family.file, family.compiled(chosen.id), EXAMPLE_SEED, 1)
     key = sample.key
     return SamplePreview(
         family.file.name,
@@ -69,17 +68,6 @@ def preview_sample(file: str, question: str | None, seed: str | None = None) -> 
         key.file,
         key.paths,
     )
-
-
-def watched_state(file: str) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a template file or its values file does; of one that cannot be read,
-    nothing."""
-    try:
-        found = [Path(file), values_path(Path(file), read_template(Path(), file).text)]
-        states = [(each, each.stat()) for each in found if each is not None and each.is_file()]
-    except (OSError, StudyError):
-        return ()
-    return tuple((str(each), state.st_mtime_ns, state.st_size) for each, state in states)
 
 
 def _previewed(path: str, data: bytes) -> PreviewedFile:
@@ -97,8 +85,7 @@ def _tables(database: bytes) -> Iterator[str]:
         connection.deserialize(database)
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         for name in [name for (name,) in names if not name.startswith("sqlite_")]:
-            quoted = '"' + name.replace('"', '""') + '"'
-            rows = connection.execute("SELECT * FROM " + quoted)  # noqa: S608 - a quoted name
+            rows = connection.execute("SELECT * FROM " + quote_name(name))  # noqa: S608 - quoted
             first = rows.fetchmany(_MOST_ROWS)
             count = len(first) + sum(1 for _ in rows)
             yield f"{name}: {count:,} rows"

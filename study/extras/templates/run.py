@@ -63,7 +63,6 @@ class TemplateRunRequest:
     samples: int | None = None
     questions: tuple[str, ...] | None = None  # ids; None: all
     shared: bool = False
-    relative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,8 @@ def finish_run(run: Path, agent: str) -> TemplateRun:
 def _layout(request: TemplateRunRequest, agent: RunAgent) -> Layout:
     sandbox = str(request.out.resolve() / SANDBOX)
     if not agent.in_place:
-        return Layout(own=True, keys=sandbox)
-    return Layout("" if request.relative else sandbox, request.shared)
+        return Layout(keys=sandbox)
+    return Layout(sandbox, request.shared)
 
 
 def _begin(

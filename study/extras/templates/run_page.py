@@ -40,10 +40,10 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .2rem 0 .6rem; pad
   border-left: 3px solid var(--rule); font-size: .85rem; }
 .role { font-size: .85rem; margin-top: .4rem; }
 """
-_COLUMNS = {
+COLUMNS = {  # of tables of scores, by the name of the value
     "samples": "total",
-    "right": "correct",
-    "leniently": "lenient_correct",
+    "strict": "correct",
+    "lenient": "lenient_correct",
     "formatting failures": "formatting_failures",
     "task failures": "task_failures",
     "missing": "missing_responses",
@@ -93,10 +93,10 @@ def _rounds_words(rounds: Sequence[int]) -> str:
 
 
 def _table(name: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
+    head = "".join(f"<th>{column}</th>" for column in COLUMNS)
     rows = "".join(
         f'<tr><td class="text">{_safe(group)}</td>'
-        + "".join(f"<td>{tally[key]}</td>" for key in _COLUMNS.values())
+        + "".join(f"<td>{tally[key]}</td>" for key in COLUMNS.values())
         + "</tr>"
         for group, tally in groups.items()
     )

@@ -227,11 +227,11 @@ def test_a_run_of_some_questions_compares_when_the_template_is_told(runs, tmp_pa
 
 def test_the_command_prints_and_writes(runs, tmp_path):
     args = ["template", "report", f"{runs}/good", f"b={runs}/fences", "--out", str(tmp_path)]
-    shown = CliRunner().invoke(main, [*args, "--width", "0.3"])
+    shown = CliRunner().invoke(main, args)
     assert shown.exit_code == 0, shown.output
     assert "Direct Output" in shown.output
     assert f"wrote {tmp_path}/failure_modes.csv" in shown.output
-    assert "samples_for_width_0.3_cautious" in table(tmp_path, "sample_sizes")[0]
+    assert "samples_for_width_0.2_cautious" in table(tmp_path, "sample_sizes")[0]
     body = json.loads(CliRunner().invoke(main, [*args, "--json"]).stdout)
     assert [row["model"] for row in body["overall"]] == ["b", "good"]
     assert len(body["questions"]) == 8
