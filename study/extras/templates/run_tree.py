@@ -18,10 +18,6 @@ class NoTreeError(StudyError):
     """A path of a key lies in no tree that is known here."""
 
 
-class NotThereError(StudyError):
-    """The folder or zip of a ``--remap`` is not there."""
-
-
 MOST_ENTRIES = 1_000_000  # of a zip
 MOST_BYTES = 1 << 32  # that a zip may say it holds
 _FOLDERS = ("sandbox", "test_artifacts")  # the names that a run's tree goes by
@@ -31,13 +27,11 @@ _SYMLINK = 0o120000
 class FolderTree:
     """A folder. Symbolic links that stay in it are followed, all others lead nowhere.
 
-    At most one byte more than may be scored is read of a file. It is taken to be at rest: where
-    folders lie is looked up once.
+    At most one byte more than may be scored is read of a file.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
-        self._folders: dict[str, str | None] = {"": self.root}
 
     @property
     def name(self) -> str:
@@ -54,63 +48,27 @@ class FolderTree:
     def read(self, path: str) -> bytes | None:
         """The bytes of a regular file below it, None where there is none."""
         try:
-            place = self._place(path)
-            if place is None:
-                return None
-            try:
-                return _read_file(place)
-            except OSError:
-                inside = self._inside(place)
-                return None if inside is None or inside == place else _read_file(inside)
+            return _read_file(self._place(path))
         except (OSError, ValueError):  # no such file; or no name for one
             return None
 
     def kind(self, path: str) -> str | None:
         """``file``, ``folder`` or None."""
         try:
-            place = self._place(path.rstrip("/"))
-            mode = 0 if place is None else os.lstat(place).st_mode
-            if stat.S_ISLNK(mode):
-                inside = self._inside(str(place))
-                mode = 0 if inside is None else os.lstat(inside).st_mode
+            mode = os.lstat(self._place(path.rstrip("/"))).st_mode
         except (OSError, ValueError):
             return None
-        return "folder" if stat.S_ISDIR(mode) else "file" if mode else None
+        return "folder" if stat.S_ISDIR(mode) else "file"
 
-    def _place(self, path: str) -> str | None:
-        """Return the place of a path, without following a link in its last part."""
-        if path == "":
-            return self.root
-        parent, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
-            return None
-        folder = self._folder(parent)
-        return None if folder is None else f"{folder}/{name}"
-
-    def _folder(self, path: str) -> str | None:
-        if path in self._folders:
-            return self._folders[path]
-        place = self._place(path)
-        folder = None
-        if place is not None:
-            try:
-                mode = os.lstat(place).st_mode
-            except OSError:
-                mode = 0
-            if stat.S_ISDIR(mode):
-                folder = place
-            elif stat.S_ISLNK(mode):
-                folder = self._inside(place)
-        self._folders[path] = folder
-        return folder
-
-    def _inside(self, place: str) -> str | None:
-        """Return the target of a link, if it is in the tree."""
-        try:
-            real = os.path.realpath(place, strict=True)
-        except OSError:  # it leads to nothing, or to itself
-            return None
-        return real if real == self.root or real.startswith(f"{self.root}/") else None
+    def _place(self, path: str) -> str:
+        """Return the place of a path, links followed. Raises OSError for one that is not there or
+        leads out."""
+        if path and not {"", ".", ".."}.isdisjoint(path.split("/")):
+            raise FileNotFoundError(path)
+        place = os.path.realpath(os.path.join(self.root, path), strict=True)
+        if os.path.commonpath((self.root, place)) != self.root:
+            raise PermissionError(path)
+        return place
 
 
 class ZipTree:
@@ -273,42 +231,36 @@ class SampleFiles:
 
 
 def parse_remaps(texts: Sequence[str], run: Path) -> tuple[Remap, ...]:
-    """The mappings that are stated for a run. Of several for one OLD, the first that is there for
-    this run counts. Raises StudyError."""
-    remaps: dict[str, Remap] = {}
-    lacking: dict[str, NotThereError] = {}
-    for text in texts:
-        try:
-            remap = parse_remap(text, run)
-            remaps.setdefault(remap.old, remap)
-        except NotThereError as error:
-            lacking.setdefault(_split_remap(text)[0], error)
-    for old, problem in lacking.items():
-        if old not in remaps:
-            raise problem
-    return tuple(remaps.values())
-
-
-def parse_remap(text: str, run: Path) -> Remap:
-    """``OLD=NEW``: NEW is a folder, a zip, or a zip and a folder in it (``run.zip/sandbox``),
-    seen from the run folder or else from here; ``{run}`` in it is the run folder's name. Raises
+    """The mappings ``OLD=NEW`` that are stated for a run: NEW is a folder, a zip, or a zip and a
+    folder in it (``run.zip/sandbox``), seen from the run folder or else from here; ``{run}`` in it
+    is the run folder's name. Of several for one OLD, the first that is there counts. Raises
     StudyError."""
-    old, new = _split_remap(text)
-    new = new.replace("{run}", run.resolve().name)
+    remaps: dict[str, Remap | None] = {}
+    lacking: dict[str, str] = {}
+    for text in texts:
+        old, sign, new = text.rpartition("=")
+        if not sign or not old or not new:
+            raise StudyError(
+                f"--remap {text}: must be OLD=NEW, such as /home/me/sandbox=sandbox.zip"
+            )
+        old, new = posixpath.normpath(old).rstrip("/"), new.replace("{run}", run.resolve().name)
+        remaps[old] = remaps.get(old) or _remap(old, new, run)
+        what = f"--remap {text}: neither {run / new} nor {new} is a folder or a zip"
+        lacking.setdefault(old, what)
+    for old, remap in remaps.items():
+        if remap is None:
+            raise StudyError(lacking[old])
+    return tuple(remap for remap in remaps.values() if remap is not None)
+
+
+def _remap(old: str, new: str, run: Path) -> Remap | None:
     for base in (run, Path()):
         if (base / new).is_dir():
             return Remap(old, FolderTree(base / new))
         for part in (Path(new), *Path(new).parents):
             if (base / part).is_file():
                 return Remap(old, _zip_of(base / part, Path(new).relative_to(part).as_posix(), old))
-    raise NotThereError(f"--remap {text}: neither {run / new} nor {new} is a folder or a zip")
-
-
-def _split_remap(text: str) -> tuple[str, str]:
-    old, sign, new = text.rpartition("=")
-    if not sign or not old or not new:
-        raise StudyError(f"--remap {text}: must be OLD=NEW, such as /home/me/sandbox=sandbox.zip")
-    return posixpath.normpath(old).rstrip("/"), new
+    return None
 
 
 def find_remap(run: Path, paths: Sequence[str]) -> Remap | None:
