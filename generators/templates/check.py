@@ -19,11 +19,7 @@ from generators.templates.language.diagnostics import Problem, foremost, place_i
 from generators.templates.language.keys import CONTENT_KEYS
 from generators.templates.language.parse import ParsedTemplate, read_template
 from generators.templates.language.template import Component, Question, TemplateFile, others_of
-from generators.templates.prepare import (
-    Prepared,
-    compile_question,
-    prepare,
-)
+from generators.templates.prepare import Prepared, compile_question, prepare
 from generators.templates.proof import FEWEST, Proof, interval
 from generators.templates.question_texts import compile_once, complaints, texts_of
 from generators.templates.scoring.json_edit import complete_edit

@@ -107,10 +107,7 @@ class TemplateFamily:
                 self.name,
                 self.version,
                 prepared.question.id,
-                (
-                    *self.parameters(prepared.question.id).items(),
-                    ("redraws", prepared.redraws),
-                ),
+                (*self.parameters(prepared.question.id).items(), ("redraws", prepared.redraws)),
             ),
             seed,
             Brief(

@@ -237,7 +237,8 @@ def _never(tally: _Tally) -> str:
     else:
         found = f"`{match.part}` matches nothing {where}"
     if match.kind == "range" and known:
-        return f"{found}; the values there go from {_least(known)} to {_greatest(known)}"
+        least, greatest = min(known, key=_order), max(known, key=_order)
+        return f"{found}; the values there go from {least} to {greatest}"
     if match.kind == "number" and known:
         return f"{found}, but to such as {', '.join(map(repr, known[:3]))}"
     if match.remedy:
@@ -255,14 +256,6 @@ def _hint(sought: str, known: Counter[str]) -> str:
     shown = dict.fromkeys((*near, *(name for name, _ in known.most_common(_MOST_SHOWN))))
     more = ", …" if len(known) > len(shown) else ""
     return nearest(sought, tuple(shown)[:_MOST_SHOWN]) + more
-
-
-def _least(known: Sequence[str]) -> str:
-    return min(known, key=_order)
-
-
-def _greatest(known: Sequence[str]) -> str:
-    return max(known, key=_order)
 
 
 def _order(text: str) -> tuple[float, str]:

@@ -17,7 +17,7 @@ from generators.templates.components.documents import compile_json, compile_xml,
 from generators.templates.components.schema import Given
 from generators.templates.components.sqlite.database import compile_sqlite
 from generators.templates.components.text_files import Tree, compile_files, compile_tree, draw_tree
-from generators.templates.language.diagnostics import Problems, mapping, refuse
+from generators.templates.language.diagnostics import gathered, mapping, refuse
 from generators.templates.language.template import Component, MadeFile, Maker
 from generators.templates.language.values import ValueSet
 
@@ -86,18 +86,14 @@ def compile_component(component: Component) -> Maker:
         refuse(
             "type", f"unknown component {component.type!r}; {nearest(component.type, COMPONENTS)}"
         )
-    problems = Problems()
-    made: Writer | Tree | None = None
-    distractors: Distractors | None = None
-    with problems.gathered():
+
+    def writer() -> Writer | Tree:
         content = mapping("content", component.content)
         if component.type in _FILLER:
-            made = _FILLER[component.type](content)
-        else:
-            made = _TYPED[component.type](content, component.values)
-    with problems.gathered():
-        distractors = compile_distractors(mapping("config", component.config))
-    problems.settle()
-    if made is None:
-        raise LookupError("a component that compiled to nothing")
-    return ComponentMaker(made, distractors)
+            return _FILLER[component.type](content)
+        return _TYPED[component.type](content, component.values)
+
+    def distractors() -> Distractors | None:
+        return compile_distractors(mapping("config", component.config))
+
+    return ComponentMaker(*gathered((writer, distractors)))

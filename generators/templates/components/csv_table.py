@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from generators.errors import TemplateError
@@ -18,8 +19,8 @@ from generators.templates.language.data_types import (
     sizes_of,
 )
 from generators.templates.language.diagnostics import (
-    Problems,
     check_size,
+    gathered,
     line,
     mapping,
     refuse,
@@ -80,15 +81,15 @@ def compile_csv(content: Mapping[str, Any], values: ValueSet) -> CsvTable:
 
 def _headers(written: Any) -> tuple[str, ...]:
     headers: dict[str, None] = {}
-    problems = Problems()
-    for index, given in enumerate(sequence("content.headers", written)):
-        with problems.gathered():
-            path = f"content.headers[{index}]"
-            header = line(path, given)
-            if header in headers:
-                refuse(path, f"{header!r} stands twice; each header needs a name of its own")
-            headers[header] = None
-    problems.settle()
+
+    def read(index: int, given: Any) -> None:
+        path = f"content.headers[{index}]"
+        header = line(path, given)
+        if header in headers:
+            refuse(path, f"{header!r} stands twice; each header needs a name of its own")
+        headers[header] = None
+
+    gathered(partial(read, *given) for given in enumerate(sequence("content.headers", written)))
     if not headers:
         refuse("content.headers", "no header; at least one is wanted")
     return tuple(headers)
@@ -101,12 +102,8 @@ def _types(headers: tuple[str, ...], written: Any, values: ValueSet) -> tuple[Da
     names = sequence(path, written)
     if len(names) != len(headers):
         refuse(path, f"{len(names)} types for {len(headers)} headers; one for each is wanted")
-    problems, types = Problems(), []
-    for index, name in enumerate(names):
-        with problems.gathered():
-            types.append(type_at(f"{path}[{index}]", name, values))
-    problems.settle()
-    return tuple(types)
+    places = enumerate(names)
+    return tuple(gathered(partial(type_at, f"{path}[{i}]", name, values) for i, name in places))
 
 
 def type_at(path: str, name: Any, values: ValueSet) -> DataType:

@@ -11,8 +11,9 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
@@ -27,7 +28,7 @@ from generators.templates.language.data_types import (
     partners,
 )
 from generators.templates.language.diagnostics import (
-    Problems,
+    gathered,
     mapping,
     number,
     refuse,
@@ -43,32 +44,11 @@ from generators.templates.language.values import BUILT_IN, ValueSet
 MOST_EXTRAS = 3  # additional properties, named extra_0, extra_1, …
 
 
-class Node(Protocol):
-    """A place in a schema."""
-
-    @property
-    def log10(self) -> float:
-        """Of the number of its values."""
-        ...
-
-    @property
-    def values(self) -> int:
-        """Of single values that one of it holds, at most."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Characters of one of it when written, at most, indentation apart."""
-        ...
-
-    def draw(self, stream: Stream, count: int) -> list[Any]:
-        """The input files and the truth of one seed."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value."""
+    """A single value, as a node of a schema. Every node has log10 of the number of its values, how
+    many characters one of them takes at most when it is written, indentation apart, and how many
+    single values are in it."""
 
     log10: float
     size: int
@@ -147,9 +127,7 @@ class Array:
     @property
     def log10(self) -> float:
         """log10 of the number of distinct values."""
-        if self.least == self.most:
-            return self.most * self.items.log10
-        if self.most > 10_000:  # what is shorter hardly shows
+        if self.least == self.most or self.most > 10_000:  # what is shorter hardly shows
             return self.most * self.items.log10
         return log10_sum(count * self.items.log10 for count in range(self.least, self.most + 1))
 
@@ -166,6 +144,9 @@ class Array:
     def draw(self, stream: Stream, count: int) -> list[Any]:
         """So many arrays, drawn."""
         return _split(self.items, stream, count, self.least, self.most)
+
+
+Node = Leaf | Object | Array
 
 
 def _split(node: Node, stream: Stream, count: int, least: int, most: int) -> list[Any]:
@@ -242,21 +223,26 @@ def _typed_text(path: str, name: str, rules: Rules) -> Node:
 
 def _typed(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> Node:
     kind = str(written["type"])
+    if "enum" in written and kind in ENUMERATED:
+        return _enum(path, mapping(path, written, ENUM_KEYS))
+    if kind in DOCUMENT_KEYS:
+        known = (key for key in DOCUMENT_KEYS[kind] if rules.xml or key != "element_name")
+        mapping(path, written, known)
     if kind == "array":
         return _array(path, written, rules, depth)
     if kind == "object":
-        mapping(path, written, DOCUMENT_KEYS["object"])
         properties = written.get("properties")
         extra = written.get("additional_properties")
         inner = {} if properties is None else properties
         return _object(f"{path}.properties", inner, extra, rules, depth)
     if kind == "literal":
-        mapping(path, written, DOCUMENT_KEYS["literal"])
         return _literal(_plain(f"{path}.value", written.get("value"), rules, depth))
-    if "enum" in written and kind in ENUMERATED:
-        return _enum(path, written)
-    if kind in _SIMPLE:
-        return _SIMPLE[kind](path, written, rules)
+    if kind == "null":
+        return _literal(None)
+    if kind in ("number", "integer"):
+        return _number(path, written, kind)
+    if kind == "string":
+        return _string(path, written, rules)
     if kind not in rules.values.types:
         known = (*DOCUMENT_KEYS, *rules.values.types)
         refuse(f"{path}.type", f"unknown type {kind!r}; {nearest(kind, known)}")
@@ -346,40 +332,36 @@ def _key(path: str, key: Any, rules: Rules) -> str:
 
 def _object(path: str, written: Any, extra: Any, rules: Rules, depth: int) -> Object:
     mapping(path, written)
-    problems, keys, nodes, more = Problems(), [], [], None
-    for key, value in written.items():
-        with problems.gathered():
-            keys.append(_key(path, key, rules))
-            nodes.append(compile_schema(f"{path}.{key}", value, rules, depth + 1))
-    with problems.gathered():
-        if extra is not None and extra is not False:
-            schema = DEFAULT_ITEMS if extra is True else extra
-            beside = f"{path.removesuffix('.properties')}.additional_properties"
-            more = compile_schema(beside, schema, rules, depth + 1)
-    problems.settle()
+
+    def read(key: Any, value: Any) -> tuple[str, Node]:
+        name = _key(path, key, rules)
+        return name, compile_schema(f"{path}.{key}", value, rules, depth + 1)
+
+    def more() -> Node | None:
+        if extra is None or extra is False:
+            return None
+        beside = f"{path.removesuffix('.properties')}.additional_properties"
+        return compile_schema(beside, DEFAULT_ITEMS if extra is True else extra, rules, depth + 1)
+
+    *pairs, beyond = gathered((*(partial(read, *item) for item in written.items()), more))
+    nodes = tuple(node for _, node in pairs)
     kinds = [node.kind if isinstance(node, Leaf) else None for node in nodes]
-    return Object(tuple(keys), tuple(nodes), more, partners(kinds))
+    return Object(tuple(key for key, _ in pairs), nodes, beyond, partners(kinds))
 
 
 def _array(path: str, written: Mapping[str, Any], rules: Rules, depth: int) -> Array:
-    known = DOCUMENT_KEYS["array"]
-    mapping(path, written, known if rules.xml else tuple(known)[:-1])
-    problems = Problems()
-    least, most, element = 0, 0, DEFAULT_ELEMENT
-    items: Node = rules.leaf(DEFAULT_ITEMS)
-    with problems.gathered():
-        least, most = span(f"{path}.count", written.get("count", DEFAULT_COUNT))
-    with problems.gathered():
-        element = element_name(f"{path}.element_name", written.get("element_name", element))
-    with problems.gathered():
-        inner = written.get("items", DEFAULT_ITEMS)
-        items = compile_schema(f"{path}.items", inner, rules, depth + 1)
-    problems.settle()
+    name, inner = written.get("element_name", DEFAULT_ELEMENT), written.get("items", DEFAULT_ITEMS)
+    (least, most), element, items = gathered(
+        (
+            partial(span, f"{path}.count", written.get("count", DEFAULT_COUNT)),
+            partial(element_name, f"{path}.element_name", name),
+            partial(compile_schema, f"{path}.items", inner, rules, depth + 1),
+        )
+    )
     return Array(items, least, most, element)
 
 
 def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
-    mapping(path, written, ENUM_KEYS)
     listed = sequence(f"{path}.enum", written["enum"])
     values = [
         _plain(f"{path}.enum[{index}]", item, XML_RULES, 0) for index, item in enumerate(listed)
@@ -394,29 +376,22 @@ def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
     return Leaf(math.log10(len(values)), size, max(map(_count, values)), draw)
 
 
-def _number(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
-    mapping(path, written, DOCUMENT_KEYS["number"])
-    low, high = _bounds(path, written, 0.0, 1000.0)
-    first, last = math.ceil(round(low * 100, 6)), math.floor(round(high * 100, 6))
+def _number(path: str, written: Mapping[str, Any], kind: str) -> Leaf:
+    """A whole number, or one of two decimals."""
+    places, least = (0, 1.0) if kind == "integer" else (2, 0.0)
+    low, high = bounds(path, written, least, 1000.0)
+    first = math.ceil(round(low * 10**places, 6) if places else low)
+    last = math.floor(round(high * 10**places, 6) if places else high)
+    what = "number of two decimals" if places else "whole number"
+    ends = f"{low:.{places}f} to {high:.{places}f}"
     if last < first:
-        refuse(path, f"no number of two decimals from {low} to {high}")
-    if last - first >= SAFE_WHOLE or max(abs(first), abs(last)) >= SAFE_WHOLE:
-        refuse(path, f"{low} to {high} is too wide for two decimals")
-    return leaf(hundredths("number", first, last))
+        refuse(path, f"no {what} from {ends}")
+    if max(last - first, abs(first), abs(last)) >= SAFE_WHOLE:
+        refuse(path, f"{ends} is too wide for a {what}: stay within 2**53 steps")
+    return leaf(hundredths(kind, first, last) if places else integers(kind, first, last))
 
 
-def _integer(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
-    mapping(path, written, DOCUMENT_KEYS["integer"])
-    low, high = _bounds(path, written, 1.0, 1000.0)
-    first, last = math.ceil(low), math.floor(high)
-    if last < first:
-        refuse(path, f"no whole number from {low} to {high}")
-    if max(abs(first), abs(last)) >= SAFE_WHOLE:
-        refuse(path, f"{low:.0f} to {high:.0f} is too wide; stay within ±2**53")
-    return leaf(integers("integer", first, last))
-
-
-def _bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
+def bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
     """Return the ends of a range; a missing end is the usual one or a thousand away."""
     asked_low, asked_high = written.get("minimum"), written.get("maximum")
     if asked_low is not None:
@@ -431,7 +406,6 @@ def _bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> t
 
 
 def _string(path: str, written: Mapping[str, Any], rules: Rules) -> Leaf:
-    mapping(path, written, DOCUMENT_KEYS["string"])
     pattern = written.get("pattern")
     bounded = written.get("min_length") is not None or written.get("max_length") is not None
     low = whole(f"{path}.min_length", written.get("min_length") or 0)
@@ -487,22 +461,3 @@ def _patterned(piece: Piece) -> Leaf:
         return [piece.draw(lambda: next(units)) for _ in range(count)]
 
     return Leaf(piece.log10, piece.most * 6 + 2, max(piece.draws, 1), draw)
-
-
-def _truth(path: str, written: Mapping[str, Any], rules: Rules) -> Leaf:
-    mapping(path, written, DOCUMENT_KEYS["boolean"])
-    return rules.leaf("boolean")
-
-
-def _null(path: str, written: Mapping[str, Any], _: Rules) -> Leaf:
-    mapping(path, written, DOCUMENT_KEYS["null"])
-    return _literal(None)
-
-
-_SIMPLE: Mapping[str, Callable[[str, Mapping[str, Any], Rules], Leaf]] = {
-    "string": _string,
-    "number": _number,
-    "integer": _integer,
-    "boolean": _truth,
-    "null": _null,
-}

@@ -13,7 +13,7 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.language.data_types import LATIN, POOLS, indices, lookup
+from generators.templates.language.data_types import LATIN, POOLS, indices, lookup, taken
 from generators.templates.language.diagnostics import (
     check_size,
     mapping,
@@ -56,8 +56,7 @@ def _pieces() -> Any:
 
 def words(stream: Stream, count: int) -> list[str]:
     """``count`` words, each any of the list."""
-    drawn: list[str] = _words().take((stream.uniforms(count) * len(LATIN)).astype("int64")).tolist()
-    return drawn
+    return taken(_words, (stream.uniforms(count) * len(LATIN)).astype("int64"))
 
 
 def sentences(stream: Stream, count: int, end: str = LINE_END) -> str:
@@ -83,7 +82,7 @@ def _written(stream: Stream, count: int, lasts: Any, end: str) -> str:
     drawn[after - 1] += size * (2 + _ENDS.index(end))
     if lasts is not None:
         drawn[after[lasts] - 1] += size * (_ENDS.index(PARAGRAPH_END) - _ENDS.index(end))
-    return "".join(_pieces().take(drawn).tolist())
+    return "".join(taken(_pieces, drawn))
 
 
 def _between(stream: Stream, count: int, least: int, most: int) -> Any:
@@ -103,19 +102,16 @@ class Filler:
     size: int  # bytes of one unit, at most
 
 
+def _of_sentences(end: str) -> Filler:
+    def write(stream: Stream, count: int) -> str:
+        return sentences(stream, count, end)[:-1]
+
+    return Filler(write, LOG10_SENTENCE, MOST_WORDS, LONGEST_SENTENCE + 1)
+
+
 KINDS: Mapping[str, Filler] = {
-    "lorem_lines": Filler(
-        lambda stream, count: sentences(stream, count, LINE_END)[:-1],
-        LOG10_SENTENCE,
-        MOST_WORDS,
-        LONGEST_SENTENCE + 1,
-    ),
-    "lorem_sentences": Filler(
-        lambda stream, count: sentences(stream, count, SPACE)[:-1],
-        LOG10_SENTENCE,
-        MOST_WORDS,
-        LONGEST_SENTENCE + 1,
-    ),
+    "lorem_lines": _of_sentences(LINE_END),
+    "lorem_sentences": _of_sentences(SPACE),
     "lorem_paragraphs": Filler(
         lambda stream, count: paragraphs(stream, count)[:-2],
         LOG10_PARAGRAPH,

@@ -82,15 +82,35 @@ def table_of(*functions: Function) -> dict[str, Function]:
 
 # --- Two paths in one free text: where the first ends ---
 
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _DEPTHS = {"[": 1, "(": 1, "{": 1, "]": -1, ")": -1, "}": -1}
+
+
+def mask_quoted(text: str) -> str:
+    """The text with what is in quotes blotted out, of the same length."""
+    return QUOTED.sub(lambda quoted: "'" + "\0" * (len(quoted[0]) - 2) + "'", text)
+
+
+def closing_bracket(masked: str, start: int) -> int:
+    """Find the close of the [ that opens here, others within let be; -1 if there is none."""
+    depth = 0
+    for at in range(start, len(masked)):
+        depth += {"[": 1, "]": -1}.get(masked[at], 0)
+        if depth == 0:
+            return at
+    return -1
+
+
+def quote_name(name: str) -> str:
+    """A name as SQL takes any."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def parts_paths(starts: str) -> Callable[[str], list[str]]:
     """Return a splitter of a text into its paths, all but the first beginning with ``starts``."""
 
     def part(text: str) -> list[str]:
-        masked = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+        masked = mask_quoted(text)
         parts, start, depth = [], 0, 0
         for at, letter in enumerate(masked):
             depth += _DEPTHS.get(letter, 0)

@@ -17,14 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions.base import (
-    ORDERS,
-    WORDS,
-    Function,
-    Match,
-    OpenFile,
-    table_of,
-)
+from generators.templates.functions.base import ORDERS, WORDS, Function, Match, OpenFile, table_of
 from generators.templates.functions.matches import match_comparison, match_numbers
 from generators.templates.functions.numbers import (
     AGGREGATES,

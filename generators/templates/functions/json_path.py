@@ -35,7 +35,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions.base import ORDERS, WORDS
+from generators.templates.functions.base import ORDERS, QUOTED, WORDS, closing_bracket, mask_quoted
 from generators.templates.functions.numbers import number_of, to_number
 
 MAX_PATH = 2_000  # characters
@@ -44,7 +44,6 @@ Test = Callable[[Any], bool]
 _MISSING = object()
 _SHOWN = 20  # keys in an error
 
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _OPERATOR = re.compile(r"\s*(>=|<=|!=|==|>|<)\s*|\s+(contains|startswith|endswith)(?=[\s'\"])\s*")
 _POSITION = re.compile(r"""(.+)\.indexOf\(\s*('[^']*'|"[^"]*")\s*\)""")
 _PRESENT = re.compile(r"""@(?:[^\s=!<>()&|'"]|'[^']*'|"[^"]*")*""")
@@ -221,18 +220,10 @@ def name_kind(value: Any) -> str:
 
 
 def _closing(text: str, start: int) -> int:
-    """Find the close of the bracket that opens here, not counting those in quotes and within."""
-    masked, depth = _mask(text), 0
-    for at in range(start, len(text)):
-        depth += {"[": 1, "]": -1}.get(masked[at], 0)
-        if depth == 0:
-            return at
-    raise TemplateError(f"in the path, [ is not closed: {text[start:][:60]!r}")
-
-
-def _mask(text: str) -> str:
-    """The text with what is in quotes blotted out, of the same length."""
-    return _QUOTED.sub(lambda quoted: "'" + "\0" * (len(quoted[0]) - 2) + "'", text)
+    end = closing_bracket(mask_quoted(text), start)
+    if end < 0:
+        raise TemplateError(f"in the path, [ is not closed: {text[start:][:60]!r}")
+    return end
 
 
 def _name(text: str, at: int) -> tuple[JsonStep, int]:
@@ -255,7 +246,7 @@ def _bracket(inner: str) -> JsonStep:
         text = inner[1:].strip()
         test, comparisons = _filter(text)
         return JsonStep("filter", text, test=test, comparisons=comparisons)
-    if _QUOTED.fullmatch(inner):
+    if QUOTED.fullmatch(inner):
         return JsonStep("key", inner[1:-1])
     if re.fullmatch(r"-?[0-9]{1,9}", inner):
         return JsonStep("index", index=int(inner))
@@ -295,7 +286,7 @@ def _joined(text: str) -> list[tuple[str, str]]:
     A word between parts of which the second is no test belongs to a value, as in
     ``[?name==Research and Development]``.
     """
-    masked, depth, letters = _mask(text), 0, []
+    masked, depth, letters = mask_quoted(text), 0, []
     for letter in masked:
         depth -= letter == ")" and depth > 0
         letters.append("\0" if depth else letter)
@@ -313,7 +304,7 @@ def _joined(text: str) -> list[tuple[str, str]]:
 
 
 def _comparison(text: str) -> JsonComparison:
-    match = _OPERATOR.search(_mask(text))
+    match = _OPERATOR.search(mask_quoted(text))
     if match is None and _field_alone(text):
         return JsonComparison(text, text, _field(text))
     if match is None or not text[: match.start()].strip():
@@ -322,7 +313,7 @@ def _comparison(text: str) -> JsonComparison:
             f"==, !=, {', '.join((*ORDERS, *WORDS)[2:])}"
         )
     field, value = text[: match.start()].strip(), text[match.end() :].strip()
-    if _QUOTED.fullmatch(value):
+    if QUOTED.fullmatch(value):
         value = value[1:-1]
     elif value.startswith("="):
         raise TemplateError(f"the filter {text[:60]!r} has no operator that is known")

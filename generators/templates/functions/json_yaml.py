@@ -27,13 +27,7 @@ from typing import Any
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions import numbers as numeric
-from generators.templates.functions.base import (
-    Function,
-    Match,
-    OpenFile,
-    parts_paths,
-    table_of,
-)
+from generators.templates.functions.base import Function, Match, OpenFile, parts_paths, table_of
 from generators.templates.functions.json_path import Path, compile_path, expand, follow, name_kind
 from generators.templates.functions.matches import match_json, match_numbers
 
@@ -46,8 +40,6 @@ _MERGED = 100_000  # pairs that merge keys may make
 
 def read_json(text: str) -> Any:
     """The value of a JSON text. Raises TemplateError; NaN and Infinity are not JSON."""
-    import json
-
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:

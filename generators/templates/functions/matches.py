@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from generators.errors import TemplateError
-from generators.templates.functions.base import Kind, Match
+from generators.templates.functions.base import QUOTED, Kind, Match, closing_bracket, mask_quoted
 from generators.templates.functions.json_path import (
     JsonComparison,
     JsonStep,
@@ -109,7 +108,6 @@ def _match_field(comparison: JsonComparison, items: Sequence[Any]) -> Iterator[M
 
 # --- XML
 
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _JOIN = re.compile(r"\s(?:and|or)\s")
 _NAMES = re.compile(r"@?[A-Za-z_][\w.-]*(?![\w.-]*\s*\()")
 _SIGN = re.compile(r"(?:!=|<=|>=|=|<|>)")
@@ -121,7 +119,7 @@ _WORDS = ("and", "or")
 def match_xml(path: str, document: XmlDocument) -> Iterator[Match]:
     """What each step of a path meets, and each condition of its predicates."""
     document = document.bounded()
-    masked, before = _mask(path), 1
+    masked, before = mask_quoted(path), 1
     known = _names_in(document)
     for at, depth, letter in _depths(masked):
         prefix = path[:at].strip()
@@ -132,7 +130,7 @@ def match_xml(path: str, document: XmlDocument) -> Iterator[Match]:
             yield _match_names(prefix, prefix.rpartition("/")[2], met, before, known)
         before = met
         if letter == "[":
-            end = _close(masked, at)
+            end = closing_bracket(masked, at)
             yield from _match_predicate(document, prefix, path[at + 1 : end], met, known)
     met = len(document.select(path))
     if path.endswith("]"):
@@ -151,7 +149,7 @@ def _match_predicate(
     document: XmlDocument, prefix: str, inner: str, of: int, known: tuple[str, ...]
 ) -> Iterator[Match]:
     for piece in _pieces(inner):
-        masked = _mask(piece)
+        masked = mask_quoted(piece)
         sign = _SIGN.search(masked)
         if sign is None or "(" in masked[: sign.start()]:
             met = len(document.select(f"{prefix}[{piece}]"))
@@ -175,7 +173,7 @@ def _match_condition(
     equal = sign in _EQUAL
     written = f"{prefix}[{field} {'=' if equal else sign} {literal}]"
     met = len(document.select(written))
-    quoted = _QUOTED.fullmatch(literal)
+    quoted = QUOTED.fullmatch(literal)
     if not quoted and not _NUMBER.fullmatch(literal):
         yield Match("filter", written, met, have)
         return
@@ -194,10 +192,6 @@ def _match_condition(
     )
 
 
-def _mask(text: str) -> str:
-    return _QUOTED.sub(lambda quoted: "'" + "\0" * (len(quoted[0]) - 2) + "'", text)
-
-
 def _depths(masked: str) -> Iterator[tuple[int, int, str]]:
     depth = 0
     for at, letter in enumerate(masked):
@@ -205,17 +199,9 @@ def _depths(masked: str) -> Iterator[tuple[int, int, str]]:
         depth += _DEPTHS.get(letter, 0)
 
 
-def _close(masked: str, start: int) -> int:
-    """The bracket that closes the one at ``start``."""
-    for at, depth, letter in _depths(masked[start:]):
-        if depth == 1 and letter == "]":
-            return start + at
-    raise TemplateError("a bracket is not closed")
-
-
 def _pieces(inner: str) -> Iterator[str]:
     """The conditions between ``and`` and ``or``."""
-    masked, start = _mask(inner), 0
+    masked, start = mask_quoted(inner), 0
     flat = "".join(
         letter if depth == 0 and letter not in "[(" else "\0"
         for _, depth, letter in _depths(masked)
@@ -227,7 +213,7 @@ def _pieces(inner: str) -> Iterator[str]:
 
 
 def _names(text: str) -> list[str]:
-    names = _NAMES.findall(_mask(text).replace("text()", ""))
+    names = _NAMES.findall(mask_quoted(text).replace("text()", ""))
     return [name for name in names if name not in _WORDS]
 
 

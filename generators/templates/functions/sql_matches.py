@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from generators.templates.functions.base import Kind, Match
+from generators.templates.functions.base import Kind, Match, quote_name
 from generators.templates.functions.matches import MOST_KNOWN
 
 _TOKEN = re.compile(
@@ -30,38 +30,12 @@ _LIKE = ("like", "glob")
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "||", "."))
 _AGGREGATES = frozenset(("count", "sum", "avg", "min", "max", "total", "group_concat", "over"))
-_KEYWORDS = (
-    frozenset(
-        (
-            "on",
-            "using",
-            "where",
-            "join",
-            "left",
-            "right",
-            "inner",
-            "outer",
-            "cross",
-            "natural",
-            "full",
-        )
+_KEYWORDS = frozenset(
+    (
+        *("on", "using", "where", "join", "left", "right", "inner", "outer", "cross", "natural"),
+        *("full", "group", "order", "having", "limit", "union", "intersect", "except", "as"),
+        *("set", "and", "or", "not", "indexed", "window"),
     )
-    | frozenset(
-        (
-            "group",
-            "order",
-            "having",
-            "limit",
-            "union",
-            "intersect",
-            "except",
-            "as",
-            "set",
-            "and",
-            "or",
-        )
-    )
-    | frozenset(("not", "indexed", "window"))
 )
 _LITERALS = ("text", "number")
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
@@ -111,7 +85,7 @@ def match_query(sql: str, database: QueriedTables) -> Iterator[Match]:
     """What each comparison of a query meets; and whether equal rows decide its answer."""
     tables = database.all("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
     columns = tuple(
-        (table, tuple(database.all(f"PRAGMA table_info({_quote(table)})", 1)))
+        (table, tuple(database.all(f"PRAGMA table_info({quote_name(table)})", 1)))
         for table in tables
         if not table.startswith("sqlite_")
     )
@@ -124,7 +98,7 @@ def match_query(sql: str, database: QueriedTables) -> Iterator[Match]:
 
 
 def _match(comparison: Comparison, database: QueriedTables) -> Iterator[Match]:
-    table, left = _quote(comparison.table), comparison.left
+    table, left = quote_name(comparison.table), comparison.left
     have = _number(database, f"SELECT count({left}) FROM {table}")  # noqa: S608 - a test of it
     for literal in comparison.literals:
         low, _, high = literal.partition("\0")
@@ -157,10 +131,6 @@ def _same(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= _NEAR * max(1.0, abs(one))
     return one == other
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @lru_cache(maxsize=512)

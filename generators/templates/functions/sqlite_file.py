@@ -23,7 +23,14 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
-from generators.templates.functions.base import MAX_BYTES, Function, Match, OpenFile, table_of
+from generators.templates.functions.base import (
+    MAX_BYTES,
+    Function,
+    Match,
+    OpenFile,
+    quote_name,
+    table_of,
+)
 from generators.templates.functions.numbers import to_index
 from generators.templates.functions.sql_matches import match_query
 
@@ -248,7 +255,7 @@ def sqlite_value(arguments: Sequence[str], file: OpenFile) -> str:
     column = _find_column(database, table, arguments[1])
     hint = "" if is_view else " NOT INDEXED"  # an index would give its own order
     first_row = database.first(
-        f"SELECT {_quote(column)} FROM {_quote(table)}{hint} LIMIT 1 OFFSET ?",  # noqa: S608 - quoted
+        f"SELECT {quote_name(column)} FROM {quote_name(table)}{hint} LIMIT 1 OFFSET ?",  # noqa: S608 - quoted
         (row,),
     )
     if first_row is None:
@@ -301,7 +308,7 @@ def _find_table(database: OpenDatabase, name: str | None) -> tuple[str, bool]:
 
 
 def _find_column(database: OpenDatabase, table: str, name: str) -> str:
-    columns = database.all(f"PRAGMA table_info({_quote(table)})", 1)
+    columns = database.all(f"PRAGMA table_info({quote_name(table)})", 1)
     if name.isascii() and name.isdigit():
         index = to_index(name, "the column")
         if index >= len(columns):
@@ -313,10 +320,6 @@ def _find_column(database: OpenDatabase, table: str, name: str) -> str:
         if column.lower() == name.lower():
             return column
     raise TemplateError(f"table {table!r} has no column {name[:80]!r}; {nearest(name, columns)}")
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _refuse_pragma(name: str, value: str | None) -> str:

@@ -22,13 +22,7 @@ from typing import TYPE_CHECKING
 
 from generators.errors import TemplateError
 from generators.templates.functions import numbers as numeric
-from generators.templates.functions.base import (
-    Function,
-    Match,
-    OpenFile,
-    parts_paths,
-    table_of,
-)
+from generators.templates.functions.base import Function, Match, OpenFile, parts_paths, table_of
 from generators.templates.functions.matches import match_numbers, match_xml
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ element's children.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from elementpath import (
 )
 
 from generators.errors import TemplateError, TemplateLimitError
-from generators.templates.functions.base import ORDERS
+from generators.templates.functions.base import ORDERS, QUOTED
 from generators.templates.functions.numbers import to_number
 
 MAX_PATH = 2_000  # characters
@@ -45,7 +44,6 @@ MAX_WORK = 2_000_000  # nodes visited and values compared for one path
 
 T = TypeVar("T")
 
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _UNRESOLVED = "{prefix:"  # before a prefix, in names of which no document has said the namespace
 _PATHS = frozenset(("(name)", ":", "{", "*", ".", "..", "/", "//", "[", "@", "text"))
 _FUNCTIONS = (
@@ -323,7 +321,7 @@ def compile_xpath(text: str) -> XPathToken:
     """The parsed path. Raises TemplateError that shows where it stops being one."""
     if len(text) > MAX_PATH:
         raise TemplateError(f"the path has {len(text)} characters; at most {MAX_PATH} are read")
-    bare = _QUOTED.sub("", text)
+    bare = QUOTED.sub("", text)
     if bare.count("[") > bare.count("]"):
         raise TemplateError(f"in the path, ] is missing: {text[:60]!r}")
     if "==" in bare:

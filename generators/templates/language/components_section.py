@@ -10,12 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from generators.errors import nearest
-from generators.templates.language.diagnostics import (
-    MOST_PROBLEMS,
-    Form,
-    fault_of_name,
-    shown,
-)
+from generators.templates.language.diagnostics import MOST_PROBLEMS, Form, fault_of_name, shown
 from generators.templates.language.keys import (
     CLUTTER_KEYS,
     COMPONENT_KEYS,
@@ -241,7 +236,7 @@ class SandboxForm(Form):
         names = {component.name: component for component in components if component.name}
         needs = {name: self.needs(component, names) for name, component in names.items()}
         try:
-            order = _in_order(needs)
+            order = in_order(needs)
         except CycleError as error:
             circle: list[str] = error.args[1][::-1]  # each needs the next
             place = names[circle[0]].place
@@ -321,7 +316,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _in_order(needs: Mapping[str, set[str]]) -> list[str]:
+def in_order(needs: Mapping[str, set[str]]) -> list[str]:
     """The names, each after those it needs and else in their order. Raises CycleError."""
     sorter = TopologicalSorter(needs)
     sorter.prepare()

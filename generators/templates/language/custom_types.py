@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from generators.templates.language.data_types import (
@@ -13,6 +13,7 @@ from generators.templates.language.data_types import (
     DataType,
     distinct_identifiers,
     lookup,
+    taken,
     text,
 )
 
@@ -38,24 +39,17 @@ def listed(
     longest = max(len(text(value)) for value in values)
     positive = values if weights is None else [v for v, w in zip(values, weights, strict=True) if w]
     log10 = math.log10(len(set(positive)))
+    at = partial(taken, table)
     if weights is None:
-
-        def at(drawn: Any) -> list[Any]:
-            taken: list[Any] = table().take(drawn).tolist()
-            return taken
-
         return DataType(name, kind, log10, len(values), at, longest, text, texts, custom=True)
     pick = _picker(weights)
 
-    def at_units(units: Units) -> list[Any]:
-        taken: list[Any] = table().take(pick(units)).tolist()
-        return taken
-
     def spell(units: Units) -> list[str]:
-        taken: list[str] = texts().take(pick(units)).tolist()
-        return taken
+        return taken(texts, pick(units))
 
-    return DataType(name, kind, log10, 0, at_units, longest, text, spell=spell, custom=True)
+    return DataType(
+        name, kind, log10, 0, lambda units: at(pick(units)), longest, text, spell=spell, custom=True
+    )
 
 
 def _stored(name: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
@@ -84,28 +78,10 @@ def _picker(weights: Sequence[float]) -> Callable[[Units], Any]:
     return lambda units: edges().searchsorted(units, side="right")
 
 
-def decimals(name: str, low: int, high: int, places: int) -> DataType:
-    """The numbers of ``places`` decimals from ``low`` to ``high``, in units of the last one."""
-    scale = 10**places
-
-    def at(drawn: Any) -> list[Any]:
-        values: list[Any] = ((drawn + low) / scale).tolist()
-        return values
-
-    size = high - low + 1
-    longest = max(len(str(low)), len(str(high)), places + 1) + 2
-    return DataType(
-        name, "REAL", math.log10(size), size, at, longest, lambda value: f"{value:.{places}f}"
-    )
-
-
 def identifiers(name: str, low: int, high: int) -> DataType:
     """The whole numbers of a range, none of them twice before all were drawn."""
     size = high - low + 1
-
-    def at(drawn: Any) -> list[Any]:
-        return distinct_identifiers(drawn, low, size)
-
+    at = partial(distinct_identifiers, low=low, size=size)
     longest = max(len(str(low)), len(str(high)))
     return DataType(name, "INTEGER", math.log10(size), size, at, longest, str)
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import product
 from types import MappingProxyType
@@ -89,8 +89,7 @@ class DataType:
     def texts_at(self, drawn: Any) -> list[str]:
         """As many values, written."""
         if self.texts is not None:
-            texts: list[str] = self.texts().take(drawn).tolist()
-            return texts
+            return as_list(self.texts().take(drawn))
         if self.spell is not None:
             return self.spell(drawn)
         values = self.at(drawn)
@@ -124,10 +123,15 @@ def money(value: float) -> str:
     return f"{value:.2f}"
 
 
+def as_list(array: Any) -> list[Any]:
+    """The values of an array."""
+    values: list[Any] = array.tolist()
+    return values
+
+
 def indices(units: Units, size: int) -> list[int]:
     """An index below ``size`` for each uniform."""
-    places: list[int] = (units * size).astype("int64").tolist()
-    return places
+    return as_list((units * size).astype("int64"))
 
 
 def drawn_columns(kinds: Sequence[DataType], sizes: Units, units: Units) -> list[Any]:
@@ -186,35 +190,42 @@ def _lazy_choice(
     name: str, values: Callable[[], Sequence[str]], size: int, longest: int
 ) -> DataType:
     table = cache(lambda: lookup(values()))
-
-    def at(drawn: Indices) -> list[Any]:
-        values: list[Any] = table().take(drawn).tolist()
-        return values
-
+    at = partial(taken, table)
     return DataType(name, "TEXT", math.log10(size), size, at, longest, text, table)
+
+
+def taken(table: Callable[[], NDArray[object_]], drawn: Indices) -> list[Any]:
+    """The values at these places of a table."""
+    return as_list(table().take(drawn))
 
 
 def integers(name: str, low: int, high: int) -> DataType:
     """The whole numbers from ``low`` to ``high``, both included."""
+    size, width = high - low + 1, _width(low, high)
+    texts = cache(lambda: lookup(map(str, range(low, high + 1)))) if size <= MOST_TEXTS else None
 
     def at(drawn: Indices) -> list[Any]:
-        values: list[Any] = (drawn + low).tolist()
-        return values
+        return as_list(drawn + low)
 
-    size = high - low + 1
-    texts = cache(lambda: lookup(map(str, range(low, high + 1)))) if size <= MOST_TEXTS else None
-    return DataType(name, "INTEGER", math.log10(size), size, at, _width(low, high), str, texts)
+    return DataType(name, "INTEGER", math.log10(size), size, at, width, str, texts)
+
+
+def decimals(
+    name: str, low: int, high: int, places: int, write: Callable[[Any], str] = repr
+) -> DataType:
+    """The numbers of ``places`` decimals from ``low`` to ``high``, in units of the last one."""
+    size, scale = high - low + 1, 10**places
+    longest = max(_width(low, high), places + 1) + 2
+
+    def at(drawn: Indices) -> list[Any]:
+        return as_list((drawn + low) / scale)
+
+    return DataType(name, "REAL", math.log10(size), size, at, longest, write)
 
 
 def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = repr) -> DataType:
     """The numbers from ``low / 100`` to ``high / 100`` with two decimals."""
-
-    def at(drawn: Indices) -> list[Any]:
-        values: list[Any] = ((drawn + low) / 100).tolist()
-        return values
-
-    size = high - low + 1
-    return DataType(name, "REAL", math.log10(size), size, at, _width(low, high) + 2, write)
+    return decimals(name, low, high, 2, write)
 
 
 def _width(low: int, high: int) -> int:
@@ -300,8 +311,7 @@ def _some_words(units: Units) -> list[Any]:
 
 
 def _booleans(drawn: Indices) -> list[Any]:
-    values: list[Any] = (drawn % 2 == 0).tolist()
-    return values
+    return as_list(drawn % 2 == 0)
 
 
 def _versions(drawn: Indices) -> list[Any]:

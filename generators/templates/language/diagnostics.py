@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -59,6 +59,19 @@ def foremost(errors: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*ordered[:MOST_PROBLEMS], Problem(last.line, (), f"and {beyond} more errors"))
 
 
+class Fault(Exception):  # noqa: N818 - it is always caught
+    """Something wrong at a place, which ends the reading of what it is part of."""
+
+    def __init__(self, place: Place, what: str) -> None:
+        super().__init__(what)
+        self.place = place
+
+
+def wrong(place: Place, what: str) -> NoReturn:
+    """Raises Fault."""
+    raise Fault(place, what)
+
+
 @dataclass(slots=True)
 class Form:
     """One reading of a document, with the problems found so far. Mutable."""
@@ -72,6 +85,14 @@ class Form:
     def error(self, place: Place, what: str) -> None:
         """Add an error."""
         self.errors.append(Problem(self.document.line(place), place, what))
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Adds the Fault that its block raises as an error."""
+        try:
+            yield
+        except Fault as fault:
+            self.error(fault.place, str(fault))
 
     def warn(self, place: Place, what: str) -> None:
         """Add a warning."""
@@ -232,27 +253,25 @@ def refuse(path: str, complaint: str) -> NoReturn:
     raise TemplateError(f"{path}: {complaint}")
 
 
-class Problems:
-    """Complaints gathered, so that a template's author meets all of them at once; of very many the
-    first."""
-
-    def __init__(self) -> None:
-        self._found: list[str] = []
-
-    @contextmanager
-    def gathered(self) -> Iterator[None]:
-        """Keeps the TemplateError that its block raises for later."""
+def gathered(readings: Iterable[Callable[[], Any]]) -> list[Any]:
+    """What all readings return. Raises one TemplateError with the complaints of those that raise
+    one, so that a template's author meets all of them at once; of very many the first."""
+    made, complaints = [], list[str]()
+    for read in readings:
         try:
-            yield
+            made.append(read())
         except TemplateError as error:
-            self._found.append(str(error))
-            if len(self._found) > MOST_PROBLEMS:
-                self.settle()
+            complaints.append(str(error))
+        if len(complaints) > MOST_PROBLEMS:
+            break
+    refuse_all(complaints)
+    return made
 
-    def settle(self) -> None:
-        """Raises one TemplateError with a line for each that was gathered, if any was."""
-        if self._found:
-            raise TemplateError("\n".join(self._found))
+
+def refuse_all(complaints: Sequence[str]) -> None:
+    """Raises one TemplateError with a line for each complaint, if there are any."""
+    if complaints:
+        raise TemplateError("\n".join(complaints))
 
 
 def mapping(path: str, value: Any, known: Iterable[str] | None = None) -> Mapping[str, Any]:
@@ -260,14 +279,13 @@ def mapping(path: str, value: Any, known: Iterable[str] | None = None) -> Mappin
     if not isinstance(value, Mapping):
         refuse(path, f"a mapping is wanted, not {shown(value)}")
     names = None if known is None else tuple(known)
-    problems = Problems()
+    complaints = []
     for key in value:
-        with problems.gathered():
-            if not isinstance(key, str):
-                refuse(path, f"the key {shown(key)} is not text; put it in quotes")
-            if names is not None and key not in names:
-                refuse(f"{path}.{key}", f"unknown key; {nearest(key, names)}")
-    problems.settle()
+        if not isinstance(key, str):
+            complaints.append(f"{path}: the key {shown(key)} is not text; put it in quotes")
+        elif names is not None and key not in names:
+            complaints.append(f"{path}.{key}: unknown key; {nearest(key, names)}")
+    refuse_all(complaints[: MOST_PROBLEMS + 1])
     return value
 
 

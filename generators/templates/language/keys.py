@@ -115,10 +115,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 # --- components
 
 TEXT_KINDS = ("lorem_lines", "lorem_sentences", "lorem_paragraphs", "lorem_words", "custom")
-COLUMN_KEYS: Keys = {
-    **dict.fromkeys(("name", "type", "foreign_key"), ANY),
-    "data_type": DATA_TYPE,
-}
+COLUMN_KEYS: Keys = {**dict.fromkeys(("name", "type", "foreign_key"), ANY), "data_type": DATA_TYPE}
 COLUMNS = listed(closed(COLUMN_KEYS))
 TABLE_KEYS: Keys = {"name": ANY, "columns": COLUMNS, "rows": SIZE}
 # Component type → the keys of its content.

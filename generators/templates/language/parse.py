@@ -36,12 +36,7 @@ from generators.templates.language.keys import (
 from generators.templates.language.placeholders import outermost
 from generators.templates.language.strata import StrataForm
 from generators.templates.language.template import Component, Question, TemplateFile
-from generators.templates.language.values import (
-    UNREAD,
-    ValueSet,
-    ValuesForm,
-    fault_of_path,
-)
+from generators.templates.language.values import UNREAD, ValueSet, ValuesForm, fault_of_path
 from generators.templates.scoring.score import scoring_types
 from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
@@ -351,10 +346,7 @@ class _Form(StrataForm):
             return {}
         if None in files:
             return {}
-        return {
-            "file_to_read": test["modified_file"],
-            "expected_content": write_edit(spec),
-        }
+        return {"file_to_read": test["modified_file"], "expected_content": write_edit(spec)}
 
     def answer(
         self, place: Place, test: Mapping[str, Any], key: str, scoring_type: str | None

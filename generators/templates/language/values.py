@@ -29,7 +29,6 @@ from typing import Any
 from generators.errors import TemplateError, nearest
 from generators.templates.language.custom_types import (
     composed,
-    decimals,
     identifiers,
     listed,
     with_empty_cells,
@@ -39,9 +38,10 @@ from generators.templates.language.data_types import (
     POOLS,
     SEMANTIC_POOLS,
     DataType,
+    decimals,
     integers,
 )
-from generators.templates.language.diagnostics import Form, shown
+from generators.templates.language.diagnostics import Form, shown, wrong
 from generators.templates.language.keys import (
     DOCUMENT_KEYS,
     FORMAT,
@@ -144,11 +144,11 @@ class ValuesForm(Form):
         errors in them."""
         content = self.mapping(place, given, SECTIONS)
         for name, entry in self.entries((*place, "types"), content):
-            if (kind := self.entry((*place, "types", name), name, entry)) is not None:
-                self.types[name] = kind
+            with self.noted():
+                self.types[name] = self.entry((*place, "types", name), name, entry)
         for name, entry in self.entries((*place, "pools"), content):
-            if (pool := self.pool((*place, "pools", name), name, entry)) is not None:
-                self.pools[name] = pool
+            with self.noted():
+                self.pools[name] = self.pool((*place, "pools", name), name, entry)
         together = content.get("together", [])
         if not isinstance(together, list):
             self.error((*place, "together"), f"a list is wanted, not {shown(together)}")
@@ -187,36 +187,32 @@ class ValuesForm(Form):
             return self.shared
         return True
 
-    def entry(self, place: Place, name: str, given: Any) -> DataType | None:
+    def entry(self, place: Place, name: str, given: Any) -> DataType:
         """The data type of an entry: a list, or a mapping."""
         if isinstance(given, list):
             return self.listed((), place, name, given, None)
         if not isinstance(given, dict) or not given:
-            self.error(place, f"a list of values, or a mapping, is wanted, not {shown(given)}")
-            return None
+            wrong(place, f"a list of values, or a mapping, is wanted, not {shown(given)}")
         before = len(self.errors)
         if "values" in given:
             self.known_keys(place, given, LISTED_KEYS)
             kind = self.listed(("values",), place, name, given["values"], given.get("weights"))
         elif "range" in given:
             self.known_keys(place, given, RANGE_KEYS)
-            kind = self.range(place, name, given)
+            kind = _range(place, name, given)
         else:
             self.known_keys(place, given, ("empty",))
-            kind = DATA_TYPES.get(name)
-            if kind is None and len(self.errors) == before:
-                self.error(place, "lacks `values`, or `range`")
-        if kind is None or len(self.errors) > before or "empty" not in given:
+            if name not in DATA_TYPES and len(self.errors) == before:
+                wrong(place, "lacks `values`, or `range`")
+            kind = DATA_TYPES.get(name, DATA_TYPES["lorem_word"])
+        if len(self.errors) > before or "empty" not in given:
             return kind
         share = given["empty"]
         if not _is_number(share) or not 0 <= share < 1:
-            self.error(
-                (*place, "empty"), f"a share from 0 to below 1 is wanted, not {shown(share)}"
-            )
-            return None
+            wrong((*place, "empty"), f"a share from 0 to below 1 is wanted, not {shown(share)}")
         return with_empty_cells(kind, float(share)) if share else kind
 
-    def pool(self, place: Place, name: str, given: Any) -> DataType | None:
+    def pool(self, place: Place, name: str, given: Any) -> DataType:
         """The pool of an entry."""
         words, weights = given, None
         inner: Place = ()
@@ -233,88 +229,15 @@ class ValuesForm(Form):
         given: Any,
         weights: Any,
         fault_of: Callable[[Any], str | None] | None = None,
-    ) -> DataType | None:
+    ) -> DataType:
         """The data type of a list of values, with their weights if they have some."""
         within = (*place, *inner)
         if not isinstance(given, list) or not given:
-            self.error(within, f"a list of at least one value is wanted, not {shown(given)}")
-            return None
-        if not self.plain(within, given, fault_of or _fault_of_value):
-            return None
+            wrong(within, f"a list of at least one value is wanted, not {shown(given)}")
+        _check_plain(within, given, fault_of or _fault_of_value)
         if weights is None:
             return listed(name, given)
-        shares = self.weights((*place, "weights"), weights, len(given))
-        return None if shares is None else listed(name, given, shares)
-
-    def plain(
-        self, place: Place, values: Sequence[Any], fault_of: Callable[[Any], str | None]
-    ) -> bool:
-        """Check that the values are all texts, or all numbers; report the first that is neither."""
-        for index, value in enumerate(values):
-            if (fault := fault_of(value)) is not None:
-                self.error((*place, index), f"{shown(value)} {fault}")
-                return False
-        if len({isinstance(value, str) for value in values}) > 1:
-            self.error(place, "texts and numbers in one list; put the numbers in quotes")
-            return False
-        return True
-
-    def weights(self, place: Place, given: Any, count: int) -> list[float] | None:
-        """The weights of as many values."""
-        if not isinstance(given, list):
-            self.error(place, f"a list of numbers is wanted, not {shown(given)}")
-            return None
-        for index, weight in enumerate(given):
-            if not _is_number(weight) or weight < 0:
-                what = "is no share; shares from 0 on that sum to 1 are wanted"
-                self.error((*place, index), f"{shown(weight)} {what}")
-                return None
-        if len(given) != count:
-            noun = "weight" if len(given) == 1 else "weights"
-            self.error(place, f"{len(given)} {noun} for {count} values; one for each is wanted")
-            return None
-        if abs(math.fsum(given) - 1) > _TOLERANCE:
-            self.error(
-                place,
-                f"the weights sum to {math.fsum(given):g}; shares from 0 on that sum to 1 are "
-                "wanted",
-            )
-            return None
-        return [float(weight) for weight in given]
-
-    def range(self, place: Place, name: str, given: Mapping[str, Any]) -> DataType | None:
-        """The numbers from one to another, both included."""
-        ends, within = given["range"], (*place, "range")
-        if not isinstance(ends, list) or len(ends) != 2:
-            self.error(within, f"[least, greatest] is wanted, two numbers, not {shown(ends)}")
-            return None
-        for index, end in enumerate(ends):
-            if not _is_number(end):
-                what = "is no number; [least, greatest] is wanted, in plain digits"
-                self.error((*within, index), f"{shown(end)} {what}")
-                return None
-        low, high = (Decimal(str(end)) for end in ends)
-        if high < low:
-            self.error(within, f"[{low}, {high}] is reversed; write [{high}, {low}]")
-            return None
-        places = given.get("decimals", _places(name, low, high))
-        if type(places) is not int or not 0 <= places <= _MOST_DECIMALS:  # true is no number
-            self.error(
-                (*place, "decimals"),
-                f"a whole number from 0 to {_MOST_DECIMALS} is wanted, not {shown(places)}",
-            )
-            return None
-        if max(abs(low), abs(high)) * 10**places >= _MOST_STEPS:
-            self.error(within, f"is too wide: up to 2^53 steps of {places} decimals are possible")
-            return None
-        first = int((low * 10**places).to_integral_value(ROUND_CEILING))
-        last = int((high * 10**places).to_integral_value(ROUND_FLOOR))
-        if last < first:
-            self.error(within, f"no number of {places} decimals lies between {low} and {high}")
-            return None
-        if places:
-            return decimals(name, first, last, places)
-        return identifiers(name, first, last) if name == "id" else integers(name, first, last)
+        return listed(name, given, _weights((*place, "weights"), weights, len(given)))
 
     def group(self, place: Place, given: Any) -> None:
         """Data types of which the values go together: rows of a table."""
@@ -338,14 +261,73 @@ class ValuesForm(Form):
                 self.error((*place, "rows", index), f"a list of {len(names)} values is wanted")
         if len(self.errors) > before:
             return
-        weights = None
-        if "weights" in content:
-            weights = self.weights((*place, "weights"), content["weights"], len(rows))
-        for index, name in enumerate(names):
-            column = [row[index] for row in rows]
-            if self.plain((*place, "rows"), column, _fault_of_value) and len(self.errors) == before:
-                kind = listed(name, column, weights)
-                self.types[name] = replace(kind, group="+".join(names))
+        with self.noted():
+            weights = None
+            if "weights" in content:
+                weights = _weights((*place, "weights"), content["weights"], len(rows))
+            for index, name in enumerate(names):
+                column = [row[index] for row in rows]
+                _check_plain((*place, "rows"), column, _fault_of_value)
+                self.types[name] = replace(listed(name, column, weights), group="+".join(names))
+
+
+def _check_plain(
+    place: Place, values: Sequence[Any], fault_of: Callable[[Any], str | None]
+) -> None:
+    """Check that the values are all texts, or all numbers; the first that is neither is wrong."""
+    for index, value in enumerate(values):
+        if (fault := fault_of(value)) is not None:
+            wrong((*place, index), f"{shown(value)} {fault}")
+    if len({isinstance(value, str) for value in values}) > 1:
+        wrong(place, "texts and numbers in one list; put the numbers in quotes")
+
+
+def _weights(place: Place, given: Any, count: int) -> list[float]:
+    """The weights of as many values."""
+    if not isinstance(given, list):
+        wrong(place, f"a list of numbers is wanted, not {shown(given)}")
+    for index, weight in enumerate(given):
+        if not _is_number(weight) or weight < 0:
+            what = "is no share; shares from 0 on that sum to 1 are wanted"
+            wrong((*place, index), f"{shown(weight)} {what}")
+    if len(given) != count:
+        noun = "weight" if len(given) == 1 else "weights"
+        wrong(place, f"{len(given)} {noun} for {count} values; one for each is wanted")
+    if abs(math.fsum(given) - 1) > _TOLERANCE:
+        wrong(
+            place,
+            f"the weights sum to {math.fsum(given):g}; shares from 0 on that sum to 1 are wanted",
+        )
+    return [float(weight) for weight in given]
+
+
+def _range(place: Place, name: str, given: Mapping[str, Any]) -> DataType:
+    """The numbers from one to another, both included."""
+    ends, within = given["range"], (*place, "range")
+    if not isinstance(ends, list) or len(ends) != 2:
+        wrong(within, f"[least, greatest] is wanted, two numbers, not {shown(ends)}")
+    for index, end in enumerate(ends):
+        if not _is_number(end):
+            what = "is no number; [least, greatest] is wanted, in plain digits"
+            wrong((*within, index), f"{shown(end)} {what}")
+    low, high = (Decimal(str(end)) for end in ends)
+    if high < low:
+        wrong(within, f"[{low}, {high}] is reversed; write [{high}, {low}]")
+    places = given.get("decimals", _places(name, low, high))
+    if type(places) is not int or not 0 <= places <= _MOST_DECIMALS:  # true is no number
+        wrong(
+            (*place, "decimals"),
+            f"a whole number from 0 to {_MOST_DECIMALS} is wanted, not {shown(places)}",
+        )
+    if max(abs(low), abs(high)) * 10**places >= _MOST_STEPS:
+        wrong(within, f"is too wide: up to 2^53 steps of {places} decimals are possible")
+    first = int((low * 10**places).to_integral_value(ROUND_CEILING))
+    last = int((high * 10**places).to_integral_value(ROUND_FLOOR))
+    if last < first:
+        wrong(within, f"no number of {places} decimals lies between {low} and {high}")
+    if places:
+        return decimals(name, first, last, places, lambda value: f"{value:.{places}f}")
+    return identifiers(name, first, last) if name == "id" else integers(name, first, last)
 
 
 def fault_of_text(value: str) -> str | None:

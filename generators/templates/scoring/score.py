@@ -102,32 +102,12 @@ def score_leniently(key: Key, response: str, workspace: Workspace) -> AnswerScor
 
 
 def score_both(key: Key, response: str, workspace: Workspace) -> Scores:
-    """Both verdicts; each file is read once. Raises as ``score`` does."""
+    """Both verdicts. Raises as ``score`` does."""
     scorer = _scorer(key)
-    if scorer.leniently is None:
-        strict = scorer.score(key, response, workspace)
-        return Scores(strict, strict)
-    once = _ReadOnce(workspace)
-    strict = scorer.score(key, response, once)
-    if strict.correct or not scorer.leniently(key, response, once):
+    strict = scorer.score(key, response, workspace)
+    if strict.correct or not (scorer.leniently and scorer.leniently(key, response, workspace)):
         return Scores(strict, strict)
     return Scores(strict, AnswerScore(True, details=strict.details))
-
-
-class _ReadOnce:
-    """A workspace that keeps the last file it read."""
-
-    __slots__ = ("_data", "_path", "kind", "workspace")
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace, self.kind = workspace, workspace.kind
-        self._path: str | None = None
-        self._data: bytes | None = None
-
-    def read(self, path: str) -> bytes | None:
-        if path != self._path:
-            self._path, self._data = path, self.workspace.read(path)
-        return self._data
 
 
 # --- the six types

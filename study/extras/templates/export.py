@@ -112,7 +112,7 @@ def _question(
     test["template"] = texts.text((*top, "template"), question.template)
     test["scoring_type"] = question.scoring_type
     if question.scoring_type not in SCORING_TYPES:
-        refuse((*top, "scoring_type"), _no_scoring(question.scoring_type))
+        refuse((*top, "scoring_type"), f"PICARD writes no key for {question.scoring_type}")
         question = replace(question, expected_content=None)  # of an edit: its key, as JSON
     if question.file_to_read is not None:
         test["file_to_read"] = texts.path((*top, "file_to_read"), question.file_to_read)
@@ -131,12 +131,6 @@ def _question(
 
 def _is_number(id: str) -> bool:
     return id.isdecimal() and str(int(id)) == id
-
-
-def _no_scoring(scoring_type: str) -> str:
-    if scoring_type == "readfile_jsonedit":
-        return "PICARD's generator writes no key for edits"
-    return f"PICARD has no scoring type {scoring_type}"
 
 
 def _components(question: Question, texts: QuestionTexts, refuse: Refuse) -> list[dict[str, Any]]:

@@ -8,8 +8,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from graphlib import CycleError
 from typing import Any
 
+from generators.templates.components.schema import bounds
+from generators.templates.language.components_section import in_order
 from generators.templates.language.data_types import infer_type
 from generators.templates.language.template import Component
 from generators.templates.language.values import BUILT_IN
@@ -131,17 +134,14 @@ class ContentWriter:
 
     def _in_order(self, place: Place, tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The tables, each after those that it refers to: PICARD makes them as they are listed."""
-        waiting, done = list(tables), list[dict[str, Any]]()
-        while waiting:
-            made = {table["name"] for table in done}
-            ready = next((table for table in waiting if _parents(table) <= made), None)
-            if ready is None:
-                name = waiting[0]["name"]
-                self.refuse((*place, "tables"), f"PICARD has no keys into their own table: {name}")
-                return tables
-            waiting.remove(ready)
-            done.append(ready)
-        return done
+        by_name = {table["name"]: table for table in tables}
+        try:
+            order = in_order({name: _parents(by_name[name]) & by_name.keys() for name in by_name})
+        except CycleError as error:
+            name = error.args[1][0]
+            self.refuse((*place, "tables"), f"PICARD has no keys into their own table: {name}")
+            return tables
+        return [by_name[name] for name in order]
 
 
 def _parents(table: Mapping[str, Any]) -> set[str]:
@@ -274,14 +274,7 @@ class _SchemaWriter:
         ends = ("minimum", "maximum")
         if not self.plain(place, written, ends):
             return dict(written)
-        low, high = _BOUNDS[kind]
-        given_low, given_high = (written.get(end) for end in ends)
-        if given_low is not None:
-            low = given_low
-            high = max(high, low + 1000)
-        if given_high is not None:
-            high = given_high
-            low = low if given_low is not None else min(low, high - 1000)
+        low, high = bounds("", written, *_BOUNDS[kind])
         if kind == "integer":
             low, high = -(-low // 1), high // 1
         cast = int if kind == "integer" else float

@@ -15,14 +15,7 @@ from generators.templates.language.template import Question, TemplateFile
 from generators.templates.language.values import BUILT_IN, ValueSet
 from study.errors import StudyError
 
-_KINDS: Mapping[str, tuple[str, str]] = {
-    "stringmatch": ("direct", "string"),
-    "jsonmatch": ("direct", "json"),
-    "readfile_stringmatch": ("file", "string"),
-    "readfile_jsonmatch": ("file", "json"),
-    "files_exist": ("file", "paths"),
-    "directory_structure": ("file", "paths"),
-}
+_PATHS = ("files_exist", "directory_structure")
 _BEFORE = (
     "expected_response_before_template_functions",
     "expected_content_before_template_functions",
@@ -103,11 +96,10 @@ class _Asked:
     @property
     def kind(self) -> tuple[str, str]:
         """Output and format; of other programs' scoring types, by their names."""
-        other = (
-            "file" if self.reads else "direct",
-            "json" if "json" in self.scoring_type else "string",
-        )
-        return _KINDS.get(self.scoring_type, other)
+        if self.scoring_type in _PATHS:
+            return "file", "paths"
+        form = "json" if "json" in self.scoring_type else "string"
+        return "file" if self.reads else "direct", form
 
 
 def _with_groups(asked: Sequence[_Asked], prefix: str = "") -> tuple[QuestionFacts, ...]:

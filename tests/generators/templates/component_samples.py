@@ -44,11 +44,7 @@ SCHEMA: dict[str, Any] = {
             "budgets": {"type": "array", "count": 2, "items": "currency"},
         },
     },
-    "more": {
-        "type": "object",
-        "properties": {"price": "price"},
-        "additional_properties": "city",
-    },
+    "more": {"type": "object", "properties": {"price": "price"}, "additional_properties": "city"},
 }
 
 SHOP: dict[str, Any] = {

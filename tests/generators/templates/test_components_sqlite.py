@@ -369,7 +369,7 @@ def test_references_in_a_circle_and_to_nothing_are_refused():
         {"name": "b", "columns": [{"name": "x", "type": "INTEGER", "foreign_key": "a.x"}]},
     ]
     assert refusal({"tables": tables}) == (
-        "content.tables[0].columns: references in a circle among a → b"
+        "content.tables[0].columns: references in a circle: a → b → a"
     )
     tables[1] = {"name": "b", "columns": [{"name": "x", "type": "auto_id"}], "rows": 0}
     assert "table 'b' has no rows to refer to" in refusal({"tables": tables})

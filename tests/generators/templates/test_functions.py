@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 import sqlite3
 
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.functions import (
-    FUNCTIONS,
-    OpenFile,
-    call_function,
-)
+from generators.templates.functions import FUNCTIONS, OpenFile, call_function
 from generators.templates.functions.csv_file import parse_table
 from generators.templates.functions.json_yaml import parse_json, parse_yaml
 from generators.templates.language.placeholders import parse_text
@@ -245,57 +240,6 @@ def test_a_query_may_read_what_describes_the_database() -> None:
     names = "SELECT group_concat(name) FROM pragma_table_info('first_one')"
     assert ask("sqlite_query", names, data=SHOP) == "id,name,pay,raw"
     assert ask("sqlite_query", "SELECT COUNT(*) FROM json_each('[1,2]')", data=SHOP) == "2"
-
-
-LONG = ", ".join(f"column_{number} INTEGER" for number in range(400))
-SCHEMAS = (
-    "CREATE TABLE t (a INTEGER, b INTEGER)",
-    "CREATE TABLE t (b INTEGER, a INTEGER)",  # the same cookie, other places
-    "CREATE TABLE u (x); CREATE TABLE t (a INTEGER, b INTEGER)",  # another root page
-    "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER)",
-    "CREATE TABLE t (a INTEGER, b INTEGER); CREATE INDEX i ON t (b, a)",
-    "CREATE TABLE u (a INTEGER, b INTEGER); CREATE VIEW t AS SELECT b AS a, a AS b FROM u",
-    f"CREATE TABLE t (a INTEGER, b INTEGER, {LONG})",  # a schema longer than its page
-    f"CREATE TABLE t ({LONG}, b INTEGER, a INTEGER)",
-    "CREATE TABLE t (a INTEGER, b INTEGER) WITHOUT ROWID".replace("b INTEGER", "b, PRIMARY KEY(a)"),
-)
-ASKED = (
-    "SELECT SUM(a) FROM t WHERE b > 3",
-    "SELECT COUNT(*) FROM t o JOIN t c ON o.a = c.b WHERE c.a > 2 AND o.b IN (SELECT b FROM t)",
-    "SELECT b FROM t ORDER BY b DESC, a LIMIT 1",
-    "WITH r AS (SELECT a, b FROM t UNION SELECT b, a FROM t) SELECT MAX(a * 10 + b) FROM r",
-    "SELECT name FROM sqlite_master ORDER BY rowid DESC LIMIT 1",
-)
-
-
-def test_statements_kept_from_file_to_file_answer_for_the_file_that_is_asked():
-    """Connections keep statements for files of one schema: each must answer as a connection of
-    its own does, whatever was asked before it."""
-    draw = random.Random(11)
-    files = []
-    for schema in SCHEMAS * 4:
-        connection = sqlite3.connect(":memory:")
-        connection.executescript(schema)
-        into = "u" if "VIEW" in schema else "t"
-        rows = [(number, draw.randrange(9)) for number in draw.sample(range(90), 20)]
-        connection.executemany(f"INSERT INTO {into} (a, b) VALUES (?, ?)", rows)
-        connection.commit()
-        files.append((connection, connection.serialize()))
-    for _ in range(300):
-        (connection, data), sql = draw.choice(files), draw.choice(ASKED)
-        assert ask("sqlite_query", sql, data=data) == str(connection.execute(sql).fetchone()[0])
-
-
-def test_the_database_of_one_file_is_never_that_of_the_next() -> None:
-    one = database("CREATE TABLE z (p, q)", "INSERT INTO z VALUES (1, 2)")
-    other = database("CREATE TABLE z (q, p)", "INSERT INTO z VALUES (1, 2)")
-    for _ in range(3):
-        assert ask("sqlite_query", "SELECT p FROM z", data=one) == "1"
-        assert ask("sqlite_query", "SELECT p FROM z", data=other) == "2"
-    with OpenFile("a", one) as first, OpenFile("b", other) as second:
-        for _ in range(2):
-            assert call_function("sqlite_query", ["SELECT p FROM z"], first) == "1"
-            assert call_function("sqlite_query", ["SELECT p FROM z"], second) == "2"
 
 
 def test_a_database_with_a_write_ahead_log_in_its_header_is_read() -> None:

@@ -22,12 +22,7 @@ from generators.templates.language.parse import parse_template
 from generators.templates.language.placeholders import Scope
 from generators.templates.language.variables import NUMBER_KINDS, find_variable
 from generators.templates.library import library_text
-from generators.templates.prepare import (
-    ATTEMPTS,
-    Prepared,
-    precheck_record,
-    prepare,
-)
+from generators.templates.prepare import ATTEMPTS, Prepared, precheck_record, prepare
 from study.protocol.yaml import read_template
 
 SEED = Seed(bytes(31) + b"\x07")

@@ -173,14 +173,8 @@ def test_a_literal_that_is_no_value_of_its_column() -> None:
     for key, sandbox in (
         (call("csv_sum_where", "PAY:DEPT:==:Enginering"), CSV),
         (call("csv_sum_where", "PAY:DEPT:!=:Enginering"), CSV),
-        (
-            sql("SELECT SUM(pay) FROM staff s WHERE s.dept = 'Enginering'"),
-            SQLITE,
-        ),
-        (
-            sql("SELECT SUM(pay) FROM staff WHERE dept NOT IN ('Sales', 'Enginering')"),
-            SQLITE,
-        ),
+        (sql("SELECT SUM(pay) FROM staff s WHERE s.dept = 'Enginering'"), SQLITE),
+        (sql("SELECT SUM(pay) FROM staff WHERE dept NOT IN ('Sales', 'Enginering')"), SQLITE),
         (call("json_count_where", "$.employees[?dept==Enginering or age>60]"), JSON),
     ):
         found = errors(key, sandbox)

@@ -456,10 +456,7 @@ def test_bytes_of_text_are_a_response():
     assert score(text("ä"), "ä".encode(), NOTHING).correct
 
 
-def test_a_file_is_read_once_and_no_longer_than_may_be():
-    held = Files({"out/answer": "wrong"})
-    score_both(in_file("jsonmatch", "1"), "", held)
-    assert held.reads == 1
+def test_a_file_is_no_longer_than_may_be():
     long = Files({"out/answer": b" " * (MOST_READ + 1)})
     assert "too long" in score(in_file("stringmatch", ""), "", long).error
 
@@ -516,11 +513,7 @@ def test_all_edits_made_and_the_rest_preserved_is_right():
         (lambda d: d["services"][0].update(port=1), ["$.services[0].port"], []),
         (lambda d: d["services"][1].update(port=2), ["$.services[1].port"], []),
         (lambda d: d["services"][1].pop("note"), ["$.services[1].note"], []),
-        (
-            lambda d: d["services"][0]["log"].update(level="INFO"),
-            ["$.services[0].log.level"],
-            [],
-        ),
+        (lambda d: d["services"][0]["log"].update(level="INFO"), ["$.services[0].log.level"], []),
         (
             lambda d: d["services"][1].update(type="Worker"),
             [],

@@ -52,13 +52,7 @@ def test_a_file_is_read_with_its_questions_and_lines() -> None:
     assert file.name == "my"
     assert [question.id for question in file.questions] == ["1", "write-it"]
     assert [component.name for component in file.questions[0].components] == ["other", "table"]
-    assert file.questions[0].components[1].place == (
-        "tests",
-        0,
-        "sandbox_setup",
-        "components",
-        0,
-    )
+    assert file.questions[0].components[1].place == ("tests", 0, "sandbox_setup", "components", 0)
     assert file.lines[("tests", 1, "file_to_read")] == 22
     assert parse(GOOD).digest == file.digest != parse(GOOD + "\n").digest
     assert parse_template(GOOD.encode(), "my.yml") == file
@@ -333,10 +327,7 @@ def test_the_public_type_for_edits_is_read_as_ours() -> None:
     assert json.loads(filled) == {
         "original_file": "{{artifacts}}/a.json",
         "edits": [
-            {
-                "path": "$.services[?(@.type == 'x')].level",
-                "value": '{{semantic1:city}} "quoted"',
-            },
+            {"path": "$.services[?(@.type == 'x')].level", "value": '{{semantic1:city}} "quoted"'},
             {"path": "$.at", "value": "now"},
         ],
         "free": ["$.saved"],

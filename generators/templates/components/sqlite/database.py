@@ -9,18 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from generators.stream import Stream
-from generators.templates.components.sqlite.file_format import (
-    Encoded,
-    Pages,
-    encoded,
-    nothing,
-)
-from generators.templates.components.sqlite.spec import (
-    ColumnSpec,
-    TableSpec,
-    read_tables,
-)
-from generators.templates.language.data_types import DataType, integers, partners
+from generators.templates.components.sqlite.file_format import Encoded, Pages, encoded, nothing
+from generators.templates.components.sqlite.spec import ColumnSpec, TableSpec, read_tables
+from generators.templates.language.data_types import DataType, as_list, integers, partners
 from generators.templates.language.values import ValueSet
 
 if TYPE_CHECKING:
@@ -106,8 +97,7 @@ def _values(column: SqliteColumn, drawn: Any, made: list[list[list[Any]]]) -> li
     if column.kind is not None:
         return column.kind.at(drawn)
     if column.parent is None or column.parent_rows:
-        numbers: list[Any] = (drawn + 1).tolist()
-        return numbers
+        return as_list(drawn + 1)
     table, index = column.parent
     return list(map(made[table][index].__getitem__, drawn.tolist()))
 

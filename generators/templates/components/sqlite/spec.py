@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from graphlib import CycleError
 from typing import Any
 
 from generators.errors import nearest
 from generators.templates.components.csv_table import type_at
+from generators.templates.functions.base import quote_name
+from generators.templates.language.components_section import in_order
 from generators.templates.language.data_types import (
     MOMENT,
     DataType,
@@ -16,11 +20,12 @@ from generators.templates.language.data_types import (
     integers,
 )
 from generators.templates.language.diagnostics import (
-    Problems,
     check_size,
+    gathered,
     line,
     mapping,
     refuse,
+    refuse_all,
     sequence,
     shown,
     whole,
@@ -95,14 +100,10 @@ class TableSpec:
     def statement(self) -> str:
         """The SQL that creates it, every name quoted."""
         columns = ", ".join(
-            f"{quoted(column.name)} {column.affinity}{column.declared}" for column in self.columns
+            f"{quote_name(column.name)} {column.affinity}{column.declared}"
+            for column in self.columns
         )
-        return f"CREATE TABLE {quoted(self.name)} ({columns})"
-
-
-def quoted(name: str) -> str:
-    """A name as SQL takes any."""
-    return '"' + name.replace('"', '""') + '"'
+        return f"CREATE TABLE {quote_name(self.name)} ({columns})"
 
 
 def read_tables(content: Mapping[str, Any], values: ValueSet) -> tuple[TableSpec, ...]:
@@ -113,13 +114,7 @@ def read_tables(content: Mapping[str, Any], values: ValueSet) -> tuple[TableSpec
     """
     tables = _tables(content, values)
     _check_names(tables)
-    problems = Problems()
-    linked = []
-    for table in tables:
-        with problems.gathered():
-            linked.append(_linked(table, tables))
-    problems.settle()
-    ordered = _ordered(linked)
+    ordered = _ordered(gathered(partial(_linked, table, tables) for table in tables))
     _check_size(ordered)
     return ordered
 
@@ -130,32 +125,29 @@ def _tables(content: Mapping[str, Any], values: ValueSet) -> list[TableSpec]:
         name = content.get("table_name", DEFAULT_TABLE)
         return [_table("content", "content.table_name", name, content, values)]
     mapping("content", content, ("tables",))
-    problems, tables = Problems(), []
     written = sequence("content.tables", content["tables"])
     if not 0 < len(written) <= MOST_TABLES:
         refuse("content.tables", f"{len(written)} tables; 1 to {MOST_TABLES} are wanted")
-    for index, table in enumerate(written):
+
+    def read(index: int, table: Any) -> TableSpec:
         path = f"content.tables[{index}]"
-        with problems.gathered():
-            mapping(path, table, TABLE_KEYS)
-            tables.append(_table(path, f"{path}.name", table.get("name"), table, values))
-    problems.settle()
-    return tables
+        mapping(path, table, TABLE_KEYS)
+        return _table(path, f"{path}.name", table.get("name"), table, values)
+
+    return gathered(partial(read, *table) for table in enumerate(written))
 
 
 def _table(
     path: str, name_path: str, name: Any, written: Mapping[str, Any], values: ValueSet
 ) -> TableSpec:
-    problems, columns = Problems(), []
-    table, rows = DEFAULT_TABLE, 0
-    with problems.gathered():
-        table = _name(name_path, name)
-    with problems.gathered():
-        rows = whole(f"{path}.rows", written.get("rows", DEFAULT_ROWS))
-    for index, column in enumerate(sequence(f"{path}.columns", written.get("columns"))):
-        with problems.gathered():
-            columns.append(_column(f"{path}.columns[{index}]", column, values))
-    problems.settle()
+    given = enumerate(sequence(f"{path}.columns", written.get("columns")))
+    table, rows, *columns = gathered(
+        (
+            partial(_name, name_path, name),
+            partial(whole, f"{path}.rows", written.get("rows", DEFAULT_ROWS)),
+            *(partial(_column, f"{path}.columns[{i}]", column, values) for i, column in given),
+        )
+    )
     if not 0 < len(columns) <= MOST_COLUMNS:
         refuse(f"{path}.columns", f"{len(columns)} columns; 1 to {MOST_COLUMNS} are wanted")
     return TableSpec(table, rows, tuple(columns), path)
@@ -213,38 +205,34 @@ def _kind(path: str, name: str, type_: str, data_type: Any, values: ValueSet) ->
 
 
 def _check_names(tables: Sequence[TableSpec]) -> None:
-    problems = Problems()
-    _check_unique(problems, [("table", table.path, table.name) for table in tables])
+    complaints = _twice("table", tables)
     for table in tables:
-        _check_unique(problems, [("column", column.path, column.name) for column in table.columns])
-        with problems.gathered():
-            numbers = [column for column in table.columns if column.is_number]
-            if len(numbers) > 1:
-                refuse(f"{numbers[1].path}.type", "a second auto_id; a table takes one")
-    problems.settle()
+        complaints += _twice("column", table.columns)
+        numbers = [column for column in table.columns if column.is_number]
+        if len(numbers) > 1:
+            complaints.append(f"{numbers[1].path}.type: a second auto_id; a table takes one")
+    refuse_all(complaints)
 
 
-def _check_unique(problems: Problems, named: Sequence[tuple[str, str, str]]) -> None:
-    """Gather a problem for each kind, path and name of which the name was given before."""
-    met: set[str] = set()
-    for kind, path, name in named:
-        with problems.gathered():
-            if name.lower() in met:
-                refuse(f"{path}.name", f"{kind} {name!r} stands twice")
-        met.add(name.lower())
+def _twice(kind: str, named: Sequence[TableSpec | ColumnSpec]) -> list[str]:
+    """A complaint about each that has the name of an earlier one."""
+    names = [each.name.lower() for each in named]
+    return [
+        f"{each.path}.name: {kind} {each.name!r} stands twice"
+        for place, each in enumerate(named)
+        if each.name.lower() in names[:place]
+    ]
 
 
 def _linked(table: TableSpec, tables: Sequence[TableSpec]) -> TableSpec:
     """The table with its references found."""
-    problems, columns = Problems(), []
-    for column in table.columns:
-        with problems.gathered():
-            columns.append(column if column.asked is None else _link(column, table, tables))
-    problems.settle()
+    columns = gathered(partial(_link, column, table, tables) for column in table.columns)
     return replace(table, columns=tuple(columns))
 
 
 def _link(column: ColumnSpec, table: TableSpec, tables: Sequence[TableSpec]) -> ColumnSpec:
+    if column.asked is None:
+        return column
     path = f"{column.path}.foreign_key"
     name, key = _target(path, column.asked, tables)
     parent = next(table for table in tables if table.name == name)
@@ -255,7 +243,9 @@ def _link(column: ColumnSpec, table: TableSpec, tables: Sequence[TableSpec]) -> 
     if table.rows and not parent.rows:
         refuse(path, f"table {parent.name!r} has no rows to refer to; give it some")
     unique = parent.number_column == index
-    declared = f" REFERENCES {quoted(parent.name)} ({quoted(target.name)})" if unique else ""
+    declared = (
+        f" REFERENCES {quote_name(parent.name)} ({quote_name(target.name)})" if unique else ""
+    )
     return replace(column, reference=(name, index), choices=parent.rows, declared=declared)
 
 
@@ -302,17 +292,14 @@ def _key_column(path: str, table: TableSpec, key: str | None) -> int:
 
 def _ordered(tables: Sequence[TableSpec]) -> tuple[TableSpec, ...]:
     """The tables, each after those that it refers to, else as they are written."""
-    waiting: list[TableSpec] = list(tables)
-    done: list[TableSpec] = []
-    while waiting:
-        names = {table.name for table in done}
-        ready = next((table for table in waiting if _parents(table) <= names), None)
-        if ready is None:
-            circle = " → ".join(table.name for table in waiting)
-            refuse(f"{waiting[0].path}.columns", f"references in a circle among {circle}")
-        waiting.remove(ready)
-        done.append(ready)
-    return tuple(done)
+    by_name = {table.name: table for table in tables}
+    try:
+        return tuple(by_name[name] for name in in_order({x.name: _parents(x) for x in tables}))
+    except CycleError as error:
+        circle: list[str] = error.args[1][::-1]  # each needs the next
+        refuse(
+            f"{by_name[circle[0]].path}.columns", f"references in a circle: {' → '.join(circle)}"
+        )
 
 
 def _parents(table: TableSpec) -> set[str]:
