@@ -112,12 +112,8 @@ def samples_for_width(rate: Rate, width: float) -> tuple[int, int]:
     """Samples for an interval of at most ``width``: at the rate that was seen, and at the one
     nearest ½ that its interval holds; each with as many effective answers a sample as here.
 
-    Raises AnalysisError for a width outside 0.0001…1, and a rate without answers.
+    Raises AnalysisError for a rate without answers.
     """
-    if not 1e-4 <= width < 1:
-        raise AnalysisError(
-            f"width {width}: an interval's width lies in 0.0001…1 (0.2: ±10 points)"
-        )
     if rate.mean is None or rate.interval is None:
         raise AnalysisError("no answers: they say nothing of how many samples are needed")
     per_instance = rate.effective / rate.instances

@@ -31,11 +31,8 @@ MOST_SIMULATED = 256 << 20  # bytes of files made for one question
 MOST_SECONDS = 10.0  # of CPU for one question, the first sample let be
 MOST_SECONDS_IN_ALL = 60.0  # and for a file; of questions after that one sample is made
 _ENOUGH_FAILURES = 12  # samples without a key; where none ever had one, a quarter of it
-_JSON_NAMES = {
-    "id": "question_id",
-    "distinct": "distinct_answers",
-    "most_frequent": "most_frequent_share",
-}
+_JSON_NAMES = {"id": "question_id", "distinct": "distinct_answers"}
+_JSON_NAMES |= {"most_frequent": "most_frequent_share"}
 _JSON = ("jsonmatch", "readfile_jsonmatch")
 _VARYING = re.compile(r"[0-9]+|'[^']*'|on [^ ]+:")
 _COMPONENT_KEYS = ("content", "config", "type")
@@ -70,11 +67,9 @@ class QuestionReport:
 
     def as_json(self) -> dict[str, Any]:
         """The value as plain JSON."""
-        values = {name: _rounded(value) for name, value in asdict(self).items()}
-        proved = not values.pop("faults")
-        return {_JSON_NAMES.get(name, name): value for name, value in values.items()} | {
-            "proved": proved
-        }
+        values = {_JSON_NAMES.get(name, name): _rounded(x) for name, x in asdict(self).items()}
+        faults = values.pop("faults")
+        return {**values, "proved": not faults}
 
 
 @dataclass(frozen=True, slots=True)

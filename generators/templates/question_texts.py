@@ -3,8 +3,7 @@ in them before any sample is made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from generators.errors import TemplateError
 from generators.seed import Seed
@@ -18,7 +17,7 @@ from generators.templates.language.placeholders import (
     parse_text,
     variables_of,
 )
-from generators.templates.language.template import Component, Question
+from generators.templates.language.template import Component, Question, texts_within
 from generators.templates.language.values import ValueSet
 from generators.templates.language.variables import draw_values
 from generators.templates.prepare import fit_component, plan_component
@@ -44,21 +43,9 @@ def texts_of(question: Question) -> Iterator[tuple[Place, str, bool]]:
 
 def _texts_of_component(component: Component) -> Iterator[tuple[Place, str, bool]]:
     for key in ("content", "config"):
-        within = _strings(getattr(component, key), (*component.place, key))
-        yield from ((place, text, True) for place, text in within)
-
-
-def _strings(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
-    if isinstance(value, str):
-        yield place, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if isinstance(key, str) and "{{" in key:
-                yield (*place, key), key
-            yield from _strings(inner, (*place, key))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _strings(inner, (*place, index))
+        for place, text, is_key in texts_within(getattr(component, key), (*component.place, key)):
+            if not is_key or "{{" in text:
+                yield place, text, True
 
 
 def complaints(text: str, lorem: bool, structured: bool, values: ValueSet) -> list[str]:

@@ -11,6 +11,13 @@ from types import ModuleType
 import pytest
 
 from generators.templates.check import check_text
+from generators.templates.language.keys import (
+    COMPONENT_KEYS,
+    CONTENT_KEYS,
+    FILE_KEYS,
+    NEEDS,
+    TEST_KEYS,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/template-reference.md").read_text()
@@ -34,7 +41,30 @@ def test_the_page_is_what_the_code_makes(script: ModuleType) -> None:
     assert script.render_page(TEXT) == TEXT, "run `make reference`"
 
 
+def test_another_key_or_an_example_without_its_result_is_noticed(script: ModuleType) -> None:
+    stale = re.sub(r"^key: .*$", "key: 999999", TEXT, count=1, flags=re.M)
+    assert script.render_page(stale) == TEXT
+    with pytest.raises(LookupError):
+        script.render_page(TEXT.replace("<!-- made: result -->", "", 1))
+
+
+def test_an_example_with_a_fault_stops_the_script(script: ModuleType) -> None:
+    with pytest.raises(ValueError, match="stringmach"):
+        script.render_page(TEXT.replace("stringmatch\n", "stringmach\n", 1))
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_an_example_has_neither_errors_nor_warnings(example: str) -> None:
     report = check_text(example, "mine.yml")
     assert [problem.text("mine.yml") for problem in (*report.errors, *report.warnings)] == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    sorted(
+        {*FILE_KEYS, *TEST_KEYS, *NEEDS, *COMPONENT_KEYS}
+        | {key for keys in CONTENT_KEYS.values() for key in keys}
+    ),
+)
+def test_every_key_and_scoring_type_is_on_the_page(key: str) -> None:
+    assert f"`{key}`" in TEXT

@@ -80,15 +80,11 @@ def compile_distractors(config: Mapping[str, Any]) -> Distractors | None:
     """The distractors that a component's ``config`` asks for; None if it asks for none.
 
     ``clutter: true`` is five files, a number is as many, a mapping has ``count`` and ``pattern``
-    (``**/*.txt`` or ``*.txt``: files of that ending, with or without folders of their own);
-    ``count`` and ``pattern`` may stand in ``config`` itself. Raises TemplateError.
+    (``**/*.txt`` or ``*.txt``: files of that ending, with or without folders of their own). Raises
+    TemplateError.
     """
-    if "clutter" in config or not config:
-        mapping("config", config, ("clutter",))
-        path, asked = "config.clutter", config.get("clutter")
-    else:
-        mapping("config", config, ("clutter", *CLUTTER_KEYS))
-        path, asked = "config", config
+    mapping("config", config, ("clutter",))
+    path, asked = "config.clutter", config.get("clutter")
     if asked is None or asked is False:
         return None
     if asked is True:

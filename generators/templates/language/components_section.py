@@ -19,7 +19,7 @@ from generators.templates.language.keys import (
     SANDBOX_KEYS,
     SIZES,
 )
-from generators.templates.language.template import Component
+from generators.templates.language.template import Component, texts_within
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place
 
@@ -290,24 +290,13 @@ class SandboxForm(Form):
 def _target_names(value: Any, place: Place) -> Iterator[tuple[Place, str | None]]:
     """Find the places with ``TARGET_FILE`` as a function's file, and the name in its brackets:
     "" without brackets, None for brackets without a name."""
-    if isinstance(value, str):
-        if "{{" not in value:
-            return
-        for match in _TARGET.finditer(value):
+    for where, text, is_key in texts_within(value, place):
+        for match in _TARGET.finditer(text) if "{{" in text and not is_key else ():
             bracket = match[1]
             if bracket is None:
-                yield place, ""
+                yield where, ""
             else:
-                inner = bracket[1:-1].strip() if bracket.endswith("]") else ""
-                yield place, inner or None
-        return
-    items: Any = ()
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    for key, inner in items:
-        yield from _target_names(inner, (*place, key))
+                yield where, (bracket[1:-1].strip() if bracket.endswith("]") else "") or None
 
 
 def _above(path: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -19,6 +19,7 @@ from generators.templates.language.components_section import SandboxForm
 from generators.templates.language.diagnostics import fault_of_name, shown
 from generators.templates.language.keys import MOST_STRATA, SIZES, STRATUM
 from generators.templates.language.placeholders import CONSTANTS
+from generators.templates.language.template import strings_of
 from generators.yaml_lines import Place
 
 MOST_IN_FILE = 5_000
@@ -106,19 +107,6 @@ def _with_stand_ins(test: dict[str, Any], names: Iterable[str]) -> dict[str, Any
     for name in names:
         test = _filled(test, _placeholder(name), 1)
     return test
-
-
-def strings_of(value: Any) -> Iterator[str]:
-    """Yield the texts in plain data, keys among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield str(key)
-            yield from strings_of(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from strings_of(inner)
 
 
 def _occurs(name: str, test: Any) -> bool:

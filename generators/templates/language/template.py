@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -107,6 +107,24 @@ class TemplateFile:
             wrong = "\n".join(self.faults.values())
             raise TemplateError(wrong + others_of([question.id for question in self.questions]))
         return self.questions
+
+
+def texts_within(value: Any, place: Place = ()) -> Iterator[tuple[Place, str, bool]]:
+    """Find every text in plain data, with its place; the last is true for the key of a mapping."""
+    if isinstance(value, str):
+        yield place, value, False
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield (*place, key), str(key), True
+            yield from texts_within(inner, (*place, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from texts_within(inner, (*place, index))
+
+
+def strings_of(value: Any) -> list[str]:
+    """The texts in plain data, keys among them."""
+    return [text for _, text, _ in texts_within(value)]
 
 
 def others_of(right: Sequence[str]) -> str:

@@ -82,19 +82,17 @@ class ValueSet:
 
     def type(self, name: str) -> DataType:
         """The data type of this name. Raises TemplateError with the nearest that there is."""
-        if (kind := self.types.get(name)) is not None:
-            return kind
-        if self.unread:
-            return self.types["lorem_word"]
-        raise TemplateError(f"unknown data type {name!r}; {nearest(name, self.types)}")
+        kind = self.types.get(name) or (self.types["lorem_word"] if self.unread else None)
+        if kind is None:
+            raise TemplateError(f"unknown data type {name!r}; {nearest(name, self.types)}")
+        return kind
 
     def pool(self, name: str) -> DataType | tuple[str, ...]:
         """The pool of this name. Raises TemplateError with the nearest that there is."""
-        if (pool := self.pools.get(name)) is not None:
-            return pool
-        if self.unread:
-            return self.pools["default"]
-        raise TemplateError(f"unknown pool {name!r}; {nearest(name, self.pools)}")
+        pool = self.pools.get(name) or (self.pools["default"] if self.unread else None)
+        if pool is None:
+            raise TemplateError(f"unknown pool {name!r}; {nearest(name, self.pools)}")
+        return pool
 
 
 BUILT_IN = ValueSet(DATA_TYPES, POOLS)

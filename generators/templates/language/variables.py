@@ -96,12 +96,9 @@ def find_variable(
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    kind = match[1]
-    if kind == "entity":
-        return _entity(name, arguments, values)
-    if kind == "semantic":
-        return _semantic(name, arguments, values)
-    return _number(name, arguments)
+    if match[1] == "number":
+        return _number(name, arguments)
+    return _named(match[1], name, arguments, values)
 
 
 def draw_values(variables: Iterable[Variable], stream: Stream) -> dict[str, str]:
@@ -121,26 +118,20 @@ def draw_values(variables: Iterable[Variable], stream: Stream) -> dict[str, str]
     return values
 
 
-def _entity(name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable:
-    if len(arguments) > 1:
+def _named(kind: str, name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable:
+    """A word of a pool, the usual one if none is named, or a value of a data type."""
+    entity = kind == "entity"
+    if entity and len(arguments) > 1:
         raise TemplateError(f"{name} takes a pool at the most, as in {{{{{name}:colors}}}}")
-    pool = arguments[0] if arguments else "default"
-    try:
-        source = values.pool(pool)
-    except TemplateError as error:
-        raise TemplateError(f"{name}: {error}") from error
-    key = name if pool == "default" else f"{name}:{pool}"
-    return Variable(key, "entity", pool, source=source)
-
-
-def _semantic(name: str, arguments: tuple[str, ...], values: ValueSet) -> Variable:
-    if len(arguments) != 1:
+    if not entity and len(arguments) != 1:
         raise TemplateError(f"{name} takes one data type, as in {{{{{name}:person_name}}}}")
+    choice = arguments[0] if arguments else "default"
     try:
-        source = values.type(arguments[0])
+        source = values.pool(choice) if entity else values.type(choice)
     except TemplateError as error:
         raise TemplateError(f"{name}: {error}") from error
-    return Variable(f"{name}:{arguments[0]}", "semantic", arguments[0], source=source)
+    key = name if entity and choice == "default" else f"{name}:{choice}"
+    return Variable(key, kind, choice, source=source)
 
 
 def _number(name: str, arguments: tuple[str, ...]) -> Variable:

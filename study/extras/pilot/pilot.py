@@ -149,7 +149,7 @@ def forecast_pilot(study: Study, request: PilotRequest) -> tuple[PilotForecast, 
         tasks = draft.protocol.tasks
         turns = attempt_turns(tasks, draft.protocol.catalog)
         pricing = price_pins(draft, draft.protocol.models, allow_unknown=True, turns=turns)
-        rendered, _ = render_wave(draft, 0)
+        rendered = render_wave(draft, 0)
     runs = 2 * request.seeds * request.runs
     forecasts = []
     for priced in pricing.models:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from generators.seed import Seed
 from generators.task import TaskInstance
@@ -47,11 +46,12 @@ class ServerAgent:
         from harness.models.settings import AgentServerSettings
 
         self.name = url.rstrip("/").removesuffix("/api/chat")
-        if not _is_address(self.name):
+        try:
+            settings = AgentServerSettings.make(base_url=self.name, tree="host")
+        except ValueError:
             raise StudyError(
                 f"--server {url}: is no address; give one such as http://127.0.0.1:8765"
-            )
-        settings = AgentServerSettings.make(base_url=self.name, tree="host")
+            ) from None
         self._server = AgentServer(self.name, settings, own_files=True)
 
     def ask(self, tree: SampleTree, instance: TaskInstance, seed: Seed) -> Conversation:
@@ -100,14 +100,6 @@ class ModelAgent:
 
 
 RunAgent = ServerAgent | ModelAgent
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _now() -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from generators.templates.language.keys import MAX_SAMPLES
 from study.extras.templates.agents import ModelAgent, ServerAgent
 from study.extras.templates.answers import report_runs
 from study.extras.templates.checkout_values import write_checkout_values
@@ -62,6 +63,14 @@ questions_option = click.option(
     show_default="all",
     callback=_ids,
     help="Only these questions.",
+)
+
+
+samples_option = click.option(
+    "--samples",
+    show_default="what FILE says",
+    type=click.IntRange(1, MAX_SAMPLES),
+    help="Of each question.",
 )
 
 
@@ -142,12 +151,7 @@ def _count(number: int, noun: str) -> str:
 @click.argument("file", metavar="FILE")
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
-@click.option(
-    "--samples",
-    show_default="what FILE says",
-    type=click.IntRange(1, 100_000),
-    help="Of each question; else what FILE says.",
-)
+@samples_option
 @questions_option
 @json_option
 def template_prepare(
@@ -318,12 +322,7 @@ def template_export(file: str, out: Path, questions: tuple[str, ...] | None, as_
     help="With --model: the study's folder, which holds study.yaml.",
 )
 @click.option("--seed", show_default="drawn", help="64 hexadecimal digits.")
-@click.option(
-    "--samples",
-    show_default="what FILE says",
-    type=click.IntRange(1, 100_000),
-    help="Of each question.",
-)
+@samples_option
 @questions_option
 @click.option("--shared", is_flag=True, help="With --server: one tree for all samples.")
 @json_option

@@ -15,8 +15,7 @@ import yaml
 from generators.errors import TemplateError
 from generators.templates.language.diagnostics import Problem, foremost
 from generators.templates.language.parse import MAX_BYTES
-from generators.templates.language.strata import strings_of
-from generators.templates.language.template import Component, Question, TemplateFile
+from generators.templates.language.template import Component, Question, TemplateFile, strings_of
 from generators.templates.scoring.scorer import SCORING_TYPES
 from generators.yaml_lines import Place, YamlLimits, parse_yaml
 from study.extras.templates.checkout_values import POOL

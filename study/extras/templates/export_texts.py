@@ -20,8 +20,7 @@ from generators.templates.language.placeholders import (
     target_name,
     variables_of,
 )
-from generators.templates.language.strata import strings_of
-from generators.templates.language.template import Component, Question
+from generators.templates.language.template import Component, Question, strings_of
 from generators.templates.language.values import BUILT_IN
 from generators.templates.language.variables import Variable
 from generators.yaml_lines import Place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import math
 import os
 import re
@@ -13,8 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from generators.yaml_lines import key_of
 from registry.canonical import digest_value
 from registry.result_row import GRADER, Arm, ResultRow, Status
 from study.errors import StudyError
@@ -87,10 +96,9 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
         for path in _result_files(folder):
             if path.name.startswith("_partial-"):
                 warnings.append(f"{path}: a partial run; what it lacks is not in the table")
-            body = _read(path)
-            tasks = _tasks(path, body)
-            overall.append(_overall(path, body, tasks))
-            rows += [_parametr_row(task, arm, look) for task in tasks]
+            results = _read(path)
+            overall.append(_overall(path, results))
+            rows += [_parametr_row(task, arm, look) for task in results.task_results]
     if not rows:
         raise StudyError(f"{folders[0]}: no benchmark_results_judge_*.json here or below")
     return Imported(tuple(_number(rows)), tuple(overall), tuple(warnings))
@@ -124,28 +132,57 @@ def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow
 # -- PARAMETR-Bench -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+def _printable(name: str) -> str:
+    if not name or not name.isprintable():
+        raise ValueError("a name is wanted, of characters that can be printed")
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_printable)]  # that a row may have
+_Number = Annotated[int, Field(strict=True, ge=0)]
+
+
+class _Part(BaseModel):
     """One metarubric of one task and seed."""
 
-    dimension: str
-    weight: float
-    passed: int
-    total: int
+    dimension: str = ""
+    weight: float = Field(strict=True, ge=0, allow_inf_nan=False)
+    passed: _Number
+    total: _Number
+
+    @field_validator("dimension", mode="before")
+    @classmethod
+    def _as_column(cls, value: Any) -> str:
+        return _DIMENSIONS.get(str(value).strip().lower(), "")
+
+    @model_validator(mode="after")
+    def _add_up(self) -> Self:
+        if self.passed > self.total:
+            raise ValueError(f"passed {self.passed} of total {self.total}: at most all can be")
+        return self
 
     @property
     def rate(self) -> float:
         return self.passed / self.total if self.total else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    model: str
+class _Task(BaseModel):
+    model: _Name
     judge: str
-    task: str
-    difficulty: str
-    seed: str
-    parts: tuple[_Part, ...]
+    task: _Name
+    difficulty: _Name
+    seed: str = Field(coerce_numbers_to_str=True)
+    metarubrics: tuple[_Part, ...]
+
+    @field_validator("judge")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        return _printable(value or "unknown judge")
+
+
+class _Results(BaseModel):
+    task_results: tuple[_Task, ...] = Field(min_length=1)
+    summary: Any = None
 
 
 def _result_files(folder: Path) -> list[Path]:
@@ -158,72 +195,25 @@ def _result_files(folder: Path) -> list[Path]:
     ]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> _Results:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise StudyError(f"{path}: more than {_MAX_BYTES:,} bytes")
-        body = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise StudyError(f"{path}: not a readable JSON file ({type(error).__name__})") from error
-    if not isinstance(body, dict):
-        raise StudyError(f"{path}: a file of results is a mapping with run, summary, task_results")
-    return body
+        return _Results.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StudyError(f"{path}: {key_of(first['loc'])}: {first['msg']}") from None
 
 
-def _tasks(path: Path, body: dict[str, Any]) -> list[_Task]:
-    tasks = body.get("task_results")
-    if not isinstance(tasks, list) or not tasks:
-        raise StudyError(f"{path}: task_results: a list of at least one is wanted")
-    return [_task(f"{path}: task_results[{index}]", task) for index, task in enumerate(tasks)]
-
-
-def _task(place: str, body: Any) -> _Task:
-    parts = _get(place, body, "metarubrics", list)
-    return _Task(
-        model=_name(place, body, "model"),
-        judge=_name(place, body, "judge", "unknown judge"),
-        task=_name(place, body, "task"),
-        difficulty=_name(place, body, "difficulty"),
-        seed=str(_get(place, body, "seed", (int, str))),
-        parts=tuple(_part(f"{place}.metarubrics[{at}]", part) for at, part in enumerate(parts)),
-    )
-
-
-def _part(place: str, body: Any) -> _Part:
-    passed, total = _get(place, body, "passed", int), _get(place, body, "total", int)
-    weight = float(_get(place, body, "weight", (int, float)))
-    if not 0 <= passed <= total:
-        raise StudyError(f"{place}: passed {passed} of total {total}: 0 to the total is right")
-    if not (math.isfinite(weight) and weight >= 0):
-        raise StudyError(f"{place}: weight {weight}: a number from 0 is right")
-    named = str(body.get("dimension", "")).strip().lower()
-    return _Part(_DIMENSIONS.get(named, ""), weight, passed, total)
-
-
-def _name(place: str, body: Any, key: str, default: str = "") -> str:
-    """A text that may be printed, and that a row may be named by."""
-    text: str = _get(place, body, key, str) or default
-    if not text or not text.isprintable():
-        raise StudyError(f"{place}.{key}: a name is wanted, of characters that can be printed")
-    return text
-
-
-def _get(place: str, body: Any, key: str, kind: Any) -> Any:
-    if not isinstance(body, dict) or key not in body:
-        raise StudyError(f"{place}: the key {key!r} is missing")
-    value = body[key]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise StudyError(f"{place}.{key}: {str(value)[:60]!r} is of the wrong kind")
-    return value
-
-
-def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overall:
+def _overall(path: Path, results: _Results) -> Overall:
     """The original's overall score and interval, checked against the file's own."""
-    parts = [part for task in tasks for part in task.parts]
+    tasks, summary = results.task_results, results.summary
+    parts = [part for task in tasks for part in task.metarubrics]
     weight, score = sum(part.weight for part in parts), _mean(parts)
     if score is None:
         raise StudyError(f"{path}: its metarubrics weigh nothing together: there is no score")
-    summary = body.get("summary")
     stated = summary.get("success_rate") if isinstance(summary, dict) else None
     if isinstance(stated, int | float) and abs(stated - score) > 1e-6:
         raise StudyError(
@@ -253,7 +243,7 @@ def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[flo
     """The ratio of sums over seeds, with the linearised variance of such a ratio."""
     errors: dict[tuple[str, str], float] = defaultdict(float)
     for task in tasks:
-        errors[task.task, task.seed] += sum(p.weight * (p.rate - score) for p in task.parts)
+        errors[task.task, task.seed] += sum(p.weight * (p.rate - score) for p in task.metarubrics)
     n = len(errors)
     if n < 2:
         return None
@@ -265,7 +255,7 @@ def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[flo
 
 
 def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
-    parts, stratum = task.parts, f"{task.task}/{task.difficulty}"
+    parts, stratum = task.metarubrics, f"{task.task}/{task.difficulty}"
     passed, total = sum(part.passed for part in parts), sum(part.total for part in parts)
     scores: dict[str, Any] = {"status": Status.MISSING}
     if total and any(part.weight for part in parts):

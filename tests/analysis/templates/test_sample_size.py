@@ -116,12 +116,6 @@ def test_replicates_that_always_agree_save_no_samples():
     assert samples_for_width(one, 0.1) == samples_for_width(three, 0.1)
 
 
-@pytest.mark.parametrize("width", [0, 1, -0.1, 1e-9, 20])
-def test_a_width_that_is_none_is_refused(width):
-    with pytest.raises(AnalysisError, match="width"):
-        samples_for_width(rate_of([(1, True)]), width)
-
-
 def test_no_answers_say_nothing():
     with pytest.raises(AnalysisError, match="no answers"):
         samples_for_width(rate_of([]), 0.1)

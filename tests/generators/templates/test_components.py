@@ -257,8 +257,6 @@ def test_bad_trees_are_refused(content: Any, complaint: str):
         ({"clutter": "7"}, 7),
         ({"clutter": {}}, 5),
         ({"clutter": {"count": "3"}}, 3),
-        ({"count": 2}, 2),
-        ({"count": 2, "pattern": "*.txt"}, 2),
     ],
 )
 def test_the_forms_of_clutter(config: Any, count: int):

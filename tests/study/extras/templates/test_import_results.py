@@ -105,14 +105,14 @@ def test_the_same_seed_again_is_a_replicate_and_a_partial_run_yields_to_a_whole_
     ("body", "said"),
     [
         (results(summary={"success_rate": 0.5}), "summary.success_rate is 0.5, but its task_res"),
-        (results(task_results=[]), "task_results: a list of at least one"),
-        (results(task_results=[{"metarubrics": []}]), r"task_results\[0\]: the key 'model'"),
-        ([], "a file of results is a mapping"),
+        (results(task_results=[]), "task_results: Tuple should have at least 1 item"),
+        (results(task_results=[{"metarubrics": []}]), r"task_results\[0\].model: Field required"),
+        ([], "Input should be an object"),
         (
             results(
                 task_results=[{**results()["task_results"][0], "metarubrics": [part(5, 4, 1)]}]
             ),
-            r"metarubrics\[0\]: passed 5 of total 4",
+            r"metarubrics\[0\]: Value error, passed 5 of total 4",
         ),
         (
             results(
