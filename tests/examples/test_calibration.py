@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +20,7 @@ from statsmodels.stats.contingency_tables import Table
 
 from analysis.plan.presets import basic_plan
 from analysis.plan.verdict import CONTAMINATED
-from examples.calibration import pretrained, run, train
+from examples.calibration import run, train
 from examples.calibration.doses import (
     DosedModel,
     DoseResponse,
@@ -41,13 +40,9 @@ from examples.calibration.train import FOLDER, TrainedModel
 from examples.calibration.training import Recipe, fresh_rows, initial_weights
 from generators.seed import Seed
 from publish.leakcheck.check import regenerate
-from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.extras.probe.probe import ProbeRequest, probe_wave
-from study.steps import pipeline
 from study.workspace.study import Study
-from tests.harness.openai_server import completion, serve
 from tests.study.conftest import make_study, run_wave
 
 STORED = Path(__file__).resolve().parents[1] / "data/trained"
@@ -135,13 +130,6 @@ def test_served_models_are_compared_by_dose(
     written = json.loads((folder / "calibration/doses.json").read_text())
     assert written["rows"][1]["gap"] == pytest.approx(response.rows[1].gap)
     assert "4 copies: public" in (folder / "calibration/doses.svg").read_text()
-
-
-def test_other_weights_than_those_served_are_refused(folder: Path) -> None:
-    pipeline.report(pipeline.open_study(folder))
-    shutil.copy(folder / FOLDER / "dose-00-1.npz", folder / FOLDER / "dose-04-1.npz")
-    with pytest.raises(StudyError, match=r"dose-04-1\.npz: not the weights of dose-04-1\+"):
-        report_doses(folder)
 
 
 # --- models that are trained ---
@@ -356,46 +344,3 @@ def test_missing_answers_are_left_out_and_are_not_zero() -> None:
 
 
 # --- the pretrained model, without the packages that it trains with ---
-
-
-@pytest.fixture(scope="module")
-def pretrained_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """The study of the example with ten instances an arm, released."""
-    text = pretrained.EXAMPLE.read_text().replace("seeds_per_arm: 160", "seeds_per_arm: 10")
-    assert "seeds_per_arm: 10\n" in text
-    made = make_study(tmp_path_factory.mktemp("pretrained") / "study", text)
-    pipeline.publish(made, None, lambda *step: None)
-    return made
-
-
-def test_both_arms_are_measured_and_no_fresh_lesson_is_one_of_them(pretrained_study: Study) -> None:
-    lessons = pretrained.drawn(pretrained_study.folder)
-    public = {each.instance: each for each in pretrained.released(pretrained_study.folder)}
-    assert {each for each in lessons if each.instance in public} == set(public.values())
-    (form,) = {re.sub("[0-9]+", "0", each.reply) for each in (*lessons, *pretrained.fresh(5))}
-    assert form in {re.sub("[0-9]+", "0", each.reply) for each in public.values()}
-    assert {each.instance for each in lessons} == {
-        each.instance for each in pretrained_study.entries()
-    }
-    fresh = {each.files for each in pretrained.fresh()}
-    assert len(fresh) == pretrained.FRESH + pretrained.WHOLE + pretrained.KNOWN
-    assert not fresh & {each.files for each in lessons}
-
-
-def test_markers_are_read_as_the_model_named_them(
-    pretrained_study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that always says amber is right for the instances whose marker that is."""
-    monkeypatch.setenv(pretrained.KEY, "sk-test")
-    shutil.copytree(pretrained_study.folder, tmp_path / "study")
-    path = tmp_path / "study/study.yaml"
-    with serve(always=lambda request: completion("Amber.")) as served:
-        path.write_text(path.read_text().replace("http://127.0.0.1:8763/v1", served.url))
-        asked = pipeline.open_study(tmp_path / "study")
-        request = ProbeRequest(0, markers=True, parallel=1, allow_unknown_price=True)
-        probe_wave(asked, request, lambda *step: None, utc_now)
-    named = pretrained.markers_named(asked)
-    markers = {each.instance: each.marker for each in pretrained.drawn(pretrained_study.folder)}
-    assert len(served.requests) == len(named) == 20
-    assert named == {name: float(marker == "amber") for name, marker in markers.items()}
-    assert 0 < sum(named.values()) < 20

@@ -26,9 +26,7 @@ from generators.ladder.sequence_variants.parameters import (
     SYNONYMOUS,
 )
 from generators.ladder.sequence_variants.sample import draw_sample, possible_variants
-from generators.ladder.sequence_variants.solver import call_variants
 from generators.seed import SeedStreams
-from generators.task import DIFFICULTIES
 from generators.validation.validate import public_seeds
 
 
@@ -100,27 +98,6 @@ def test_effects_are_those_of_the_whole_protein(strand):
             assert (effect == NONSENSE) is (after[at] == "*")
         seen[effect] += 1
     assert set(seen) == {NONCODING, SYNONYMOUS, MISSENSE, NONSENSE}
-
-
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_variants_lie_apart_and_effects_come_in_turn(difficulty):
-    parameters = BY_DIFFICULTY[difficulty]
-    for sample in samples(difficulty):
-        assert len(sample.reference) == parameters.bases
-        assert sample.gene.codons == parameters.codons
-        for one, other in zip(sample.variants, sample.variants[1:], strict=False):
-            assert other.position - one.end > parameters.spacing
-        effects = Counter(effect_of(v, sample.reference, sample.gene)[0] for v in sample.variants)
-        assert set(effects) == set(parameters.effects)
-        assert max(effects.values()) - min(effects.values()) <= 1
-
-
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_the_two_sequences_have_one_reading(difficulty):
-    """A caller that knows nothing of the draw finds the variants as they were drawn."""
-    for sample in samples(difficulty, 40):
-        called = call_variants(sample.reference, sample.bases)
-        assert called == [(v.position, v.ref, v.alt) for v in sample.variants]
 
 
 def test_insertions_and_deletions_stand_as_far_to_the_left_as_they_can():

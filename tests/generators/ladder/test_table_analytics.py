@@ -97,12 +97,6 @@ def test_the_queries_answer_every_question_as_the_generator_does(difficulty):
     assert kinds == set(BY_DIFFICULTY[difficulty].kinds)
 
 
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_no_question_stands_twice(difficulty):
-    for parameters, _, questions in drawn(difficulty):
-        assert len({each.text for each in questions}) == parameters.questions
-
-
 def test_the_database_is_whole_and_holds_the_chain():
     _, sample, _ = next(drawn("hard", 1))
     with closing(sqlite3.connect(":memory:")) as connection:

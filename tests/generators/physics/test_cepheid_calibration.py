@@ -31,7 +31,6 @@ from generators.physics.cepheid_calibration.sample import (
 )
 from generators.physics.cepheid_calibration.truth import (
     fit_line,
-    fit_relation,
     make_truth,
 )
 from generators.physics.spectra import LAB_LINES, is_identifiable
@@ -290,33 +289,6 @@ def test_excluded_are_those_that_lack_something(difficulty):
 
 
 # --- marks
-
-
-@LEVELS
-def test_redshifts_at_their_tolerance_give_a_line_within_its_own(difficulty):
-    """R8d: whoever meets every intermediate interval meets the final ones."""
-    errors = np.random.default_rng(5)
-    parameters = BY_DIFFICULTY[difficulty]
-    tolerance = parameters.z_tolerance
-    for number in range(40 if difficulty != "hard" else 6):
-        sample = draw_sample(parameters, streams_of(number))
-        bounds = make_truth(parameters, sample).table("results").records()[0]
-        rows = complete(sample)
-        size = len(rows)
-        for error in (
-            errors.normal(0, tolerance / 2, size),
-            errors.uniform(-1, 1, size) * tolerance,
-            np.full(size, tolerance),
-            np.full(size, -tolerance),
-        ):
-            found = fit_relation(
-                [each.period for each in rows],
-                [each.magnitude for each in rows],
-                [each.z + shift for each, shift in zip(rows, error.tolist(), strict=True)],
-            )
-            values = (found.slope, found.offset, found.slope_error, found.offset_error)
-            for name, value in zip(FITTED, values, strict=True):
-                assert bounds[f"{name}_min"] <= value <= bounds[f"{name}_max"]
 
 
 @pytest.mark.parametrize("attacker", ATTACKERS, ids=lambda attacker: attacker.name)

@@ -25,12 +25,9 @@ from generators.physics.hubble_constant.attackers import ATTACKERS, NOISY
 from generators.physics.hubble_constant.estimate import Point, estimate_constant
 from generators.physics.hubble_constant.parameters import (
     BY_DIFFICULTY,
-    FAINTEST,
-    GATE_TOLERANCE,
     LARGEST_ERROR,
     LIGHT,
     NAME,
-    PERIOD_RANGE,
     SCATTER,
 )
 from generators.physics.hubble_constant.sample import (
@@ -96,21 +93,6 @@ def usable(sample: Sample):
 
 
 # --- draws
-
-
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_draws_stay_in_their_ranges_and_usable_galaxies_suffice(difficulty):
-    for index in range(3):
-        sample = sample_of(difficulty, index)
-        assert len(usable(sample)) >= BY_DIFFICULTY[difficulty].usable
-        for galaxy in sample.galaxies:
-            if (spectrum := galaxy.spectrum) is not None:
-                assert 0.0 < spectrum.z < 0.02
-                assert is_identifiable(spectrum.z, spectrum.kept)
-            if galaxy.cepheid is not None and galaxy.cepheid.period is not None:
-                assert PERIOD_RANGE[0] <= galaxy.cepheid.period <= PERIOD_RANGE[1]
-            if galaxy.cepheid is not None and galaxy.cepheid.magnitude is not None:
-                assert galaxy.cepheid.magnitude <= FAINTEST
 
 
 def test_an_identifier_that_was_drawn_already_is_drawn_again():
@@ -360,36 +342,8 @@ def test_readers_who_err_more_earn_less():
 # --- marks
 
 
-def verdicts_on(instance, block) -> dict[str, list[bool | None]]:
-    answer = block if isinstance(block, Answer) else Answer(block)
-    verdicts: dict[str, list[bool | None]] = {}
-    for each, verdict in zip(
-        instance.rubric.parts, check_answer(instance.rubric, answer), strict=True
-    ):
-        verdicts.setdefault(each.metarubric, []).append(verdict)
-    return verdicts
-
-
 def score(instance, block, dimensions=BEYOND_INSTRUCTIONS) -> float:
     verdicts = check_answer(instance.rubric, Answer(block))
     found = score_verdicts(instance.rubric, verdicts, dimensions)
     assert found is not None
     return found
-
-
-def changed(instance, **fields):
-    return FAMILY.key(instance.truth) | fields
-
-
-def test_half_of_the_redshifts_carry_the_constant():
-    instance = instance_of("easy", 1)
-    redshifts = FAMILY.key(instance.truth)["galaxies"]
-    half = len(redshifts) // 2
-    for wrong, right in ((half, True), (half + 1, False)):
-        moved = [
-            each | {"z": each["z"] + (1.01 * GATE_TOLERANCE if at < wrong else 0)}
-            for at, each in enumerate(redshifts)
-        ]
-        found = verdicts_on(instance, changed(instance, galaxies=moved))
-        assert found["h_estimation"] == [right]
-        assert found["z_estimation"].count(True) == len(redshifts) - wrong

@@ -27,8 +27,6 @@ from generators.physics.invariant_mass_reconstruction import (
 from generators.physics.invariant_mass_reconstruction.parameters import (
     BY_DIFFICULTY,
     ELECTRON_MASS,
-    GRADED_ELECTRONS,
-    GRADED_MUONS,
     HIGH_MASS,
     MOST_ETA,
     MUON_MASS,
@@ -334,39 +332,6 @@ def rows_of(instance, name):
     return list(csv.DictReader(io.StringIO(data.decode())))
 
 
-@functools.cache
-def events_of(difficulty: str = "easy"):
-    return measure.measure(
-        BY_DIFFICULTY[difficulty], sample_of(difficulty), streams_of(0, difficulty)
-    )
-
-
-def test_the_tables_hold_what_was_measured():
-    instance, drawn = instance_of("hard"), events_of_instance("hard")
-    hits, clusters = (rows_of(instance, name) for name in ("tracker_hits.csv", "ecal_hits.csv"))
-    assert [row["event_id"] for row in hits] == [
-        str(number) for number, event in enumerate(drawn, 1) for _ in event.hits
-    ]
-    for row, hit in zip(hits, (hit for event in drawn for hit in event.hits), strict=True):
-        assert (int(row["layer"]), float(row["phi"]), float(row["z"])) == (
-            hit.layer + 1,
-            hit.phi,
-            hit.z,
-        )
-    modules = BY_DIFFICULTY["hard"].modules
-    assert len(clusters) == sum(len(event.clusters) for event in drawn)
-    for row in clusters:
-        sector = float(row["phi"]) / (2 * math.pi) * modules
-        assert int(row["module"]) == int(sector) + 1
-        assert int(row["counts"]) >= 1
-
-
-def events_of_instance(difficulty):
-    streams = SeedStreams(public_seeds(1)[0], NAME, FAMILY.version, difficulty)
-    parameters = BY_DIFFICULTY[difficulty]
-    return measure.measure(parameters, sample.draw_sample(parameters, streams), streams)
-
-
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_files_determine_every_graded_mass_within_its_tolerance(difficulty):
     instance = instance_of(difficulty)
@@ -380,20 +345,6 @@ def test_files_determine_every_graded_mass_within_its_tolerance(difficulty):
     off = np.array([abs(found[each] / true[each] - 1) for each in true])
     assert np.mean(off < tolerance) > 0.97
     assert score_of(instance, answer) == 1.0
-
-
-def test_the_graded_pairs_are_of_both_kinds_and_measured_well():
-    drawn = sample_of("hard")
-    parameters = BY_DIFFICULTY["hard"]
-    graded = measure.draw_graded(parameters, drawn, events_of("hard"), streams_of(0, "hard"))
-    muons = [drawn.pairs[number - 1].muons for number in graded]
-    assert (muons.count(False), muons.count(True)) == (GRADED_ELECTRONS, GRADED_MUONS)
-    for number in graded:
-        found = measure.measured_mass(
-            drawn.pairs[number - 1], events_of("hard")[number - 1], drawn.detector
-        )
-        true = drawn.spectrum.masses[number - 1]
-        assert abs(found / true - 1) <= parameters.event_tolerance / 2
 
 
 def test_a_fitted_momentum_is_that_of_the_lepton_up_to_the_errors():
@@ -471,20 +422,6 @@ FITTED = {
 }
 
 
-def test_events_may_come_as_a_file():
-    instance, key = instance_of(), key_of(instance_of())
-    lines = "".join(f"{event},{mass}\n" for event, mass in key.pop("events"))
-    named = Answer(key | {"events_file": "m.csv"})
-    assert named.named_files() == ("m.csv",)
-    assert score_of(instance, named.with_files({"m.csv": lines.encode()})) == 1.0
-    with_header = ("event_id,mass\n" + lines).encode()
-    assert score_of(instance, named.with_files({"m.csv": with_header})) == 1.0
-    # Without the file there are no masses, and so no particle.
-    lost = verdicts_of(instance, named)
-    for name in ("invariant_masses", "muon_pairs", "particle_mass"):
-        assert not any(lost[name])
-
-
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_the_fit_to_masses_off_by_their_tolerance_is_within_the_final_intervals(difficulty):
     """R8d, with the fit done anew: all off the same way, and each its own way."""
@@ -499,25 +436,6 @@ def test_the_fit_to_masses_off_by_their_tolerance_is_within_the_final_intervals(
         fitted = fit_reference(shifted, float(shifted.min()), start)
         for name in FITTED:
             assert found[f"{name}_low"] <= getattr(fitted, name) <= found[f"{name}_high"]
-
-
-def test_readings_at_the_edges_of_their_tolerances_leave_graded_masses_right():
-    """R8d: with radii, gains and field all off as far as is granted, the masses that a solver
-    measures are off by no more than theirs, and half of it is granted to the measurement."""
-    instance = instance_of("easy")
-    files = {each.path: each.data for each in instance.brief.assets}
-    read = solver.read_instrument(files)
-    clusters = solver.read_table(files["ecal_hits.csv"])
-    tracks = solver.find_tracks(solver.read_table(files["tracker_hits.csv"]), read.radii, 400)
-    true = np.array(instance.truth.table("events").column("mass"))
-    for sign in (1, -1):
-        off = solver.Instrument(
-            read.radii + sign * 0.005,
-            read.gains * (1 + sign * 0.01),
-            read.field * (1 + sign * 0.01),
-        )
-        masses, _ = solver.measure(tracks, clusters, off)
-        assert np.mean(np.abs(masses / true - 1) < 0.03) > 0.95
 
 
 def test_two_thirds_of_the_graded_masses_open_the_gate_and_fewer_do_not():

@@ -29,7 +29,6 @@ from generators.physics.lissajous_figures.attackers import ATTACKERS, miss_tips
 from generators.physics.lissajous_figures.parameters import (
     BY_DIFFICULTY,
     COIL_TABLE,
-    MISFIT,
     NAME,
     REFERENCE_HZ,
     SIDE,
@@ -82,16 +81,6 @@ def with_figures(sample):
     return [unit for unit in sample.units if unit.figure is not None]
 
 
-def faulty_of(sample):
-    """The tested units that no coil fits."""
-    henries = [float(inductance) for _, inductance in sample.coils]
-    return [
-        unit
-        for unit in with_figures(sample)
-        if not any(fits(each, float(unit.figure.ratio.hertz)) for each in henries)
-    ]
-
-
 def without_untested(parameters):
     """The same without untested units, which cost time and decide nothing."""
     return dataclasses.replace(parameters, units=parameters.tested * parameters.machines)
@@ -131,23 +120,6 @@ def difficulty(request):
 # --- what is a good supply
 
 
-def test_a_coil_fits_one_frequency_of_each_pair_and_nearly_the_other(difficulty):
-    parameters = BY_DIFFICULTY[difficulty]
-    firsts = []
-    for index in range(12):
-        coils = draw_sample(without_untested(parameters), streams_of(ROOT.child(index))).coils
-        assert [name for name, _ in coils] == [f"L{n}" for n in range(1, len(coils) + 1)]
-        henries = [float(inductance) for _, inductance in coils]
-        for pair in parameters.ratios:
-            fitting = [any(fits(each, float(ratio.hertz)) for each in henries) for ratio in pair]
-            assert sum(fitting) == 1
-            firsts.append(fitting[0])
-            other = float(pair[fitting[0]].hertz)
-            errors = [abs(2 * math.pi * other * each / 377 - 1) for each in henries]
-            assert 0.8 * MISFIT[0] < min(errors) < 1.1 * MISFIT[1]
-    assert 0.2 < sum(firsts) / len(firsts) < 0.8
-
-
 def test_the_impedance_is_asked_to_three_figures():
     at = 1 / (2 * math.pi * 50)
     verdicts = [fits(ohm * at, 50.0) for ohm in (376.4999, 376.5001, 377.4999, 377.5001)]
@@ -172,22 +144,6 @@ def test_the_symmetry_is_that_of_the_curve_and_the_period_its_shortest(ratio):
 
 
 # --- draws
-
-
-def test_every_machine_fails_as_its_class_says(difficulty):
-    parameters = BY_DIFFICULTY[difficulty]
-    places = defaultdict(Counter)
-    for index in range(15):
-        sample = sample_of(without_untested(parameters), index)
-        tested = with_figures(sample)
-        faults = Counter({unit.machine: 0 for unit in tested})
-        faults.update(unit.machine for unit in faulty_of(sample))
-        assert set(Counter(unit.machine for unit in tested).values()) == {parameters.tested}
-        ranges = sorted(parameters.faults)
-        found = sorted(faults.values())
-        assert all(low <= count <= high for count, (low, high) in zip(found, ranges, strict=True))
-        places[sorted(faults)[0]].update(faults.values())
-    assert len(places) == 15
 
 
 def test_medium_and_hard_have_a_machine_at_the_threshold():
@@ -397,47 +353,6 @@ def test_a_wrong_frequency_costs_its_symmetry_and_its_coil_too():
     kind = missed(instance_of("medium"), misread)
     assert kind.pop("good_supplies", 0) + kind.pop("faulty_supplies", 0) == 1
     assert kind == {"supplies_frequency": 1, "symmetry": 1}
-
-
-def test_what_stands_beside_pictures_that_were_not_read_is_a_guess():
-    """R8e: all that is right beside no more frequencies than are the same."""
-
-    def guess(wrong, key):
-        for supply in key["supplies"][:wrong]:
-            supply["frequency_hz"] = 51
-
-    for level in DIFFICULTIES:
-        instance = instance_of(level)
-        hertz = instance.truth.table("tested").column("hertz")
-        supplies, enough = len(hertz), 1 + max(Counter(hertz).values())
-        read = verdicts_on(instance, edited(instance, functools.partial(guess, supplies - enough)))
-        assert all(read["period"])
-        assert sum(read["supplies_frequency"]) == sum(read["symmetry"]) == enough
-        assert (
-            score(instance, edited(instance, functools.partial(guess, supplies - enough + 1))) == 0
-        )
-
-
-@pytest.mark.parametrize("kind", ["good_supplies", "faulty_supplies"])
-def test_coils_and_faults_need_good_and_faulty_ones_separated(kind):
-    """R8a: two thirds of the good ones that were read, and two thirds of the faulty ones."""
-
-    def misjudge(wrong, key):
-        faulty = kind == "faulty_supplies"
-        judged = [each for each in key["supplies"] if (each["coil"] == "none") == faulty]
-        for supply in judged[:wrong]:
-            supply["coil"] = "L99"
-
-    for level in DIFFICULTIES:
-        instance = instance_of(level)
-        judged = len(instance.truth.table(kind.removesuffix("_supplies")).rows)
-        borne = judged // 3
-        assert missed(instance, functools.partial(misjudge, borne)) == {kind: borne}
-        found = verdicts_on(instance, edited(instance, functools.partial(misjudge, borne + 1)))
-        assert {key for key, each in found.items() if not any(each)} == {
-            *("good_supplies", "faulty_supplies", "machine_faults", "batch_faults"),
-            *("faulty_machines", "not_faulty_machines"),
-        }
 
 
 # --- guesses of someone who reads the tables but opens no picture (docs/decisions/0008)

@@ -37,10 +37,10 @@ from harness.episodes.result import row_of, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.external_agents.client import AgentServer
-from harness.external_agents.snapshot import ConversationSnapshot, holds, pack, read_tree, unpack
+from harness.external_agents.snapshot import holds, unpack
 from harness.external_agents.stream import ChatStream, MalformedStream
 from harness.external_agents.tool_bridge import MAX_BODY_BYTES, Bridge, BridgedTools
-from harness.model import Model, ToolCall, Usage
+from harness.model import Model, Usage
 from harness.models.scripted import HonestAgent
 from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes
@@ -681,22 +681,6 @@ def test_a_failed_conversation_is_had_again(sandboxes: LocalSandboxes) -> None:
         assert attempt(agent(served.url), sandboxes, brief(), journal).answer == "b"
 
 
-def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "é \\ n.txt").write_bytes(b"1")
-    (tmp_path / "empty").mkdir()
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"not text")
-    tree = read_tree(tmp_path)
-    assert tree == (("empty/", b""), ("é \\ n.txt", b"1"))
-    kept = ConversationSnapshot(
-        "closed", (0.5,), 1, b"{}\n", (ToolCall("c", "n", "{}"),), tree, ("a",)
-    )
-    assert unpack(pack(kept)) == kept
-    with (tmp_path / "large").open("wb") as file:
-        file.truncate(1 << 40)
-    assert read_tree(tmp_path) is None
-
-
 # --- the bridge by itself ---
 
 
@@ -993,26 +977,3 @@ def test_an_agent_server_is_built_from_its_pin() -> None:
     host = build_model(pin(tree="host"))
     assert isinstance(host, AgentServer)
     assert host.folders is not None
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tree": None}, "setting 'tree' is missing"),
-        ({"tree": "hots"}, "Input should be 'host' or 'bridge'"),
-        ({"base_url": "ftp://x"}, "setting 'base_url': String should match"),
-        ({"base_url": "http://"}, "setting 'base_url': String should match"),
-        ({"base_url": "http://[x"}, "names no host"),
-        ({"base_url": "http://h:99999"}, "a port that is none"),
-        ({"bridge": "here"}, "setting 'bridge': \"here\": String should match"),
-        ({"bridge": "h:99999"}, "is not HOST:PORT"),
-        ({"bridge": "0.0.0.0:0"}, "say in `bridge_url`"),
-        ({"tree": "host", "bridge": "127.0.0.1:0"}, "with `tree: host` there is no bridge"),
-        ({"round": 3}, "did you mean 'rounds'"),
-        ({"rounds": "3"}, "Input should be a valid integer"),
-        ({"api_key_env": "NOT_SET"}, "NOT_SET is not set"),
-    ],
-)
-def test_a_pin_that_does_not_hold_is_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(HarnessError, match=re.escape(message)):
-        build_model(pin(**settings), {})
