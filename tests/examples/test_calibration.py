@@ -42,6 +42,7 @@ from generators.seed import Seed
 from publish.leakcheck.check import regenerate
 from registry.result_row import Arm
 from study.errors import StudyError
+from study.steps import pipeline
 from study.workspace.study import Study
 from tests.study.conftest import make_study, run_wave
 

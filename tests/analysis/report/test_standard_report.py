@@ -47,6 +47,7 @@ from analysis.report.write import report_files
 from analysis.stats.intervals import points, signed
 from analysis.stats.proportions import wilson
 from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_part
+from analysis.words import words_in
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import COUNTED, STRATA, Agent, make_records, simulate
 

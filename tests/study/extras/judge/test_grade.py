@@ -201,7 +201,8 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     after = pipeline.report(study)[0]
     assert [v.hypothesis for v in after.verdicts] == ["primary"]
     assert after.exploratory == ()  # the plan asks for judges that were measured
-    assert [each.withheld != "" for each in after.judges] == [True, True]
+    columns = report_json(after)["judges"]
+    assert [each["withheld"] != "" for each in columns] == [True, True]
     rows = _rows(study)
     assert {row.grader for row in rows} == {"deterministic", "strict", "kind"}
     assert all(row.score == 1.0 for row in rows if row.grader == "kind")
@@ -539,6 +540,8 @@ def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, 
 def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
     study, served = swept
     study = edit(study, "prices: prices.yaml\n", "")
+    (study.folder / "prices.yaml").unlink()
+    study = pipeline.open_study(study.folder)
     refused = run(study, "judge", "grade", "--judge", "strict")
     assert (refused.exit_code, "--allow-unknown-price" in refused.stderr) == (2, True)
     assert not served.requests

@@ -61,7 +61,9 @@ def test_only_tasks_in_a_single_turn_need_the_room() -> None:
 
 @pytest.mark.parametrize("provider", ["agent_server", "scripted"])
 def test_an_agent_takes_no_single_turn(provider: str) -> None:
-    pin = ModelPin("theirs", provider, "any", (("context", "60000"),))
+    given = {"agent_server": ("base_url", '"http://h"'), "scripted": ("agent", '"honest"')}
+    settings = (given[provider], *([("tree", '"host"')] if provider == "agent_server" else []))
+    pin = ModelPin("theirs", provider, "any", settings)
     with pytest.raises(StudyError, match="'theirs', task count_circles/hard: it is an agent that"):
         check_single_turns([pin], [CIRCLES], INSTALLED)
 
