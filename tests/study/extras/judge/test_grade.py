@@ -22,6 +22,7 @@ from unittest.mock import ANY
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis.report.report import report_json
 from generators.catalog import INSTALLED
 from generators.grading.rubric import Part
 from harness.episodes.result import RESULT_CODEC
