@@ -14,8 +14,9 @@ from study import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [extra.name for extra in catalogue.EXTRAS]
-# Fast tests of the core, which take a study from its file to a verified report.
-CORE = ("tests/study/steps/test_line.py", "tests/study/protocol/test_yaml.py")
+# Fast tests of the core, which take a study from its file to its release and its report.
+CORE = ("tests/study/steps/test_line.py", "tests/study/protocol/test_smallest_study.py")
+QUICK = ("--deselect", "tests/study/steps/test_line.py::test_a_study_ends_with_a_report")
 
 
 def users_of(name: str) -> list[str]:
@@ -31,7 +32,11 @@ def run_without(extras: Sequence[str], *words: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_core_does_without_each_extra(name: str) -> None:
-    run_without(users_of(name), "pytest", "-q", "-p", "no:cacheprovider", "-n0", *CORE)
+    run_without(users_of(name), "pytest", "-q", "-p", "no:cacheprovider", "-n0", *CORE, *QUICK)
+
+
+def test_the_core_does_without_all_extras() -> None:
+    run_without(NAMES, "pytest", "-q", "-p", "no:cacheprovider", "-n0", *CORE)
 
 
 def test_an_extra_bears_one_noun_and_imports_only_what_it_needs() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from study.protocol.protocol import read_protocol
 
-PAGE = Path(__file__).parents[2] / "docs/reference/study-yaml.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/study-yaml.md"
 
 
 def smallest() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from registry.provenance import utc_now
@@ -15,23 +16,39 @@ from study.steps.init.folder import init_study
 from study.steps.register.draw import draw_seeds
 from study.steps.verify.verify import VerifyRequest
 from study.workspace.setup import register_plan
+from study.workspace.study import Study
 from tests.study.conftest import SMALL, run_wave
 
 
-def test_a_study_goes_from_its_file_to_a_verified_report(tmp_path: Path) -> None:
-    init_study(tmp_path, SMALL.replace("seeds_per_arm: 6", "seeds_per_arm: 4"))
-    study = pipeline.open_study(tmp_path)
-    draw_seeds(study, lambda what, done, of: None, utc_now)
-    register_plan(study, lambda what, done, of: None, utc_now())
+def nobody(what: str, done: int, of: int) -> None:
+    """Watch no progress."""
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study of two instances an arm, as far as its report: drawn, registered, run, released."""
+    folder = tmp_path_factory.mktemp("line")
+    init_study(folder, SMALL.replace("seeds_per_arm: 6", "seeds_per_arm: 2"))
+    study = pipeline.open_study(folder)
+    draw_seeds(study, nobody, utc_now)
+    register_plan(study, nobody, utc_now())
     run_wave(study, 0)
-    pipeline.publish(study, None, lambda what, done, of: None)
+    pipeline.publish(study, None, nobody)
     run_wave(study, 1)
-    report, page = pipeline.report(study)
+    return study
+
+
+def test_every_promise_of_a_study_holds(released: Study) -> None:
+    held = pipeline.verify(released, VerifyRequest(), nobody)
+    assert held.holds, held
+    states = {row["step"]: row["state"] for row in pipeline.status(released)}
+    assert [step for step, state in states.items() if state != "done"] == ["report"]
+
+
+def test_a_study_ends_with_a_report(released: Study) -> None:
+    report, page = pipeline.report(released)
     assert page.is_file()
     assert {verdict.model for verdict in report.verdicts} == {"honest", "spiked"}
-    held = pipeline.verify(study, VerifyRequest(), lambda what, done, of: None)
-    assert held.holds, held
-    assert all(row["state"] == "done" for row in pipeline.status(study))
 
 
 def test_the_program_lists_what_is_there() -> None:
