@@ -77,11 +77,10 @@ def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str | None]]:
 
 @dataclass
 class ImportGraph:
-    """Importers of each module. A name from a lazy facade leads to the module that defines it."""
+    """Importers of each module."""
 
     importers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     files: dict[str, str] = field(default_factory=dict)
-    facades: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls) -> ImportGraph:
@@ -94,10 +93,6 @@ class ImportGraph:
                 graph.files[module] = str(path.relative_to(ROOT))
                 package = module if path.name == "__init__.py" else module.rpartition(".")[0]
                 trees[module] = (ast.parse(path.read_bytes()), package)
-            for stub in sorted((ROOT / folder).rglob("__init__.pyi")):
-                facade = _module(stub)
-                names = _imports(ast.parse(stub.read_bytes()), facade)
-                graph.facades[facade] = {name: module for module, name in names if name}
         for module, (tree, package) in trees.items():
             for source, name in _imports(tree, package):
                 target = graph._resolve(source, name)
@@ -108,8 +103,6 @@ class ImportGraph:
     def _resolve(self, source: str, name: str | None) -> str | None:
         if name and f"{source}.{name}" in self.files:
             return f"{source}.{name}"
-        if name and name in self.facades.get(source, {}):
-            return self.facades[source][name]
         return source if source in self.files else None
 
     def distances(self, changed: Iterable[str]) -> dict[str, int]:
@@ -130,7 +123,7 @@ def touched_tests(changed: Iterable[str], graph: ImportGraph) -> dict[str, int]:
     every_test = [path for path in graph.files.values() if Path(path).name.startswith("test_")]
     for name in changed:
         path = ROOT / name
-        if (path.suffix == ".py" and name.startswith(FOLDERS)) or path.suffix == ".pyi":
+        if path.suffix == ".py" and name.startswith(FOLDERS):
             modules.add(_module(path))
         else:
             modules |= _same_folder(path, graph.files)

@@ -67,14 +67,17 @@ STEPS = (
     ),
     Command("lint", STUDY, "check study.yaml and do nothing", "study.steps.lint.command:lint"),
     Command(
-        "register", STUDY, "seal seeds, promise the plan", "study.steps.register.command:register"
+        "register",
+        STUDY,
+        "draw and seal seeds, fix the plan",
+        "study.steps.register.command:register",
     ),
     Command("sweep", STUDY, "run the episodes of a wave", "study.steps.sweep.command:sweep"),
     Command("wave", STUDY, "list, hold or add waves", "study.steps.sweep.wave_command:wave"),
     Command("publish", STUDY, "release the public arm", "study.steps.publish.command:publish"),
     Command("report", STUDY, "run the registered test", "study.steps.report.command:report"),
-    Command("status", STUDY, "show what is done and owed", "study.steps.status:status"),
-    Command("verify", EVIDENCE, "recompute every promise", "study.steps.verify.command:verify"),
+    Command("status", STUDY, "show what is done, what remains", "study.steps.status:status"),
+    Command("verify", EVIDENCE, "check all that is recorded", "study.steps.verify.command:verify"),
     Command("log", EVIDENCE, "print the ledger", "study.steps.verify.command:log"),
 )
 
@@ -82,8 +85,8 @@ EXTRAS = (
     Extra(
         "tables",
         (
-            ("analyze", RESULTS, "run the same analysis on any table of results"),
-            ("import", RESULTS, "make such a table from PICARD or PARAMETR folders"),
+            ("analyze", RESULTS, "run the registered test on your own table of results"),
+            ("import", RESULTS, "make a table of PICARD or PARAMETR result folders"),
         ),
         needs=("templates",),
     ),
@@ -105,7 +108,7 @@ EXTRAS = (
     Extra("guided", hooks=(".questions:write_guided",), needs=("power",)),
     Extra(
         "pilot",
-        (("pilot", DESIGN, "try models on a few instances beside the study's"),),
+        (("pilot", DESIGN, "try models on a few instances that are not the study's"),),
         needs=("power",),
     ),
     Extra(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,6 @@ from study.options import PATH, complete_strata, json_option
 from study.printing import progress_watch
 from study.steps.report.command import print_verdicts
 from study.steps.sweep.live import sweep_watch
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -64,7 +60,7 @@ def demo(
 ) -> None:
     """Run a complete small study, which detects an agent that has read the release.
 
-    Killed midway, it resumes where it was when it is run again.
+    If it is interrupted, run it again: it resumes.
 
     \b
     Examples:

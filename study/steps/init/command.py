@@ -1,10 +1,8 @@
-"""The commands on study.yaml: ``init`` writes it with or without questions, ``lint`` checks it,
-``schema`` describes it."""
+"""The command ``dosimeter init``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +10,6 @@ from study.catalogue import contributions
 from study.errors import StudyError
 from study.options import PATH
 from study.steps.init.folder import check_new, init_study
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -31,15 +26,15 @@ if TYPE_CHECKING:
     show_default="published results",
     type=PATH,
     metavar="TABLE|STUDY",
-    help="With --guided: results whose variance counts for the seeds too, as in `dosimeter power`; "
-    "a study's pilot, for instance.",
+    help="With --guided: use the variance of these results to compute the seeds too, for example a "
+    "pilot's.",
 )
 def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> None:
     """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a fresh age key.
 
-    The study has two waves and a plan that can find a gap of 10 points. As it is written, built-in
-    agents are its controls, and the model under test is behind a local server: edit `model` and
-    `base_url`. With --guided, the answers to a few questions are written instead.
+    The study has two waves and a plan that can find a gap of 10 points. In the file as written, the
+    controls are built-in agents, and the model under test is behind a local server: edit `model`
+    and `base_url`. With --guided, the answers to a few questions are written instead.
 
     \b
     Examples:
@@ -50,14 +45,14 @@ def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> N
     """
     place = folder or Path()
     if yes and not guided:
-        raise StudyError("--yes: it answers the questions of --guided; give both")
+        raise StudyError("--yes: only works with --guided; give both")
     if source is not None and not guided:
         raise StudyError("--from: it is for the seeds that --guided computes; give both")
     if guided:
         check_new(place)
         guides = list(contributions("write_guided"))
         if not guides:
-            raise StudyError("--guided: this program has no such extra; leave it out")
+            raise StudyError("--guided: not installed here; leave it out")
         path = guides[0](place, yes, source)
     else:
         path = init_study(place)
@@ -65,12 +60,3 @@ def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> N
         f"wrote {path} and prices.yaml; edit them, then `dosimeter register --study {place}`"
     )
     click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
-
-
-# --- Questions ---
-
-
-# --- The estimate ---
-
-
-# --- Checks ---

@@ -21,16 +21,15 @@ from study.steps.lint.lint import lint_study
 @click.option(
     "--schema",
     is_flag=True,
-    help="Instead, print the JSON Schema of study.yaml, with which editors complete and check it.",
+    help="Print the JSON Schema of study.yaml instead, for editors.",
 )
 @json_option
 def lint(path: Path, schema: bool, as_json: bool) -> None:
     """Check a study file, by default study.yaml here, and do nothing else.
 
-    All errors are reported, with file, line and remedy; and as warnings what a later step will ask
-    for, such as a key in the environment, and what `register` refuses, such as a plan
-    that would find its target gap with a probability below 80 %. No ledger, key or network is
-    needed. Exits with 2 if there is an error.
+    Errors come with file, line and remedy. Warnings name what later steps will need, such as a key
+    in the environment, and what `register` would refuse, such as a plan with a power below 80 %.
+    No ledger, key or network is needed. Exits with 2 if there is an error.
 
     \b
     Examples:

@@ -14,14 +14,14 @@ from study.steps import pipeline
 
 if TYPE_CHECKING:
     from study.steps.publish.release import Preview
-
-if TYPE_CHECKING:
     from study.workspace.study import Study
 
 
 @click.command()
 @folder_option
-@click.option("--upload/--no-upload", default=None, help="Default: if study.yaml names one.")
+@click.option(
+    "--upload/--no-upload", default=None, help="Default: upload if study.yaml names a repository."
+)
 @click.option(
     "--tranche",
     "tranches",
@@ -46,7 +46,7 @@ def publish(
     withdraw: str | None,
     as_json: bool,
 ) -> None:
-    """Release the public arm: a dataset folder, checked for leaks, and the Hub if named.
+    """Write the public arm as a dataset, check it for leaks, and upload it if study.yaml says so.
 
     \b
     Example:

@@ -48,7 +48,7 @@ unproved_option = click.option(
     metavar="drand:ROUND",
     default="",
     show_default="a secret of the study's own",
-    help="A coming round of drand's quicknet, a public randomness beacon: its value allots the "
+    help="A future round of drand's quicknet, a public randomness beacon. Its value assigns the "
     "seeds to the arms, so that nobody can choose them.",
 )
 @click.option(
@@ -57,8 +57,7 @@ unproved_option = click.option(
     metavar="URL|FILE",
     multiple=True,
     show_default="drand's own",
-    help="Where the round's value is asked for: a relay, or a file that holds its reply; more than "
-    "once for more.",
+    help="A relay to read the round from, or a file with its reply. May be repeated.",
 )
 @click.option(
     "--again",
@@ -80,11 +79,12 @@ def register(
     unproved: str,
     as_json: bool,
 ) -> None:
-    """Draw and seal the seeds, and promise the analysis, with its commit and image.
+    """Draw and seal the seeds, and record the plan, the commit and the image in the ledger.
 
     Seeds are drawn at random, sealed, announced, and allotted to the arms. The plan is simulated
     first: one that finds its target gap in a model with a probability below 80 % is refused, and so
-    are template questions that are not proved, and what a later step would refuse.
+    are template questions that `dosimeter template check` rejects, and what a later step would
+    refuse.
 
     With --beacon the draw is announced before the round's value exists, and the command exits with
     1; run it again once the round is public.

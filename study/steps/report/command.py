@@ -17,8 +17,6 @@ from study.steps.report.look import write_internal
 
 if TYPE_CHECKING:
     from analysis.report.report import Report
-
-if TYPE_CHECKING:
     from study.workspace.study import Study
 
 
@@ -35,15 +33,15 @@ if TYPE_CHECKING:
     show_default="the report itself",
     metavar="FILE.age",
     type=PATH,
-    help="Instead, write the look with a row for every episode, sealed to the study's recipients.",
+    help="Write an encrypted file with a row for every episode instead.",
 )
 @json_option
 def report(study: Study, through: int | None, internal: Path | None, as_json: bool) -> None:
     """Run the registered test on the waves that are closed, and write the report.
 
     It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
-    follows from a private seed goes into it. What --internal writes may hold all, and is sealed;
-    the ledger records that look first.
+    follows from a private seed goes into it. The file of --internal may hold private data,
+    so it is encrypted to the study's recipients; the ledger records it first.
 
     \b
     Examples:

@@ -44,16 +44,15 @@ if TYPE_CHECKING:
 @click.option(
     "--close-missing",
     is_flag=True,
-    help="Count failures of providers too, record cells whose attempts all failed as missing, and "
-    "close the wave.",
+    help="Stop retrying failed episodes, record them as missing, and close the wave.",
 )
 @click.option(
     "--detach",
     is_flag=True,
-    help="Leave once the sweep is at work on the cluster: see `dosimeter wave attach`.",
+    help="Return once the sweep is running on the cluster: see `dosimeter wave attach`.",
 )
 @click.option(
-    "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
+    "--estimate", is_flag=True, help="Only estimate the remaining episodes, tokens and cost."
 )
 @click.option("--dry-run", is_flag=True, help="Only show the first requests; no network, no key.")
 @click.option(
@@ -66,10 +65,10 @@ if TYPE_CHECKING:
 def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
-    A provider that is down or limits requests is waited for, and other models go on. Exits with 1
+    If a provider is down or limits requests, its models wait and others go on. Exits with 1
     while episodes are owed because their attempts failed, a model's key was refused, or the budget
-    in study.yaml does not pay for them. With --json, stderr has the progress, as a JSON object a
-    line.
+    in study.yaml does not pay for them. With --json, progress goes to stderr, one JSON object
+    a line.
 
     \b
     Examples:

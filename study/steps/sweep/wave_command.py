@@ -24,8 +24,6 @@ from study.workspace.setup import find_registration
 if TYPE_CHECKING:
     from study.workspace.study import Study
 
-# --- The commands of ``dosimeter leak``: known leaks of the private arm ---
-
 
 @click.group()
 def wave() -> None:

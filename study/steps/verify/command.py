@@ -20,8 +20,6 @@ from study.workspace.checkpoints import make_checkpoint
 if TYPE_CHECKING:
     from registry.ledger.chain import Entry
     from registry.verify.findings import Verification
-
-if TYPE_CHECKING:
     from study.workspace.study import Study
 
 
