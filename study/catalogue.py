@@ -97,6 +97,7 @@ EXTRAS = (
             ("export", RESULTS, "write episodes as logs for Inspect's viewer"),
         ),
         (".tool_use:look",),
+        needs=("judge",),
     ),
     Extra(
         "power",

@@ -50,7 +50,6 @@ def draw(
     """Seed → sealed set: seeds at random, announced in the ledger by their commitments, and then
     allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer,
     ``unproved`` that for template questions with an error."""
-    pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
     gate = _gate(study, watch, underpowered, unproved)
     return draw_seeds(study, watch, utc_now, gate, request)
 
@@ -67,6 +66,7 @@ def register(
     ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for
     template questions with an error; by default the draw's."""
     if not is_drawn(study):
+        pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
         draw(study, watch, underpowered, unproved=unproved)
     gate = _gate(study, watch, underpowered, unproved)
     record, fresh = register_plan(study, watch, utc_now(), gate, partial(_chances, study))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -125,4 +126,5 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Both waves run, the public arm released between them, the report written."""
     study = make_study(tmp_path_factory.mktemp("study") / "small")
     run_whole(study)
+    shutil.copytree(study.folder, study.folder.parent / "untouched")
     return study

@@ -298,7 +298,7 @@ def store_between(folder: Path) -> Iterator[str]:
 
 def demo_on(address: str, store: str) -> str:
     """The demo's study.yaml for a cluster and a store."""
-    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     there = f"sweep: {{parallel: 6, workers: 2, address: '{address}'}}\nstore: '{store}'"
     assert "sweep: {parallel: 6}" in text
     return text.replace("sweep: {parallel: 6}", there)

@@ -249,7 +249,7 @@ def test_the_models_that_bridge_another_harness_are_named(
     code = replace(registration.provenance, dirty=False)
     rules = {"pre_exposure": ["old-0", "old-1", "old-2"], "frozen": ["old-0"]}
     plan = standard_plan(registration.plan.strata, 2, **rules)
-    pins = tuple(ModelPin(name, "local", "v1") for name in models.split())
+    pins = tuple(ModelPin(name, "local", "smollm2") for name in models.split())
     later = replace(manifest, models=pins, provenance=replace(code, image="sha256:" + "1" * 64))
     wave = WaveSnapshot(take_snapshot(registered), 1, (later,), None)
     (line,) = drift_of(replace(registration, plan=plan, provenance=code), [wave])

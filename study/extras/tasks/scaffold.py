@@ -23,7 +23,7 @@ def new_task(name: str, out: Path) -> int:
     or cannot be written.
     """
     _check_name(name)
-    template = files("study.tasks.scaffold_template")
+    template = files("study.extras.tasks.scaffold_template")
     places = {
         "pyproject.toml.txt": "pyproject.toml",
         "README.md.txt": "README.md",

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.extras.transcripts.inspect_export import export_inspect
 from study.extras.transcripts.show import (
     list_records,
     open_transcript,
     print_transcript,
     transcript_json,
 )
-from study.extras.transcripts.tool_use import model_records, tool_records, tool_tables
 from study.options import PATH, complete_models, json_option, study_option
 from study.printing import print_json, print_records, stdout
 
@@ -105,6 +103,8 @@ def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **a
 
 
 def _show_tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:
+    from study.extras.transcripts.tool_use import model_records, tool_records, tool_tables
+
     tables = tool_tables(study, wave)
     if as_json:
         print_json(tables.as_json())
@@ -144,6 +144,8 @@ def export(
       dosimeter export --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
     """
+    from study.extras.transcripts.inspect_export import export_inspect
+
     written = export_inspect(study, out, wave, arm, reveal)
     if arm == "public":
         content = "transcripts in plain text, and shows which instances are public"

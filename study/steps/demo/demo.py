@@ -121,7 +121,7 @@ def _after(study: Study, wave: int, display: Display) -> None:
 
 def _protocol(request: DemoRequest) -> str:
     """The text of a demo's study.yaml."""
-    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     text = text.replace("{kind: docker}", f"{{kind: {request.sandbox}}}")
     if request.model is not None:
         text = _with_model(text, request.model)

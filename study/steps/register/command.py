@@ -99,7 +99,7 @@ def register(
       jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
     from study.steps.register.draw import DrawRequest, is_drawn
-    from study.workspace.setup import REGISTRATION
+    from study.workspace.setup import REGISTRATION, pinned_image
 
     request = DrawRequest(beacon, again=again)
     if relays:
@@ -107,6 +107,8 @@ def register(
     fresh = not is_drawn(study)
     if draw_only or beacon or again or fresh:
         with progress_watch("drawing") as watch:
+            if not draw_only:
+                pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
             sealed, fresh = pipeline.draw(study, watch, underpowered, request, unproved)
         if fresh:
             show_readiness(study)

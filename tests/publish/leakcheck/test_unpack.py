@@ -358,7 +358,7 @@ def test_memory_does_not_grow_with_what_is_unpacked(tmp_path: Path) -> None:
     script = f"""
 import resource
 from pathlib import Path
-from publish.leakcheck import scan_paths
+from publish.leakcheck.check import scan_paths
 from publish.leakcheck.secrets import Needles, Pattern, Trace
 needles = Needles({{Pattern("raw", b"something unheard of"): Trace("seed", 0)}}, {{}})
 def peak():

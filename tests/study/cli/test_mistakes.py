@@ -91,7 +91,7 @@ SWEEP = "sweep --allow-dirty --wave"
 
 MISTAKES = {
     # --- words that there are not
-    "a command misspelt": Mistake("none", "drow", ("'drow'", "'draw'", "--help")),
+    "a command misspelt": Mistake("none", "regster", ("'regster'", "'register'", "--help")),
     "an option misspelt": Mistake("registered", "sweep --wav 0", ("'--wav'", "'--wave'")),
     "an option left out": Mistake("registered", "sweep", ("'--wave'", "sweep --help")),
     "a word for a number": Mistake("registered", "sweep --wave one", ("'--wave'", "'one'")),

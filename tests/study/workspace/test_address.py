@@ -51,7 +51,7 @@ PRICES = "prices: []  # of ours\n"
 WRITERS = {
     *(("register",), ("publish",), ("report",), ("calibrate",), ("reveal",)),
     *(("judge", "check"), ("wave", "open")),
-    *(("keys", "new"), ("keys", "split"), ("keys", "combine")),
+    ("keys", "new"),
 }
 
 

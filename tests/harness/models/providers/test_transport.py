@@ -179,7 +179,7 @@ def test_an_asked_pause_is_kept_up_to_a_quarter_of_an_hour() -> None:
     pauses: list[float] = []
     busy = failure(429, headers=(("Retry-After", "600"),))
     with serve(busy, completion("x")) as served:
-        model = OpenAIModel("m", "asked-model", served.url, "sk-1", sleep=pauses.append)
+        model = served_model(OpenAIModel, served.url, "sk-1", pauses.append)
         assert model.respond(REQUEST).message.text == "x"
         model.close()
     assert pauses == [600.0]

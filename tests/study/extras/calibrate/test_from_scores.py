@@ -149,7 +149,7 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_
         (("--wave", "1"), "no model is known to be clean"),
         (("--model", "spiked"), "'spiked' has read the release"),
         (("--model", "nobody"), "'nobody' has no scores there"),
-        (("--yes",), "go with --run"),
+        (("--yes",), "goes with --run"),
         (("--run", "--model", "honest"), "leave out --run"),
         (("--run",), "add --yes"),
     ],

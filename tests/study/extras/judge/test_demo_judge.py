@@ -93,7 +93,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
 
 
 def test_the_demos_study_is_the_same_but_for_the_judge(tmp_path: Path) -> None:
-    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     for name, own in (("plain", text), ("judged", with_judge(text, "careless"))):
         (tmp_path / name).mkdir()
         (tmp_path / name / "study.yaml").write_text(own, encoding="utf-8")

@@ -100,7 +100,7 @@ def test_words_and_a_plot(tmp_path: Path, small: tuple[str, ...]) -> None:
 
 
 def test_controls_are_those_of_the_study(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text((files("study") / "demo.yaml").read_text())
+    (tmp_path / "study.yaml").write_text((files("study.steps.demo") / "demo.yaml").read_text())
     protocol = read_protocol(tmp_path)
     answer = plan_setting(0.1, protocol.registered_plan(), protocol)
     assert (answer.control_models, answer.control_runs) == (4, 1)
@@ -116,7 +116,7 @@ PHYSICS = (
 
 
 def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDesign:
-    demo = (files("study") / "demo.yaml").read_text()
+    demo = (files("study.steps.demo") / "demo.yaml").read_text()
     tasks = ", ".join(f"{name}/{difficulty}" for name in families)
     folder.mkdir()
     (folder / "study.yaml").write_text(re.sub(r"tasks: .*", f"tasks: [{tasks}]", demo))
@@ -145,7 +145,7 @@ def test_power_goes_by_the_weights_of_the_tasks(tmp_path: Path) -> None:
 
 
 def test_a_plan_without_controls_says_so(tmp_path: Path) -> None:
-    demo = (files("study") / "demo.yaml").read_text()
+    demo = (files("study.steps.demo") / "demo.yaml").read_text()
     (tmp_path / "study.yaml").write_text(demo[: demo.index("plan:")] + "entropy: system\n")
     result = _run("--study", str(tmp_path), "--gap", "0.4", *QUICK)
     assert result.exit_code == 0, result.output
@@ -188,7 +188,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
     if "pilotless" in arguments:
         (tmp_path / "pilotless").mkdir()
         (tmp_path / "pilotless" / "study.yaml").write_text(
-            (files("study") / "demo.yaml").read_text()
+            (files("study.steps.demo") / "demo.yaml").read_text()
         )
     before = sorted(tmp_path.rglob("*"))
     result = _run(*arguments)

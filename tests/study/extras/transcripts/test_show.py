@@ -309,7 +309,7 @@ class TestFindingAnEpisode:
             (("--list", "--wave", "9"), "plans waves 0 to 1"),
             (("--list", "--model", "nobody"), "there are: honest, spiked"),
             (("--list", "--grade"), "go with an EPISODE"),
-            ((), "give an EPISODE, or --list"),
+            ((), "give an EPISODE, --list or --tools"),
         ],
     )
     def test_what_names_none_is_refused(

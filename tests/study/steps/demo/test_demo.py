@@ -62,7 +62,7 @@ def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> 
 
 def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
+    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     assert "seeds_per_arm: 12\n" in text
     init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 3\n"))
     kill_with_results(start_demo(folder), folder, 12)

@@ -190,7 +190,7 @@ def test_whatever_stops_the_writing_leaves_nothing(
         assert {path.name for path in folder.iterdir()} > {"keys", "prices.yaml"}
         raise stop
 
-    monkeypatch.setattr("study.workspace.setup.read_protocol", fail)
+    monkeypatch.setattr("study.steps.init.folder.read_protocol", fail)
     with pytest.raises(stop):
         init_study(tmp_path / "deep" / "new")
     assert list(tmp_path.iterdir()) == []
@@ -200,7 +200,7 @@ def test_a_key_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "study.txt").write_text("AGE-SECRET-KEY-1")
     (tmp_path / ".gitignore").write_text("mine\n")
-    monkeypatch.setattr("study.workspace.setup.read_protocol", lambda *_: 1 / 0)
+    monkeypatch.setattr("study.steps.init.folder.read_protocol", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         init_study(tmp_path)
     assert (tmp_path / "keys" / "study.txt").read_text() == "AGE-SECRET-KEY-1"

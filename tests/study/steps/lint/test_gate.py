@@ -310,7 +310,7 @@ def test_the_base_of_these_cases_is_drawn_and_registered_without_a_reason(tmp_pa
     result = draw(folder, "--json")
     assert result.exit_code == 0, result.stderr
     assert "power: finds 40 points in one model with probability 1.00" in result.stderr
-    assert "underpowered" not in json.loads(result.stdout)
+    assert json.loads(result.stdout)["underpowered"] is None
     record, _ = pipeline.register(pipeline.open_study(folder))
     assert record.underpowered is None
     assert shortfalls_of(record) == ()
@@ -425,7 +425,9 @@ def test_a_missing_key_is_warned_of_and_draws(
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     text = changed(served(f"{TURN}, retention: kept"), DOCKER).replace("''", "NO_SUCH_KEY")
     text = text.replace("  - [old-1, new]\n", "  - [old-1, new]\n" * 2)
-    result = draw(make(tmp_path / "study", text))
+    folder = make(tmp_path / "study", text)
+    (folder / "prices.yaml").unlink()
+    result = draw(folder)
     assert result.exit_code == 0, result.stderr
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert any("NO_SUCH_KEY is not set" in warning for warning in warnings)

@@ -37,9 +37,22 @@ from tests.study.conftest import SMALL, make_study
 MADE = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "none", "3.11", ())
 
 
+# Settings that a pin of a provider has in any study.
+NEEDED = {
+    "openai": {"base_url": "https://api.openai.com/v1"},
+    "scripted": {"agent": "honest"},
+    "vertex": {"region": "europe-west4", "project": "p"},
+    "vertex_anthropic": {"region": "europe-west4", "project": "p"},
+}
+VERSIONS = {"local": "smollm2", "scripted": "honest/1"}
+
+
 def pin(name: str, provider: str = "openai", url: str = "") -> ModelPin:
-    settings_ = (("base_url", json.dumps(url)),) if url else ()
-    return ModelPin(name, provider, "v1", settings_)
+    given = {"base_url": url} if url else dict(NEEDED.get(provider, {}))
+    if provider == "agent_server":
+        given["tree"] = "host"
+    settings_ = tuple((key, json.dumps(value)) for key, value in sorted(given.items()))
+    return ModelPin(name, provider, VERSIONS.get(provider, "v1"), settings_)
 
 
 def run_of(

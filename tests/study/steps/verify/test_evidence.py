@@ -35,7 +35,7 @@ from study.workspace.study import Study
 @pytest.fixture
 def study(finished: Study, tmp_path: Path) -> Study:
     folder = tmp_path / "small"
-    shutil.copytree(finished.folder, folder)
+    shutil.copytree(finished.folder.parent / "untouched", folder)  # tests of others look at it
     return open_study(folder)
 
 
