@@ -40,6 +40,18 @@ class Commands(click.Group):
         targets = {command.name: command.target for command in catalogue.commands()}
         return catalogue.load(targets[cmd_name]) if cmd_name in targets else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command. An unknown name is refused with the names that are near it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            names = self.list_commands(ctx)
+            raise click.exceptions.NoSuchCommand(
+                error.command_name, possibilities=names, ctx=ctx
+            ) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by their groups, without importing them."""
         rows: dict[str, list[tuple[str, str]]] = {}

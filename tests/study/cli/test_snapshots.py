@@ -25,7 +25,9 @@ WIDTH = 100
 def every_command(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The words of each command and group, the program itself first."""
     yield names
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from every_command(command, (*names, name))
         else:
