@@ -24,13 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold a token other than a comment or docstring. These limits only fall: a change that
 # needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 45_200,
-    "picard": 12_250,
-    "families": 7_463,
-    "benchmarks": 3_000,
-    "tests": 58_000,
+    "platform": 44_700,
+    "picard": 11_750,
+    "families": 7_400,
+    "benchmarks": 2_900,
+    "tests": 53_500,
 }
-MOST_PARAMETERS, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 26, 175, 80
+MOST_PARAMETERS, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 26, 171, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _NO_CODE = (
