@@ -40,7 +40,7 @@ def import_() -> None:
     \b
     Example:
       dosimeter import parametr results/public-run --arm public --out rows.parquet
-      dosimeter import parametr secret-run --arm private --out rows.parquet --append
+      dosimeter import parametr run-2 --arm private --out rows.parquet --append
       dosimeter analyze rows.parquet
     """
 
@@ -90,7 +90,7 @@ def parametr(
 
     \b
     Example:
-      dosimeter import parametr secret-run --arm private --out rows.parquet --append
+      dosimeter import parametr run-2 --arm private --out rows.parquet --append
     """
     _write(import_parametr(folders, Arm(arm), look), out, append, as_json)
 
