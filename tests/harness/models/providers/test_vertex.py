@@ -88,7 +88,7 @@ def test_without_one_google_s_library_finds_credentials(
 
 @pytest.mark.parametrize("name", ["region", "project"])
 def test_a_model_without_its_place_is_refused(name: str) -> None:
-    with pytest.raises(HarnessError, match=f"setting '{name}': "):
+    with pytest.raises(HarnessError, match=f"setting '{name}': \"\": .* pattern"):
         build_model(
             BY_NAME["vertex_gemini"].pin("http://127.0.0.1:1", **{name: ""}), {"CLOUD_TOKEN": KEY}
         )
