@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from study.errors import StudyError
+from study.printing import wants_json
 from study.workspace.address import open_study, store_address
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ def json_option(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_json(**options: Any) -> None:
-        root = click.get_current_context().find_root()
-        command(as_json=root.params.get("as_json", False), **options)
+        command(as_json=wants_json(), **options)
 
     with_json.__dict__["takes_json"] = True
     return with_json

@@ -243,13 +243,18 @@ def progress_watch(step: str) -> Iterator[Watch]:
         yield lambda part, done, of: show(part or step, done, of)
 
 
+def wants_json() -> bool:
+    """Whether the program was called with --json."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().params.get("as_json"))
+
+
 @contextmanager
 def progress_bar(transient: bool = False) -> Iterator[Watch]:
     """Show a bar from the first progress on, so that an error message stands by itself. A
     ``transient`` one vanishes at its end. Without a terminal, print a line every LOG_SECONDS;
     nothing with --json."""
-    context = click.get_current_context(silent=True)
-    if context is not None and context.params.get("as_json"):
+    if wants_json():
         yield lambda step, done, of: None
         return
     console = stderr()

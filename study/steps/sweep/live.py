@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import click
-
 from study import printing as output
 from study.encoding import plain_text
 from study.printing import Watch, progress_bar, styled
@@ -182,8 +180,8 @@ class SweepDisplay(Protocol):
 def sweep_watch(step: str) -> Iterator[SweepDisplay]:
     """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
     every ``output.LOG_SECONDS``; with --json these are JSON."""
-    context, console = click.get_current_context(silent=True), output.stderr()
-    if context is not None and context.params.get("as_json"):
+    console = output.stderr()
+    if output.wants_json():
         lines = _JsonLines(step)
         try:
             yield lines

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -78,14 +76,3 @@ def test_what_is_no_template_is_refused_in_one_line(tmp_path: Path, data: bytes)
     code, output = run(str(path))
     assert code == 2
     assert output.count("error ") == 1, output
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; from click.testing import CliRunner; from study.main import main; "
-        "assert CliRunner().invoke(main, ['template', '--help']).exit_code == 0; "
-        "heavy = ('numpy', 'yaml', 'rich', 'generators.templates.check'); "
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
