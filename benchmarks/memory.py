@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
+from analysis.plan.markers import MarkerCounts, MarkerFinding, test_markers
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.primary import ModelScores, Studies
 from analysis.plan.rule import apply_rule
 from analysis.power.variance_components import rate_error
-from analysis.probe.markers import MarkerCounts, MarkerFinding, test_markers
 from analysis.stats.permutation import Bools, Floats
 from generators.attackers import Attackable
 from generators.catalog import INSTALLED

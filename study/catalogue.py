@@ -129,7 +129,6 @@ EXTRAS = (
         "calibrate",
         (("calibrate", DESIGN, "measure how large a leak the study would find"),),
         (".contribution:look", ".demo:after_demo_wave"),
-        needs=("probe",),
     ),
     Extra(
         "probe",

@@ -11,6 +11,7 @@ import pytest
 
 from registry.provenance import PACKAGES
 from study import catalogue
+from tests.without_extra import PLACES
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [extra.name for extra in catalogue.EXTRAS]
@@ -48,7 +49,7 @@ def test_an_extra_bears_one_noun_and_imports_only_what_it_needs() -> None:
         }
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
-            others = [other for other in NAMES if f"from study.extras.{other}." in text]
+            others = [o for o in NAMES if any(f"from {at}.{o}." in text for at in PLACES)]
             assert set(others) <= needs, path
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.csv_text import csv_files
 from analysis.json_values import json_rows
-from analysis.probe.markers import MarkerExposure, MarkerFinding
+from analysis.plan.markers import MarkerExposure, MarkerFinding
 from analysis.probe.probes import MEASURES, Exposure, TextExposure
 from analysis.report.part import (
     NONE,

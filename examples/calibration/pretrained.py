@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from analysis.data.seed_means import make_seed_means
 from analysis.json_values import plain_values
-from analysis.probe.markers import tail
+from analysis.plan.markers import tail
 from analysis.stats.proportions import wilson
 from examples.calibration.doses import area_under_curve, cochran_armitage
 from examples.calibration.run import dosimeter

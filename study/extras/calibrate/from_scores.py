@@ -26,9 +26,9 @@ from analysis.data.seed_means import SeedMeans, make_seed_means
 from analysis.data.table import ResultTable, one_of
 from analysis.json_values import plain_values
 from analysis.plan.burned import keep_rows
+from analysis.plan.markers import marker_rates
 from analysis.plan.presets import control_models
 from analysis.plan.primary import ModelScores
-from analysis.probe.markers import marker_rates
 from analysis.stats.adjustment import control_means
 from analysis.stats.permutation import Bools, Floats, Ints
 from harness.storage import calibration_key

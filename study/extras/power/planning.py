@@ -13,6 +13,7 @@ import numpy as np
 
 from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
+from analysis.plan.markers import marker_rates
 from analysis.plan.presets import STANDARD, control_models, look_alpha, marker_alpha, standard_plan
 from analysis.power.power import (
     PowerCurve,
@@ -32,7 +33,6 @@ from analysis.power.variance_components import (
     estimate_components,
     weigh_criteria,
 )
-from analysis.probe.markers import marker_rates
 from analysis.stats.permutation import Floats
 from generators.catalog import Catalog
 from generators.grading.rubric import headline_parts, is_static

@@ -10,7 +10,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.probe.markers import MarkerCounts, MarkerExposure, test_markers
+from analysis.plan.markers import MarkerCounts, MarkerExposure, test_markers
 from analysis.probe.part import exposure_part
 from analysis.probe.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
 from analysis.report.part import Part

@@ -110,7 +110,5 @@ def test_the_demos_study_is_the_same_but_for_the_judge(tmp_path: Path) -> None:
 def test_the_judge_is_no_model(tmp_path: Path) -> None:
     text = PROTOCOL.replace("agent: honest, error_rate: 0.6", "agent: careless, error_rate: 0.6")
     (tmp_path / "study.yaml").write_text(text)
-    with pytest.raises(
-        StudyError, match=r"study.yaml:9: .*'spiked' or 'trivial' is right"
-    ):
+    with pytest.raises(StudyError, match=r"study.yaml:9: .*'spiked' or 'trivial' is right"):
         read_protocol(tmp_path)

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import binom, binomtest
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.plan.presets import basic_plan, standard_plan
-from analysis.probe.markers import (
+from analysis.plan.markers import (
     CHANCE,
     MarkerCounts,
     MarkerFinding,
@@ -21,6 +20,7 @@ from analysis.probe.markers import (
     tail,
     test_markers,
 )
+from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probe.part import marker_words
 from generators.title import MARKERS
 
