@@ -15,9 +15,10 @@ from tests.without_extra import PLACES
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [extra.name for extra in catalogue.EXTRAS]
-# Fast tests of the core, which take a study from its file to its release and its report.
+# Tests of the core, which take a study from its file to its release and its report.
 CORE = ("tests/study/steps/test_line.py", "tests/study/protocol/test_smallest_study.py")
-QUICK = ("--deselect", "tests/study/steps/test_line.py::test_a_study_ends_with_a_report")
+# Those of seconds: without one extra; the whole line is run without any.
+QUICK = ("--deselect", "tests/study/steps/test_line.py::TestLine")
 
 
 def users_of(name: str) -> list[str]:

@@ -38,17 +38,19 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return study
 
 
-def test_every_promise_of_a_study_holds(released: Study) -> None:
-    held = pipeline.verify(released, VerifyRequest(), nobody)
-    assert held.holds, held
-    states = {row["step"]: row["state"] for row in pipeline.status(released)}
-    assert [step for step, state in states.items() if state != "done"] == ["report"]
+class TestLine:
+    """The whole line, which takes half a minute."""
 
+    def test_every_promise_of_a_study_holds(self, released: Study) -> None:
+        held = pipeline.verify(released, VerifyRequest(), nobody)
+        assert held.holds, held
+        states = {row["step"]: row["state"] for row in pipeline.status(released)}
+        assert [step for step, state in states.items() if state != "done"] == ["report"]
 
-def test_a_study_ends_with_a_report(released: Study) -> None:
-    report, page = pipeline.report(released)
-    assert page.is_file()
-    assert {verdict.model for verdict in report.verdicts} == {"honest", "spiked"}
+    def test_it_ends_with_a_report(self, released: Study) -> None:
+        report, page = pipeline.report(released)
+        assert page.is_file()
+        assert {verdict.model for verdict in report.verdicts} == {"honest", "spiked"}
 
 
 def test_the_program_lists_what_is_there() -> None:
@@ -57,6 +59,8 @@ def test_the_program_lists_what_is_there() -> None:
     for command in catalogue.commands():
         assert f"  {command.name} " in result.output
         assert callable(catalogue.load(command.target))
+    for extra in catalogue.EXTRAS:
+        assert all(callable(catalogue.load(target)) for target in extra.targets())
 
 
 def test_a_file_is_checked(tmp_path: Path) -> None:
