@@ -157,9 +157,9 @@ class Purchases:
     rates of its answers, until they are stopped. May be shared by threads."""
 
     def __init__(self) -> None:
-        """Allow all, as just renewed."""
+        """Allow all, until the first renewal: without a coordinator there is none."""
         self._lock = threading.Lock()
-        self._until = time.monotonic() + RENEWED_SECONDS
+        self._until = math.inf
         self._stopped = False
         self._calls: defaultdict[str, ModelCalls] = defaultdict(ModelCalls)
 

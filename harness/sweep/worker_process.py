@@ -363,6 +363,7 @@ def main() -> None:
 
 def _work(leases: LeaseClient, context: RunContext, name: str) -> int:
     bench = Workbench.open(context, holds=True)
+    bench.purchases.renew(time.monotonic())
     claims = WorkerClaims(context.epochs, name, bench.purchases.stopped)
     try:
         return pull(leases, bench, context.parallel, claims, random.SystemRandom().shuffle)
