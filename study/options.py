@@ -39,11 +39,6 @@ dirty_option = click.option(
 )
 
 
-parallel_option = click.option(
-    "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
-)
-
-
 def complete_models(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:

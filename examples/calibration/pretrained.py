@@ -131,7 +131,7 @@ def main() -> None:
     )
     try:
         wave = (*at, "--wave", "0", "--allow-unknown-price")
-        dosimeter("probe", *wave, "--markers", "--parallel", "1")
+        dosimeter("probe", *wave, "--markers")
         dosimeter("sweep", *wave, "--allow-dirty")
     finally:
         server.close()

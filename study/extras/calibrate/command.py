@@ -9,7 +9,6 @@ import click
 
 from analysis.stats.intervals import signed
 from registry.provenance import utc_now
-from study.errors import StudyError
 from study.extras.calibrate import from_agents
 from study.extras.calibrate.from_agents import plan_run, run_calibration
 from study.extras.calibrate.from_scores import (
@@ -55,7 +54,6 @@ _OF_SCORES = {"wave", "model"}  # options
     "as released before publication or frozen.",
 )
 @click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
-@click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
 @click.option(
     "--out",
     type=PATH,
@@ -63,7 +61,7 @@ _OF_SCORES = {"wave", "model"}  # options
 )
 @json_option
 def calibrate(
-    study: Study, doses: str, run: bool, yes: bool, out: Path | None, as_json: bool, **options: Any
+    study: Study, doses: str, run: bool, out: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Measure how large a leak the study would detect: the positive control, over doses.
 
@@ -77,17 +75,15 @@ def calibrate(
     Examples:
       dosimeter calibrate
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
-      dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
+      dosimeter calibrate --run --doses .1,.5 --replicates 3
     """
     given = {name: value for name, value in options.items() if value is not None}
-    if yes and not run:
-        raise click.UsageError("--yes goes with --run")
     if run and given.keys() & _OF_SCORES:
         raise click.UsageError("--wave and --model are of stored scores: leave out --run")
     given["doses"] = _doses(doses)
     place = out or study.folder / FOLDER
     if run:
-        made = _run(study, from_agents.RunRequest(**given), place, yes or as_json)
+        made = _run(study, from_agents.RunRequest(**given), place)
     else:
         made = calibrate_study(study, CalibrateRequest(**given))
     kept = record_calibration(study, made, utc_now())
@@ -99,11 +95,9 @@ def calibrate(
         click.echo(f"on record: {kept.uri}")
 
 
-def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
+def _run(study: Study, request: RunRequest, place: Path) -> Calibrated:
     scratch = plan_run(study, request, place)
     size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
-    if not agreed:
-        raise StudyError(f"{size}: nothing was run yet; add --yes to run them")
     click.echo(size, err=True)
     return run_calibration(study, scratch, request, sweep_watch)
 

@@ -57,7 +57,6 @@ class CheckRequest:
 
     judge: str
     criteria: int = LEAST
-    parallel: int = 4  # sheets at once
     allow_unknown_price: bool = False
 
 
@@ -82,9 +81,7 @@ def check_judge(
         budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
         price = pricing.price_of(pin.name)
         caller = Caller(study, CallKind.JUDGE, pin, None, price, budget)
-        verdicts, failed = _grade_sheets(
-            judge, caller, (*sheets, *backwards), request.parallel, watch
-        )
+        verdicts, failed = _grade_sheets(judge, caller, (*sheets, *backwards), watch)
         measured = _measured(pin, sheets, backwards, verdicts)
         record_checked(study, pin, measured, now)
     compared = _compared(study, request.judge, sheets, verdicts)
@@ -103,7 +100,7 @@ def _reverse(sheet: Sheet) -> Sheet:
 
 
 def _grade_sheets(
-    judge: Judge, caller: Caller, sheets: Sequence[Sheet], parallel: int, watch: Watch
+    judge: Judge, caller: Caller, sheets: Sequence[Sheet], watch: Watch
 ) -> tuple[dict[str, Verdicts], dict[str, int]]:
     """Return the verdicts on each sheet by its id, and the failed requests by class."""
     name, price = judge.pin.name, caller.price
@@ -119,7 +116,7 @@ def _grade_sheets(
         return caller.pay(sheet.id, bound, decide)
 
     results: list[CallResult] = []
-    for result in caller.call_each(grade, sheets, parallel):
+    for result in caller.call_each(grade, sheets):
         if result.failure == OVER_BUDGET:
             raise WorkOwedError(
                 f"judge {name!r}: the budget does not pay for the rest of its check; raise "

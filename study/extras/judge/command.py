@@ -15,7 +15,6 @@ from study.options import (
     complete_judges,
     folder_option,
     json_option,
-    parallel_option,
     study_option,
     unknown_price_option,
 )
@@ -53,7 +52,6 @@ def judge() -> None:
     help="Grade the first wave's answers once more, for the look at this later wave, and nothing "
     "else: the report shows whether the judge has drifted.",
 )
-@parallel_option
 @unknown_price_option("Ask judges")
 @json_option
 def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) -> None:

@@ -56,7 +56,6 @@ class GradeRequest:
 
     judges: tuple[str, ...]
     wave: int | None = None
-    parallel: int = 4  # episodes at once
     allow_unknown_price: bool = False
     again_at: int | None = None
 
@@ -127,7 +126,7 @@ def grade_study(
             budgets={wave: _open_budget(study, wave, pricing, pins) for wave in waves},
             keys=study.keys(),
         )
-        results = [grading.grade_by(judge, request.parallel, watch) for judge in judges]
+        results = [grading.grade_by(judge, watch) for judge in judges]
         outcomes, alpha = grading.compare(judges, results, now)
     budgets = grading.budgets.items()
     accounts = tuple((wave, budget.accounts()) for wave, budget in budgets if budget)
@@ -171,7 +170,7 @@ class _Grading:
     budgets: Mapping[int, Budget | None]  # by wave
     keys: Keys
 
-    def grade_by(self, judge: Judge, parallel: int, watch: Watch) -> list[CallResult]:
+    def grade_by(self, judge: Judge, watch: Watch) -> list[CallResult]:
         """Grade, wave by wave, a judge's ungraded episodes; return the result of each episode."""
         name = judge.pin.name
         done = graded_by(self.study, judge.digest, self.look)
@@ -185,7 +184,7 @@ class _Grading:
             budget = self.budgets[wave]
             caller = Caller(self.study, CallKind.JUDGE, judge.pin, wave, price, budget, stop)
             grade = partial(self._grade_cell, judge, caller)
-            for result in caller.call_each(grade, cells, parallel):
+            for result in caller.call_each(grade, cells):
                 results.append(result)
                 graded += not result.failure
                 watch(f"judge {name}", graded, total)

@@ -12,7 +12,6 @@ from study.extras.probe.probe import ProbeRequest, probe_wave
 from study.options import (
     json_option,
     models_option,
-    parallel_option,
     study_option,
     unknown_price_option,
 )
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="The wave of the models.")
 @models_option("the wave")
-@parallel_option
 @unknown_price_option("Ask models")
 @click.option(
     "--markers", is_flag=True, help="Ask for the marker of each title instead of the questions."

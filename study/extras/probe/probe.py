@@ -73,7 +73,6 @@ class ProbeRequest:
 
     wave: int
     models: tuple[str, ...] = ()
-    parallel: int = 4
     allow_unknown_price: bool = False
     markers: bool = False
     texts: bool = False
@@ -228,7 +227,7 @@ class _Prober:
             outcomes = self._buy(kind, caller, {call: probes[call] for call in owed})
             results += [_batched(call) for call in outcomes.values() if call.failure]
             owed = [call for call in owed if not outcomes.get(hex_of(call), BatchOutcome()).failure]
-        for result in caller.call_each(probe, owed, self.request.parallel):
+        for result in caller.call_each(probe, owed):
             results.append(result)
             done += not result.failure
             self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))

@@ -29,8 +29,12 @@ _arm = click.option(
     help="The arm of the seeds in these folders, which the folders do not name.",
 )
 _look = click.option("--look", type=click.IntRange(0), default=0, show_default=True)
-_out = click.option("--out", type=PATH, required=True, help="A .parquet file for the rows.")
-_append = click.option("--append", is_flag=True, help="Add to the rows of an existing file.")
+_out = click.option(
+    "--out",
+    type=PATH,
+    required=True,
+    help="A .parquet file for the rows; they are added to those that it has.",
+)
 
 
 @click.group(name="import")
@@ -40,7 +44,7 @@ def import_() -> None:
     \b
     Example:
       dosimeter import parametr results/public-run --arm public --out rows.parquet
-      dosimeter import parametr run-2 --arm private --out rows.parquet --append
+      dosimeter import parametr run-2 --arm private --out rows.parquet
       dosimeter analyze rows.parquet
     """
 
@@ -50,7 +54,6 @@ def import_() -> None:
 @_arm
 @_look
 @_out
-@_append
 @click.option("--remap", multiple=True, metavar="OLD=NEW", help="Paths that have moved.")
 @json_option
 def picard(
@@ -58,7 +61,6 @@ def picard(
     arm: str,
     look: int,
     out: Path,
-    append: bool,
     remap: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -70,7 +72,7 @@ def picard(
     """
     named = named_folders(folders)
     imported = import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
-    _write(imported, out, append, as_json)
+    _write(imported, out, as_json)
 
 
 @import_.command(short_help="Read PARAMETR-Bench result folders into a table.")
@@ -78,11 +80,8 @@ def picard(
 @_arm
 @_look
 @_out
-@_append
 @json_option
-def parametr(
-    folders: tuple[Path, ...], arm: str, look: int, out: Path, append: bool, as_json: bool
-) -> None:
+def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json: bool) -> None:
     """Read PARAMETR-Bench result folders, a row for each task, seed and judge.
 
     Prints each file's overall score as the original computes it, with the original's interval and
@@ -90,13 +89,13 @@ def parametr(
 
     \b
     Example:
-      dosimeter import parametr run-2 --arm private --out rows.parquet --append
+      dosimeter import parametr run-2 --arm private --out rows.parquet
     """
-    _write(import_parametr(folders, Arm(arm), look), out, append, as_json)
+    _write(import_parametr(folders, Arm(arm), look), out, as_json)
 
 
-def _write(imported: Imported, out: Path, append: bool, as_json: bool) -> None:
-    total = write_rows(out, imported.rows, append)
+def _write(imported: Imported, out: Path, as_json: bool) -> None:
+    total = write_rows(out, imported.rows)
     count, overall = len(imported.rows), [asdict(score) for score in imported.overall]
     if as_json:
         summary = {"rows": count, "rows_in_file": total, "file": str(out), "overall": overall}

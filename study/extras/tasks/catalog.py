@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.model import Message
 
 FORMS = ("agentic", "single-turn")
+MEDIUM = DIFFICULTIES[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,12 @@ def make(name: str, difficulty: str = "medium", seed: str | None = None) -> Task
     return INSTALLED.family(name).generate(difficulty, drawn)
 
 
-def show_task(name: str, difficulty: str | None = None) -> TaskView:
-    """A family of this name, or of a template file, at a difficulty: medium, or a template's first
-    question. Raises GeneratorError for an unknown name or difficulty, StudyError."""
+def show_task(task: str) -> TaskView:
+    """A ``family/difficulty``, or a family or template file at medium or its first question. Raises
+    GeneratorError for an unknown name or difficulty, StudyError."""
+    name, difficulty = _name_and_difficulty(task)
     family = _family(name)
-    difficulty = difficulty or (getattr(family, "questions", None) or ("medium",))[0]
+    difficulty = difficulty or (getattr(family, "questions", None) or (MEDIUM,))[0]
     parameters = dict(family.parameters(difficulty))
     example = family.generate(difficulty, EXAMPLE_SEED)
     return TaskView(
@@ -94,6 +96,14 @@ def show_task(name: str, difficulty: str | None = None) -> TaskView:
     )
 
 
+def _name_and_difficulty(task: str) -> tuple[str, str]:
+    """Parse ``family/difficulty``; the difficulty is "" if it is left out."""
+    if task.endswith((".yml", ".yaml")):
+        return task, ""
+    name, slash, difficulty = task.rpartition("/")
+    return (name, difficulty) if slash else (task, "")
+
+
 def _family(name: str) -> Family:
     """The family of a name, or of a template file or library template."""
     from generators.templates.family import template_family
@@ -105,29 +115,23 @@ def _family(name: str) -> Family:
 
 
 def make_task(
-    name: str,
-    difficulty: str,
-    seed: str,
-    out: Path,
-    with_truth: bool = False,
-    form: str = FORMS[0],
-    context: int | None = None,
+    task: str, seed: str, out: Path, with_truth: bool = False, form: str = FORMS[0]
 ) -> tuple[int, int | None]:
-    """Write an instance as an agent sees it, or, in the single-turn form, as the one message
-    that a model is sent; return the numbers of files and of that message's tokens. No partial
-    output remains after a failure.
+    """Write an instance of a ``family/difficulty`` as an agent sees it, or, in the single-turn
+    form, as the one message that a model is sent; return the numbers of files and of that
+    message's tokens. No partial output remains after a failure.
 
     Raises GeneratorError for a bad name, difficulty or seed, HarnessError for an instance that
-    has no single-turn form or does not fit a context of that many tokens, StudyError for a folder
-    that is there already or cannot be written.
+    has no single-turn form, StudyError for a folder that is there already or cannot be written.
     """
+    name, difficulty = _name_and_difficulty(task)
     family, drawn = INSTALLED.family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
-        instance = family.generate(difficulty, drawn)
+        instance = family.generate(difficulty or MEDIUM, drawn)
         if form == FORMS[0]:
             files, tokens = _write_brief(draft, instance.brief), None
         else:
-            files, tokens = 1, _write_message(draft, instance.brief, context)
+            files, tokens = 1, _write_message(draft, instance.brief)
         if with_truth:
             _write_truth(draft, instance, family.key(instance.truth))
         return files + with_truth, tokens
@@ -175,13 +179,11 @@ def _write_brief(folder: Path, brief: Brief) -> int:
     return len(brief.assets) + 1 + bool(brief.answer_schema)
 
 
-def _write_message(folder: Path, brief: Brief, context: int | None) -> int:
+def _write_message(folder: Path, brief: Brief) -> int:
     """The messages as servers that speak the OpenAI protocol take them; their tokens."""
-    from harness.agent.single_turn import ContextWindow, fit_context, single_turn
+    from harness.agent.single_turn import single_turn
 
     made = single_turn(brief)
-    if context is not None:
-        fit_context(made, ContextWindow(context))
     body = {
         "tokens": made.tokens,
         "messages": [

@@ -12,7 +12,7 @@ from study.extras.tasks.catalog import check_tasks, list_tasks, make_task, show_
 from study.extras.tasks.check_page import write_page
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
-from study.options import PATH, complete_families, json_option
+from study.options import PATH, complete_families, complete_strata, json_option
 from study.printing import (
     exit_by,
     print_json,
@@ -48,20 +48,20 @@ def tasks_list(as_json: bool) -> None:
 
 
 @tasks.command("show")
-@click.argument("name", shell_complete=complete_families)
-@click.option("--difficulty", show_default="medium; of a template, its first question")
+@click.argument("task", metavar="FAMILY[/DIFFICULTY]", shell_complete=complete_strata)
 @json_option
-def tasks_show(name: str, difficulty: str | None, as_json: bool) -> None:
+def tasks_show(task: str, as_json: bool) -> None:
     """Show a family's parameters, and the prompt and rubric of an example.
 
-    NAME may be a template file, or a template of the library: its questions are difficulties.
+    Without a difficulty, medium. FAMILY may be a template file, or a template of the library: its
+    questions are difficulties, and the first is the default.
 
     \b
     Examples:
-      dosimeter tasks show count_circles --difficulty hard
-      dosimeter tasks show past --difficulty 103
+      dosimeter tasks show count_circles/hard
+      dosimeter tasks show past/103
     """
-    view = show_task(name, difficulty)
+    view = show_task(task)
     if as_json:
         print_json(view.as_json())
     else:
@@ -103,8 +103,7 @@ def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]
 
 
 @tasks.command("make")
-@click.argument("name", shell_complete=complete_families)
-@click.option("--difficulty", default="medium", show_default=True)
+@click.argument("task", metavar="FAMILY[/DIFFICULTY]", shell_complete=complete_strata)
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
@@ -115,19 +114,12 @@ def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]
     show_default=True,
     help="single-turn writes one message with the input files in it.",
 )
-@click.option(
-    "--context",
-    show_default="not checked",
-    type=click.IntRange(1),
-    metavar="TOKENS",
-    help="A model's context: a single turn that does not fit into it is refused.",
-)
 def tasks_make(out: Path, **options: Any) -> None:
-    """Write the instance of a seed as an agent sees it.
+    """Write the instance of a seed as an agent sees it. Without a difficulty, medium.
 
     \b
     Example:
-      dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
+      dosimeter tasks make compute_average/easy --seed $(openssl rand -hex 32) --out /tmp/instance
     """
     files, tokens = make_task(out=out, **options)
     size = f", about {tokens:,} tokens" if tokens else ""
@@ -136,9 +128,8 @@ def tasks_make(out: Path, **options: Any) -> None:
 
 @tasks.command("new", short_help="Write a task family of your own that works as it stands.")
 @click.argument("name")
-@click.option("--out", type=PATH, help="A new folder.  [default: NAME]")
-def tasks_new(name: str, out: Path | None) -> None:
-    """Write a task family of your own: a small package, working as it stands.
+def tasks_new(name: str) -> None:
+    """Write a task family of your own into the folder NAME: a small package, working as it stands.
 
     \b
     Example:
@@ -146,7 +137,7 @@ def tasks_new(name: str, out: Path | None) -> None:
       pip install --no-deps --no-build-isolation -e ./lucky_sums
       dosimeter tasks check lucky_sums
     """
-    folder = out or Path(name)
+    folder = Path(name)
     files = new_task(name, folder)
     click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
 

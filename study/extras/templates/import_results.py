@@ -305,26 +305,23 @@ def _row(*, stratum: str, **known: Any) -> ResultRow:
     return ResultRow(**{**_UNKNOWN, **place, **known})
 
 
-def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
-    """Write the rows as Parquet, whole or not at all; with ``append``, after those that are
-    there. How many the file then has. Two at once lose nothing: one waits for the other. Raises
+def write_rows(path: Path, rows: Sequence[ResultRow]) -> int:
+    """Write the rows as Parquet, after those that are there, whole or not at all. How many the
+    file then has. Two at once lose nothing: one waits for the other. Raises
     StudyError, as for a repeated row."""
     if path.suffix != ".parquet":
         raise StudyError(f"{path}: rows are written as .parquet")
     if not path.parent.is_dir():
         raise StudyError(f"{path.parent}: no such folder")
     with _one_after_another(path.parent):
-        return _write(path, rows, append)
+        return _write(path, rows)
 
 
-def _write(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
+def _write(path: Path, rows: Sequence[ResultRow]) -> int:
     from analysis.data.table import make_table, read_rows, read_table, write_table
     from analysis.errors import AnalysisError
 
-    there = path.exists()
-    if there and not append:
-        raise StudyError(f"{path}: is there already; --append adds to it")
-    all_rows = [*(read_rows(read_table(path)) if there else ()), *rows]
+    all_rows = [*(read_rows(read_table(path)) if path.exists() else ()), *rows]
     try:
         make_table(all_rows)
     except AnalysisError as error:

@@ -33,7 +33,6 @@ wave_option = click.option(
 @click.argument("episode", required=False)
 @click.option("--attempt", type=click.IntRange(1), help="Default: the one that counts.")
 @click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
-@click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
 @click.option(
     "--tools",
     is_flag=True,
@@ -44,7 +43,7 @@ wave_option = click.option(
     "--model",
     show_default="every model",
     shell_complete=complete_models,
-    help="With --list: only this model's.",
+    help="Only this model's episodes.",
 )
 @click.option(
     "--arm",
@@ -61,7 +60,8 @@ wave_option = click.option(
 @study_option
 @json_option
 def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **asked: Any) -> None:
-    """Print the transcript of an EPISODE, named by the beginning of its digest.
+    """List the episodes, or print the transcript of an EPISODE, named by the beginning of its
+    digest.
 
     Every message, tool call and result, with time, tokens, retries and limits. All of it is
     sealed, so it needs the study's key. Control characters are shown as escapes. With --arm, the
@@ -69,18 +69,18 @@ def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **a
 
     \b
     Examples:
-      dosimeter show --list --wave 1 --model some-model
+      dosimeter show --wave 1 --model some-model
       dosimeter show 3f9a2c --grade | less -R
       dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
       dosimeter show --tools --out tool-use
     """
-    listing, attempt, grade, arm = (asked[name] for name in ("listing", "attempt", "grade", "arm"))
-    if [listing, asked["tools"], episode is not None].count(True) != 1:
-        raise click.UsageError("give an EPISODE, --list or --tools")
+    attempt, grade, arm = (asked[name] for name in ("attempt", "grade", "arm"))
+    if asked["tools"] and episode is not None:
+        raise click.UsageError("give an EPISODE or --tools, not both")
     if episode is None and (attempt or grade):
         raise click.UsageError("--attempt and --grade go with an EPISODE")
     if episode is not None and (asked["wave"] is not None or asked["model"] is not None):
-        raise click.UsageError("--wave and --model go with --list")
+        raise click.UsageError("--wave and --model go without an EPISODE")
     if asked["tools"]:
         if asked["model"] is not None or arm:
             raise click.UsageError("--model and --arm do not go with --tools")

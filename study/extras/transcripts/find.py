@@ -125,11 +125,11 @@ def find_episode(study: Study, prefix: str) -> str:
     if not _DIGITS.fullmatch(digits):
         raise StudyError(
             f"{prefix[:80]!r} is not the beginning of an episode's digest, which has 64 digits "
-            "of 0-9 and a-f: see `dosimeter show --list`"
+            "of 0-9 and a-f: see `dosimeter show`"
         )
     episodes = sorted(set(attempted_names(study.store, digits)))
     if not episodes:
-        raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show --list`")
+        raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show`")
     if len(episodes) > 1:
         some = ", ".join(episode[: len(digits) + 4] for episode in episodes[:_SHOWN])
         raise StudyError(f"{digits} begins {len(episodes)} episodes ({some}, …): give more digits")

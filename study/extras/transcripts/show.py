@@ -98,7 +98,7 @@ def open_transcript(
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
     """Return a record for each episode, with its arm only if asked for: a look, which the ledger
     records first. Raises StudyError."""
-    require_key(study, "dosimeter show --list")
+    require_key(study, "dosimeter show")
     study = take_snapshot(study)
     if arms:
         from study.steps.sweep.history import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from study.options import PATH, complete_strata, json_option
+from study.options import PATH, json_option
 from study.printing import progress_watch
 from study.steps.report.command import print_verdicts
 from study.steps.sweep.live import sweep_watch
@@ -29,14 +29,6 @@ from study.steps.sweep.live import sweep_watch
     help="local needs no engine, and runs the built-in agents only.",
 )
 @click.option(
-    "--task",
-    "tasks",
-    multiple=True,
-    metavar="FAMILY/DIFFICULTY",
-    shell_complete=complete_strata,
-    help="Other tasks than the demo's, for a new demo; may be given more than once.",
-)
-@click.option(
     "--model",
     show_default="no real model",
     metavar="NAME",
@@ -50,14 +42,7 @@ from study.steps.sweep.live import sweep_watch
     "withholds the verdicts and says why.",
 )
 @json_option
-def demo(
-    folder: Path,
-    sandbox: str,
-    tasks: tuple[str, ...],
-    model: str | None,
-    judge: str | None,
-    as_json: bool,
-) -> None:
+def demo(folder: Path, sandbox: str, model: str | None, judge: str | None, as_json: bool) -> None:
     """Run a complete small study, which detects an agent that has read the release.
 
     If it is interrupted, run it again: it resumes.
@@ -65,7 +50,6 @@ def demo(
     \b
     Examples:
       dosimeter demo
-      dosimeter demo --study physics --task hubble_constant/easy --task cepheid_calibration/easy
       dosimeter models fetch smollm2 && dosimeter demo --study real --model smollm2
       dosimeter demo --study judged --judge careless
     """
@@ -73,5 +57,5 @@ def demo(
     from study.steps.demo.demo import DemoRequest, Display, run_demo
 
     display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
-    report, path = run_demo(folder, DemoRequest(sandbox, tasks, model, judge), display)
+    report, path = run_demo(folder, DemoRequest(sandbox, model, judge), display)
     print_verdicts(report, path, as_json)

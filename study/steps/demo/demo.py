@@ -58,11 +58,10 @@ _JUDGE_RULES = """\
 
 @dataclass(frozen=True, slots=True)
 class DemoRequest:
-    """A new demo. ``tasks`` are "family/difficulty", none for the demo's own; ``model`` is a local
-    model that takes part, ``judge`` a built-in judge as second grader."""
+    """A new demo: ``model`` is a local model that takes part, ``judge`` a built-in judge as second
+    grader."""
 
     sandbox: str
-    tasks: tuple[str, ...] = ()
     model: str | None = None
     judge: str | None = None
 
@@ -127,9 +126,6 @@ def _protocol(request: DemoRequest) -> str:
         text = _with_model(text, request.model)
     if request.judge is not None:
         text = with_judge(text, request.judge)
-    if request.tasks:
-        text = text.replace(DEMO_TASKS, f"[{', '.join(request.tasks)}]")
-        text = text.replace(_LOCAL_TASKS, f"[{', '.join(request.tasks)}]")
     return text
 
 

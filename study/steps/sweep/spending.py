@@ -254,13 +254,13 @@ class Caller:
     stop: threading.Event = field(default_factory=threading.Event)
     over_budget: threading.Event = field(default_factory=threading.Event)
 
-    def call_each(
-        self, work: Callable[[T], CallResult], owed: Sequence[T], parallel: int
-    ) -> Iterator[CallResult]:
+    def call_each(self, work: Callable[[T], CallResult], owed: Sequence[T]) -> Iterator[CallResult]:
         """Yield the result of each piece of work as it comes, until something stops the calls or
         the budget is spent. A bug is a failure that is named and not quoted, since it may quote an
         instance or a transcript. If harness or registry raise an error, or the caller stops
-        listening, work that has not begun is dropped."""
+        listening, work that has not begun is dropped. As many run at once as study.yaml says of
+        episodes in a worker."""
+        parallel = self.study.protocol.sweep.parallel
         with ThreadPoolExecutor(parallel, thread_name_prefix=self.kind) as pool:
             jobs = [pool.submit(self._try, work, item) for item in owed]
             try:

@@ -43,7 +43,7 @@ def completions(words: list[str], incomplete: str) -> list[str]:
     [
         (["probe", "--model"], "hon", ["honest-1", "honest-2"]),
         (["calibrate", "--model"], "", ["honest-1", "honest-2", "other"]),
-        (["show", "--list", "--model"], "honest-2", ["honest-2"]),
+        (["show", "--model"], "honest-2", ["honest-2"]),
         (["wave", "open", "--models"], "other,hon", ["other,honest-1", "other,honest-2"]),
         (["judge", "grade", "--judge"], "", ["kind"]),
         (["judge", "check"], "k", ["kind"]),
@@ -65,8 +65,8 @@ def test_names_of_the_study_here(folder: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_tasks_of_the_catalogue() -> None:
-    assert completions(["demo", "--task"], "count_circles/e") == ["count_circles/easy"]
-    assert completions(["tasks", "show"], "count_c") == ["count_circles"]
+    assert completions(["tasks", "show"], "count_circles/e") == ["count_circles/easy"]
+    assert completions(["tasks", "check"], "count_c") == ["count_circles"]
 
 
 @pytest.mark.parametrize("text", [None, "study: [", "study: x\n", "\0"])

@@ -44,7 +44,7 @@ def run(environment: dict[str, str], *arguments: str) -> tuple[int, bytes, bytes
     "words",
     [
         ("--help",),
-        ("tasks", "show", "hubble_constant", "--difficulty", "easy"),
+        ("tasks", "show", "hubble_constant/easy"),
         ("tasks", "show", "no–such"),
         ("tasks", "list"),
         ("template", "check", "past"),
@@ -94,7 +94,7 @@ def test_a_table_is_as_wide_as_its_plain_equivalents(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("environment", [ASCII, LATIN], ids=str)
 def test_json_keeps_every_character(environment: dict[str, str]) -> None:
-    words = ("tasks", "show", "hubble_constant", "--difficulty", "easy", "--json")
+    words = ("tasks", "show", "hubble_constant/easy", "--json")
     code, plain, _ = run(environment, *words)
     assert code == 0
     _, full, _ = run({"PYTHONUTF8": "1"}, *words)

@@ -115,12 +115,6 @@ def test_init_writes_a_study_and_never_over_one(tmp_path: Path) -> None:
     assert "there already" in refusal("init", str(tmp_path / "new"))
 
 
-def test_a_demo_of_tasks_that_there_are_not_makes_no_study(tmp_path: Path) -> None:
-    message = refusal("demo", "--study", str(tmp_path / "d"), "--task", "count_circle/easy")
-    assert "count_circles" in message
-    assert not list((tmp_path / "d").glob("*.yaml*"))
-
-
 def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
     init_study(tmp_path, STUDY)
     study = pipeline.open_study(tmp_path)
@@ -253,7 +247,7 @@ def test_a_read_only_store_is_one_clear_error(tmp_path: Path, small_disk: Path) 
 
 def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path: Path) -> None:
     blind, open_ = tmp_path / "blind", tmp_path / "open"
-    arguments = ("tasks", "make", "compute_average", "--difficulty", "hard", "--seed", SEED)
+    arguments = ("tasks", "make", "compute_average/hard", "--seed", SEED)
     assert run(*arguments, "--out", str(blind)).exit_code == 0
     assert run(*arguments, "--out", str(open_), "--with-truth").exit_code == 0
     assert {path.name for path in blind.iterdir()} == {"prompt.md", "answer-schema.json", "inputs"}
@@ -268,7 +262,7 @@ def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path
     [
         (("tasks", "make", "no_task", "--seed", SEED), "no_task"),
         (("tasks", "make", "count_circle", "--seed", SEED), "count_circles"),
-        (("tasks", "make", "compute_average", "--difficulty", "hrad", "--seed", SEED), "hard"),
+        (("tasks", "make", "compute_average/hrad", "--seed", SEED), "hard"),
         (("tasks", "make", "compute_average@9", "--seed", SEED), "known: 3"),
         (("tasks", "make", "compute_average", "--seed", "5e"), "64 hexadecimal digits"),
         (("tasks", "make", "compute_average", "--seed", "zz" * 32), "64 hexadecimal digits"),
@@ -307,7 +301,7 @@ def test_tasks_make_leaves_nothing_half_written(
 
 
 def test_tasks_make_writes_the_single_turn_form_as_a_server_takes_it(tmp_path: Path) -> None:
-    arguments = ("tasks", "make", "count_circles", "--difficulty", "easy", "--seed", SEED)
+    arguments = ("tasks", "make", "count_circles/easy", "--seed", SEED)
     assert run(*arguments, "--out", str(tmp_path / "agentic")).exit_code == 0
     assert run(*arguments, "--out", str(tmp_path / "one"), "--form", "single-turn").exit_code == 0
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["single-turn.json"]
@@ -322,19 +316,6 @@ def test_tasks_make_writes_the_single_turn_form_as_a_server_takes_it(tmp_path: P
         assert picture["image_url"]["url"] == f"data:image/png;base64,{encoded}"
 
 
-def test_tasks_make_refuses_a_single_turn_that_does_not_fit_a_context(tmp_path: Path) -> None:
-    arguments = ("tasks", "make", "count_circles", "--difficulty", "hard", "--seed", SEED)
-    turn = (*arguments, "--form", "single-turn", "--out", str(tmp_path / "one"))
-    refused = run(*turn, "--context", "8000")
-    assert refused.exit_code == 2
-    assert "the context of the model is 8,000" in refused.output
-    assert not (tmp_path / "one").exists()
-    made = run(*turn, "--context", "1000000")
-    assert made.exit_code == 0
-    assert "about" in made.output
-    assert "tokens" in made.output
-
-
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up.csv", "a/../../up", ""])
 def test_an_input_file_never_leaves_its_folder(path: str) -> None:
     with pytest.raises(StudyError, match="must lie in the work folder"):
@@ -342,13 +323,11 @@ def test_an_input_file_never_leaves_its_folder(path: str) -> None:
 
 
 def test_tasks_show_fits_a_screen_and_hides_nothing_from_a_script() -> None:
-    shown = run("tasks", "show", "count_circles", "--difficulty", "hard").stdout
+    shown = run("tasks", "show", "count_circles/hard").stdout
     assert "and 12 more" in shown
     assert "single-turn form: about" in shown
     assert shown.count("The answer states that") == 5
-    full = json.loads(
-        run("tasks", "show", "count_circles", "--difficulty", "hard", "--json").stdout
-    )
+    full = json.loads(run("tasks", "show", "count_circles/hard", "--json").stdout)
     assert len(full["rubric"]) == 39
     assert len(full["files"]) == 32
 

@@ -137,7 +137,7 @@ MISTAKES = {
     "a judge that there is not": Mistake(
         "registered", "judge grade --judge flash", ("'flash'", "none")
     ),
-    "an episode that there is not": Mistake("swept", "show abc", ("abc", "show --list")),
+    "an episode that there is not": Mistake("swept", "show abc", ("abc", "dosimeter show")),
     "a table that there is not": Mistake("none", "analyze rows.csv", ("rows.csv: no such file",)),
     "a model for a wave that there is not": Mistake(
         "released", "wave open --models nwe", ("'nwe'", "did you mean 'new'")

@@ -65,7 +65,7 @@ def folder(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("status",),
         ("wave", "list"),
         ("log",),
-        ("show", "--list", "--wave", "2", "--model", "mild-2"),
+        ("show", "--wave", "2", "--model", "mild-2"),
     ],
     ids=" ".join,
 )

@@ -149,9 +149,7 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_
         (("--wave", "1"), "no model is known to be clean"),
         (("--model", "spiked"), "'spiked' has read the release"),
         (("--model", "nobody"), "'nobody' has no scores there"),
-        (("--yes",), "goes with --run"),
         (("--run", "--model", "honest"), "leave out --run"),
-        (("--run",), "add --yes"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_exit_code_2(
@@ -168,9 +166,8 @@ def test_without_a_closed_wave_agents_can_be_run(tmp_path: Path) -> None:
     result = run(study.folder)
     assert result.exit_code == 2
     assert "no wave is closed yet" in result.stderr
-    asked = run(study.folder, "--run", "--doses", ".5,1", "--replicates", "2")
-    assert "168 episodes" in asked.stderr  # 24 instances x (1 honest + 3 doses x 2 agents)
-    assert not (study.folder / "calibration").exists()
+    scratch = plan_run(study, RunRequest((0.5, 1.0), 2), tmp_path)
+    assert scratch.episodes == 168  # 24 instances x (1 honest + 3 doses x 2 agents)
 
 
 STANDARD = TINY.replace(

@@ -220,13 +220,14 @@ def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
     swept: tuple[Study, Served],
 ) -> None:
     study, served = swept
+    study = edit(study, "sandbox:", "sweep: {parallel: 1}\nsandbox:")
     wanted = len(served.requests)
 
     def dies(request: Json) -> Answer:
         return both(request) if len(served.requests) <= 3 else failure(401)
 
     served.always = dies
-    result = run(study, "judge", "grade", "--judge", "strict", "--parallel", "1", "--json")
+    result = run(study, "judge", "grade", "--judge", "strict", "--json")
     assert result.exit_code == 1
     told = json.loads(result.stdout)["judges"][0]
     assert told["graded"] == 3
@@ -244,6 +245,7 @@ def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
 
 def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study, Served]) -> None:
     study, served = swept
+    study = edit(study, "sandbox:", "sweep: {parallel: 1}\nsandbox:")
     replied, go_on = threading.Event(), threading.Event()
 
     def slow(request: Json) -> Answer:
@@ -261,8 +263,6 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
         "grade",
         "--judge",
         "strict",
-        "--parallel",
-        "1",
     ]
     process = subprocess.Popen(
         [*command, "--study", str(study.folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -309,9 +309,7 @@ def edit(study: Study, old: str, new: str) -> Study:
 
 
 def grade(study: Study, *options: str) -> tuple[int, Json]:
-    result = run(
-        study, "judge", "grade", "--judge", "strict", "--parallel", "2", "--json", *options
-    )
+    result = run(study, "judge", "grade", "--judge", "strict", "--json", *options)
     assert result.stdout, result.output
     return result.exit_code, json.loads(result.stdout)
 
@@ -374,7 +372,7 @@ def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
     study, _ = swept
     assert run(study, "judge", "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
     rows = _rows(study)
-    episodes = json.loads(run(study, "show", "--list", "--json").stdout)
+    episodes = json.loads(run(study, "show", "--json").stdout)
     half = next(each for each in episodes if 0 < each["score"] < 1)
     told = json.loads(run(study, "show", half["episode"], "--grade", "--json").stdout)["grade"]
     strict, kind = told["judges"]

@@ -107,7 +107,7 @@ def test_waves_need_the_operators_key_only_and_a_report_the_studys(custody: Cust
     graded = grade_study(study, GradeRequest(("careless",)), lambda *step: None, utc_now)
     assert graded.complete
     assert probe_wave(study, ProbeRequest(0), lambda *step: None, utc_now).complete
-    for command in (["report"], ["publish"], ["show", "--list"], ["show", "--tools"]):
+    for command in (["report"], ["publish"], ["show"], ["show", "--tools"]):
         assert OF_CUSTODIANS in refusal(*command, "--study", str(study.folder))
     custody.bring_back()
     pipeline.publish(study, None, lambda *step: None)

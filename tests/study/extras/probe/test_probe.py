@@ -63,6 +63,7 @@ waves:
 plan: {{permutations: 199, looks: 1}}
 prices: prices.yaml
 sandbox: {{kind: local}}
+sweep: {{parallel: 1}}
 # Fixed: of random titles, three of four private markers are the first word listed once in 140 runs.
 entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
 """
@@ -412,7 +413,7 @@ def test_who_tells_no_log_probabilities_gets_a_note(
         return Answer({"model": "mute-1-a", "choices": [{"text": "!", "logprobs": None}]})
 
     served.always = answer
-    asked = ("--wave", "2", "--texts", "--model", "mute", "--parallel", "1")
+    asked = ("--wave", "2", "--texts", "--model", "mute")
     refused = run(study, *asked)
     assert refused.exit_code == 2
     assert "`retention: none`" in refused.stderr

@@ -179,11 +179,13 @@ def test_a_name_that_no_family_may_have_is_refused(tmp_path: Path, name: str, sa
     assert not list(tmp_path.iterdir())
 
 
-def test_it_never_writes_over_a_folder(tmp_path: Path) -> None:
-    refused = CliRunner().invoke(main, ["tasks", "new", "lucky_sums", "--out", str(tmp_path)])
+def test_it_never_writes_over_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lucky_sums").mkdir()
+    refused = CliRunner().invoke(main, ["tasks", "new", "lucky_sums"])
     assert refused.exit_code == 2
     assert "is there already" in refused.stderr
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "lucky_sums").iterdir())
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_imports_into_one_file_at_once_lose_no_row(tmp_path: Path) -> None:
     def add(model: str) -> int:
         run = picard(tmp_path / model, {1: "v1", 2: "v2"})
         found = import_picard([(model, run)], Arm.PUBLIC, 0, datetime(2026, 1, 1, tzinfo=UTC), ())
-        return write_rows(out, found.rows, append=True)
+        return write_rows(out, found.rows)
 
     with ThreadPoolExecutor(4) as pool:
         totals = sorted(pool.map(add, "abcd"))
@@ -188,17 +188,14 @@ def test_both_arms_go_into_one_file_and_are_analysed(tmp_path: Path) -> None:
         tasks = [{**results()["task_results"][seed % 2], "seed": seed} for seed in seeds]
         folder = write(tmp_path / arm, {"task_results": tasks})
         arguments = ["import", "parametr", str(folder), "--arm", arm, "--out", str(out)]
-        made = runner.invoke(main, [*arguments, "--append", "--json"])
+        made = runner.invoke(main, [*arguments, "--json"])
         assert made.exit_code == 0, made.output
         assert json.loads(made.stdout)["rows"] == 6
     assert len(read_rows(read_table(out))) == 12
     shown = runner.invoke(main, ["analyze", str(out), "--json"])
     assert shown.exit_code == 0, shown.output
     assert json.loads(shown.stdout)["models"][0]["n_private"] == 6
-    refused = runner.invoke(main, arguments)
-    assert refused.exit_code == 2
-    assert "is there already; --append adds to it" in refused.stderr
-    twice = runner.invoke(main, [*arguments, "--append"])
+    twice = runner.invoke(main, arguments)
     assert twice.exit_code == 2
     assert "repeats another row's" in twice.stderr
     assert "in one command with the first" in twice.stderr

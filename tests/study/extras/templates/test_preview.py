@@ -148,10 +148,10 @@ def test_a_preview_sends_a_terminal_no_control_characters(tmp_path: Path) -> Non
 
 
 def test_a_template_is_shown_among_tasks() -> None:
-    done = command("tasks", "show", "past", "--difficulty", "201", "--json")
+    done = command("tasks", "show", "past/201", "--json")
     assert done.exit_code == 0, done.output
     view = json.loads(done.output)
     assert (view["name"], view["difficulty"]) == ("past", "201")
     assert "notes.txt" in view["prompt"]
     assert json.loads(command("tasks", "show", "past", "--json").output)["difficulty"] == "101"
-    assert "no question '9'" in command("tasks", "show", "past", "--difficulty", "9").output
+    assert "no question '9'" in command("tasks", "show", "past/9").output

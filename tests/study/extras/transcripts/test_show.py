@@ -276,11 +276,11 @@ def test_what_other_commands_need_is_not_loaded(finished: Study, command: str) -
 
 class TestFindingAnEpisode:
     def test_the_list_has_every_episode_of_a_wave_and_no_arm(self, finished: Study) -> None:
-        listed = json.loads(run(finished, "show", "--list", "--json").stdout)
+        listed = json.loads(run(finished, "show", "--json").stdout)
         assert len(listed) == 24 + 48
         assert {"episode", "stratum", "model", "status", "score"} <= set(listed[0])
         assert "arm" not in listed[0]
-        some = ("show", "--list", "--wave", "1", "--model", "spiked", "--json")
+        some = ("show", "--wave", "1", "--model", "spiked", "--json")
         of_spiked = json.loads(run(finished, *some).stdout)
         assert {(each["wave"], each["model"]) for each in of_spiked} == {(1, "spiked")}
         seeds = sorted(e["seed"] for e in of_spiked if e["stratum"] == "compute_average/easy")
@@ -296,7 +296,7 @@ class TestFindingAnEpisode:
         assert "--attempt 1: stored of this episode are: none" in told.stderr
 
     def test_arms_are_told_with_a_warning(self, finished: Study) -> None:
-        told = run(finished, "show", "--list", "--arm", "--json")
+        told = run(finished, "show", "--arm", "--json")
         assert {each["arm"] for each in json.loads(told.stdout)} == {"public", "private"}
         assert "warning" in told.stderr
 
@@ -306,10 +306,9 @@ class TestFindingAnEpisode:
             (("zz",), "not the beginning of an episode's digest"),
             (("../../keys",), "not the beginning of an episode's digest"),
             (("f" * 64,), "no attempt at an episode"),
-            (("--list", "--wave", "9"), "plans waves 0 to 1"),
-            (("--list", "--model", "nobody"), "there are: honest, spiked"),
-            (("--list", "--grade"), "go with an EPISODE"),
-            ((), "give an EPISODE, --list or --tools"),
+            (("--wave", "9"), "plans waves 0 to 1"),
+            (("--model", "nobody"), "there are: honest, spiked"),
+            (("--grade",), "go with an EPISODE"),
         ],
     )
     def test_what_names_none_is_refused(
@@ -330,7 +329,7 @@ class TestFindingAnEpisode:
     ) -> None:
         name = some_episode(finished)
         monkeypatch.setenv("DOSIMETER_KEY_FILE", str(tmp_path / "none"))
-        for arguments in ((name,), ("--list",)):
+        for arguments in ((name,), ()):
             refused = run(finished, "show", *arguments)
             assert refused.exit_code == 2
             assert "sealed to the study's key" in refused.stderr

@@ -431,10 +431,10 @@ def test_the_budget_of_the_looks_wave_pays(archived: tuple[Study, Served]) -> No
     held, served = archived
     path = held.folder / "study.yaml"
     # The wave's own grades took 0.72; 0.84 leaves four calls, of which the last cannot be sure.
-    budget = "budget: {judges: {kind: 0.84}}\nsandbox:"
+    budget = "budget: {judges: {kind: 0.84}}\nsweep: {parallel: 1}\nsandbox:"
     path.write_text(path.read_text().replace("sandbox:", budget))
     held = pipeline.open_study(held.folder)
-    code, told, _ = again(held, "--parallel", "1")
+    code, told, _ = again(held)
     assert code == 1
     assert 0 < told["judges"][0]["graded"] < 5
     assert told["judges"][0]["recorded"] == []
