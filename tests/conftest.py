@@ -9,15 +9,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -32,51 +29,6 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-ENGINES = "engines"
-GROUPS_FILE = pytest.StashKey[Path]()
-GROUPS = pytest.StashKey[dict[str, str]]()
-
-
-def _group_of(item: pytest.Item) -> str | None:
-    """The group of a test that shares a worker process with tests of other files: one for engines
-    and clusters, by its own marks, and one for the finished study (tests/study/conftest.py)."""
-    if any(item.get_closest_marker(name) for name in ("docker", "ray")):
-        return ENGINES
-    return "finished" if "finished" in getattr(item, "fixturenames", ()) else None
-
-
-class GroupScheduling(LoadScopeScheduling):
-    """Runs the tests of a group one at a time, on one worker. A file is a group, but for those of
-    its tests that belong to another."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        groups = self.config.stash.setdefault(GROUPS, {})
-        if not groups:  # asked when all workers have collected
-            groups |= json.loads(self.config.stash[GROUPS_FILE].read_text(encoding="utf-8"))
-        return groups.get(nodeid, nodeid.split("::")[0])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist where to write the groups: it alone sees the marks of tests."""
-    stash = node.config.stash
-    if GROUPS_FILE not in stash:
-        stash[GROUPS_FILE] = Path(tempfile.mkdtemp(prefix="groups-")) / "groups.json"
-    node.workerinput["groups"] = str(stash[GROUPS_FILE])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
-    """Schedule by groups. The option `--dist loadgroup` of xdist 3.8 does nothing with pytest 9."""
-    return GroupScheduling(config, log)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the file of the groups."""
-    if GROUPS_FILE in config.stash:
-        shutil.rmtree(config.stash[GROUPS_FILE].parent)
-
-
 def pytest_collection() -> None:
     """Collect no garbage while ten thousand tests are made, which stay."""
     gc.disable()
@@ -87,16 +39,6 @@ def pytest_collection_finish() -> None:
     it takes half a second, and statsmodels has one in each adjustment of p-values."""
     gc.freeze()
     gc.enable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with engines and clusters, which take longest; write the groups for the scheduler."""
-    groups = {item.nodeid: group for item in items if (group := _group_of(item))}
-    items.sort(key=lambda item: groups.get(item.nodeid) != ENGINES)
-    worker = getattr(config, "workerinput", {})
-    if worker.get("workerid") == "gw0":
-        Path(worker["groups"]).write_text(json.dumps(groups), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -167,6 +109,7 @@ def seaweedfs(s3_credentials: None, tmp_path_factory: pytest.TempPathFactory) ->
         yield S3Server(ready["endpoint"], ready["bucket"])
     finally:
         server.stdin.close()
+        server.stdout.close()
         server.wait()
 
 

@@ -34,11 +34,11 @@ def run_without(extras: Sequence[str], *words: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_core_does_without_each_extra(name: str) -> None:
-    run_without(users_of(name), "pytest", "-q", "-p", "no:cacheprovider", "-n0", *CORE, *QUICK)
+    run_without(users_of(name), "pytest", "-q", "-p", "no:cacheprovider", *CORE, *QUICK)
 
 
 def test_the_core_does_without_all_extras() -> None:
-    run_without(NAMES, "pytest", "-q", "-p", "no:cacheprovider", "-n0", *CORE)
+    run_without(NAMES, "pytest", "-q", "-p", "no:cacheprovider", *CORE)
 
 
 def test_an_extra_bears_one_noun_and_imports_only_what_it_needs() -> None:
