@@ -165,7 +165,7 @@ def other_draw() -> Draw:
 def basics_draw() -> Draw:
     """The strata of the demonstration."""
     strata = (("compute_average@3", "easy"), ("count_circles@3", "easy"))
-    return make_draw(strata, 24, INSTALLED.family, b"basics")
+    return make_draw(strata, 4, INSTALLED.family, b"basics")
 
 
 @pytest.fixture(scope="session")
