@@ -171,6 +171,8 @@ REFUSED = {
     "data/../../outside": "'..'",
     "/etc/passwd": "outside the work folder",
     "/proc/self/environ": "outside the work folder",
+    "/dev/zero": "outside the work folder",
+    "data/": "not a file's name",
     "": "not a file's name",
     ".": "not a file's name",
     "a\0b": "not a usable file name",
@@ -199,12 +201,15 @@ def test_a_file_over_the_cap_is_refused(box: Sandbox) -> None:
 
 
 TRAPS = """
-import os
+import os, socket
 os.symlink('/etc/passwd', 'link')
 os.symlink('in.csv', 'data/inside')
 os.symlink('/etc', 'folder')
 os.symlink('..', 'up')
+os.symlink('/dev/zero', 'device')
+os.symlink('loop', 'loop')
 os.mkfifo('fifo')
+socket.socket(socket.AF_UNIX).bind('socket')
 os.link('data/in.csv', 'hard')
 """
 
@@ -214,7 +219,10 @@ TRAPPED = {
     "data/inside": "symbolic link",
     "folder/passwd": "symbolic link",
     "up/etc/passwd": "symbolic link",
+    "device": "symbolic link",
+    "loop": "symbolic link",
     "fifo": "not a regular file",
+    "socket": "not a regular file",
     "hard": "hard link",
 }
 
