@@ -14,7 +14,7 @@ from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
-from harness.models.providers.openai import OpenAIModel
+from harness.models.providers.openai import AzureModel, OpenAIModel
 from harness.models.providers.retry import pause, try_again
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.served_model import served_model
@@ -256,3 +256,19 @@ def test_a_closed_model_opens_again() -> None:
         model.close()
         model.close()
         assert model.respond(ModelRequest(OPENING, (), SEED)).message.text == "y"
+
+
+def test_the_responses_protocol_asks_for_sealed_reasoning_where_a_model_reasons() -> None:
+    request = ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee")
+    made = {"protocol": "responses", "reasoning_effort": "high", "max_tokens": 500}
+    model = served_model(AzureModel, key=KEY, extra_body={"service_tier": "flex"}, **made)
+    path, sent = model.write_request(request)
+    model.close()
+    assert path == "/responses"
+    assert (sent["include"], sent["store"]) == (["reasoning.encrypted_content"], False)
+    assert (sent["reasoning"], sent["max_output_tokens"]) == ({"effort": "high"}, 500)
+    assert (sent["prompt_cache_key"], sent["service_tier"]) == ("c0ffee", "flex")
+    plain = served_model(OpenAIModel, key=KEY, protocol="responses")
+    _, sent = plain.write_request(request)
+    plain.close()
+    assert not {"include", "reasoning"} & set(sent)
