@@ -36,7 +36,7 @@ def test_no_fault_of_a_provider_costs_a_score() -> None:
 @pytest.mark.parametrize(
     "client",
     [
-        pytest.param(each, id=each.name, marks=[] if each in ONE_EACH else pytest.mark.slow)
+        pytest.param(each, id=each.name, marks=() if each in ONE_EACH else (pytest.mark.slow,))
         for each in CLIENTS
     ],
 )

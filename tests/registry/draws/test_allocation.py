@@ -138,7 +138,7 @@ def test_of_two_that_draw_at_once_one_is_announced() -> None:
     assert len(ledger.entries()) == 1
 
 
-Records = Sequence[object]  # a second draw by a call; the rest are recorded BEFORE, or as dated
+Records = Sequence[Any]  # a second draw by a call; the rest are recorded BEFORE, or as dated
 Dishonest = Callable[[SealedSet, Announcement], Records]
 REGISTERED = Preregistration("study", PLAN, "", PROVENANCE)
 
