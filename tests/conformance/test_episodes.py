@@ -11,7 +11,7 @@ from tests.conformance.episodes import losses, sweep, use_cache
 from tests.conformance.faults import KINDS
 from tests.conformance.server import FORMATS
 
-COUNT, SHARE = 60, 0.25
+COUNT, SHARE = 30, 0.25
 ONE_EACH = tuple(BY_NAME[name] for name in FORMATS)
 
 
@@ -33,7 +33,13 @@ def test_no_fault_of_a_provider_costs_a_score() -> None:
     assert (calm.refused, stormy.refused) == ((), ())
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(each, id=each.name, marks=() if each in ONE_EACH else (pytest.mark.slow,))
+        for each in CLIENTS
+    ],
+)
 def test_most_of_a_long_conversation_comes_from_the_cache(client: Client) -> None:
     """By each provider's published rules; and the episode records what the server reported."""
     use = use_cache(client, turns=25)

@@ -3,17 +3,13 @@ recorded, and that neither the host nor a neighbour notices."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 import socket
-import struct
 import tempfile
 import threading
 import time
-import zipfile
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -35,12 +31,11 @@ from harness.episodes.result import RESULT_CODEC, EpisodeResult, summarise_episo
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model, Reply
 from harness.models.scripted import HonestAgent
-from harness.sandboxes.docker import WORK, DockerSandboxes, connect
+from harness.sandboxes.docker import DockerSandboxes, connect
 from harness.sandboxes.image import ensure_image
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.result_row import Status
-from tests.harness.agent.test_tools import png_claiming
 from tests.harness.script import Playback, call, noon, say
 
 pytestmark = pytest.mark.docker
@@ -300,11 +295,6 @@ ATTACKS = {
         ("bytes left out", "[output cut:", "limits hit: output]"),
         PATIENT,
     ),
-    "sleeper": Attack(
-        (python("import time; time.sleep(60)"),),
-        "time",
-        ("exit code 137", "limits hit: time]"),
-    ),
     "deaf sleeper": Attack(
         (
             python(
@@ -542,16 +532,6 @@ def test_an_attack_is_told_and_recorded_and_a_neighbour_works_on(
     assert (honest.status, honest.score, honest.limits_hit) == (Status.SCORED, 1.0, "")
 
 
-def test_nothing_of_what_ran_outlives_its_call(provider: DockerSandboxes) -> None:
-    played = attack(
-        provider,
-        python(HOLDERS),
-        python(LEFT),
-    )
-    assert "left: [1]\n" in played.told
-    assert played.episode.steps[0].uses[0].seconds < LIMITS.tool_seconds
-
-
 def test_the_environment_tells_nothing_of_the_host(
     provider: DockerSandboxes, guest: bool, host: Host
 ) -> None:
@@ -579,66 +559,6 @@ print(os.listdir('/work'))
     told = played.told.replace(str(host.canary), "")
     secrets = (CANARY, "API_KEY", socket.gethostname(), str(Path(__file__).parents[2]))
     assert [secret for secret in secrets if secret in told] == []
-
-
-# --- ways out of the work folder, through every tool that takes a path ---
-
-LINKS = """
-import os, socket
-os.symlink('/etc/passwd', 'link')
-os.symlink('/dev/zero', 'device')
-os.symlink('/', 'root')
-os.symlink('loop', 'loop')
-os.symlink('input_numbers.txt', 'inside')
-os.link('input_numbers.txt', 'hard')
-os.mkfifo('fifo')
-os.mkdir('folder')
-socket.socket(socket.AF_UNIX).bind('socket')
-try:
-    os.mknod('node', 0o20666, os.makedev(1, 5))
-    print('MADE A DEVICE')
-except PermissionError:
-    pass
-"""
-WAYS = {
-    "link": "a symbolic link",
-    "device": "a symbolic link",
-    "inside": "a symbolic link",
-    "loop": "a symbolic link",
-    "root/etc/passwd": "not a folder",
-    "hard": "a hard link",
-    "fifo": "not a regular file",
-    "socket": "not a regular file",
-    "folder": "a folder",
-    "../etc/passwd": "'..'",
-    "folder/../../etc/passwd": "'..'",
-    "/etc/passwd": "outside",
-    f"{WORK}/../etc/passwd": "'..'",
-    "/dev/zero": "outside",
-    "/proc/self/fd/0": "outside",
-    "folder/": "not a file's name",
-}
-
-
-@pytest.mark.parametrize("tool", ["read_file", "write_file", "view_image"])
-def test_no_path_leads_out_of_the_work_folder(
-    provider: DockerSandboxes, guest: bool, tool: str
-) -> None:
-    more = {"content": "written"} if tool == "write_file" else {}
-    tries = call(*[(tool, json.dumps({"path": path, **more})) for path in WAYS])
-    node = call((tool, json.dumps({"path": "node", **more})))
-    played = attack(provider, python(LINKS), tries, node, command("cat input_numbers.txt hard"))
-    # In gVisor nodes can be made, of its own kernel's devices; no tool opens one.
-    assert ("MADE A DEVICE" in played.told) is guest
-    tried = played.episode.steps[2].uses[0].result.text
-    assert not guest or tried.startswith("Refused: not a regular file")
-    answers = [use.result.text for use in played.episode.steps[1].uses]
-    for (path, why), text in zip(WAYS.items(), answers, strict=True):
-        assert text.startswith("Refused: "), (path, text)
-        assert why in text, (path, text)
-    assert "root:x:" not in played.told
-    assert "written" not in played.told
-    assert played.result.limits_hit == ""
 
 
 def test_a_work_folder_that_is_turned_upside_down_stays_confined(provider: DockerSandboxes) -> None:
@@ -670,40 +590,6 @@ os.rename('input_numbers.txt', 'b/moved')
     assert all(text.startswith("Refused: not permitted") for text in after)
     assert on[0].startswith("cannot run it: Permission denied")  # it locked itself out
     assert (played.episode.stop, played.result.error_class) == (StopReason.ANSWERED, "")
-
-
-def with_chunk(png: bytes, kind: bytes, data: bytes) -> bytes:
-    """A PNG file with one more chunk behind its header."""
-    chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return png[:33] + chunk + png[33:]
-
-
-def test_images_that_are_bombs_or_broken_are_told_and_shown_to_nobody(
-    provider: DockerSandboxes,
-) -> None:
-    grown = zlib.compress(bytes(64 << 20), 9)
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("zeros.png", bytes(64 << 20))
-    bombs = {
-        "archive.png": archive.getvalue(),
-        "text chunk.png": with_chunk(png_claiming(8, 8), b"zTXt", b"Comment\0\0" + grown),
-        "profile.png": with_chunk(png_claiming(8, 8), b"iCCP", b"icc\0\0" + grown),
-        "bomb.png": png_claiming(60_000, 60_000),
-        "claims.png": png_claiming(3_000, 3_000),
-        "cut.png": png_claiming(900, 900)[:60],
-        "empty.png": b"",
-        "text.png": b"<svg/>",
-    }
-    write = "\n".join(f"open({name!r}, 'wb').write({data!r})" for name, data in bombs.items())
-    look = call(*[("view_image", json.dumps({"path": name})) for name in bombs])
-    played = attack(provider, python(write), look)
-    uses = played.episode.steps[1].uses
-    assert all(use.result.text.startswith("Error: ") for use in uses), played.told
-    assert "far too many pixels; at most" in uses[list(bombs).index("bomb.png")].result.text
-    assert "do not decode" in uses[list(bombs).index("claims.png")].result.text
-    assert all(use.seconds < 10 for use in uses)
-    assert all(use.result.images == () for use in uses)
 
 
 # --- what is handed in ---
@@ -815,12 +701,6 @@ while True:
     assert "Wrote 100,000 bytes." in played.told
     assert "100000 big.txt" in played.told
     assert (played.result.status, played.result.score) == (Status.MODEL_FAILURE, 0.0)
-
-
-def test_a_full_shared_memory_folder_is_a_limit_hit(provider: DockerSandboxes) -> None:
-    fill = "open('/dev/shm/fill', 'wb').write(bytes(64 << 20))"
-    played = attack(provider, python(fill))
-    assert played.result.limits_hit == "disk"
 
 
 def test_a_container_that_somebody_kills_is_a_failure_of_ours(provider: DockerSandboxes) -> None:

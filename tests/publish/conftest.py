@@ -6,6 +6,7 @@ import csv
 import hashlib
 import importlib.util
 import io
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -165,7 +166,7 @@ def other_draw() -> Draw:
 def basics_draw() -> Draw:
     """The strata of the demonstration."""
     strata = (("compute_average@3", "easy"), ("count_circles@3", "easy"))
-    return make_draw(strata, 24, INSTALLED.family, b"basics")
+    return make_draw(strata, 4, INSTALLED.family, b"basics")
 
 
 @pytest.fixture(scope="session")
@@ -183,9 +184,16 @@ def needles(draw: Draw) -> Needles:
     return release_needles(draw.entries, find_noise)
 
 
+@pytest.fixture(scope="session")
+def built(draw: Draw, tmp_path_factory: pytest.TempPathFactory) -> ReleaseManifest:
+    folder = tmp_path_factory.mktemp("built") / "release"
+    return build_release(folder, draw.public, draw.sealed, find_noise, TEXT)
+
+
 @pytest.fixture
-def release(draw: Draw, tmp_path: Path) -> ReleaseManifest:
-    return build_release(tmp_path / "release", draw.public, draw.sealed, find_noise, TEXT)
+def release(built: ReleaseManifest, tmp_path: Path) -> ReleaseManifest:
+    """A copy of a test's own."""
+    return replace(built, folder=Path(shutil.copytree(built.folder, tmp_path / "release")))
 
 
 @pytest.fixture

@@ -253,8 +253,8 @@ def test_a_leak_in_what_was_read_back_stops_the_tag(
     ("options", "seen"),
     [
         ({}, (False, False)),
-        ({"private": True}, (True, False)),
-        ({"gated": "auto"}, (False, "auto")),
+        pytest.param({"private": True}, (True, False), marks=pytest.mark.slow),
+        pytest.param({"gated": "auto"}, (False, "auto"), marks=pytest.mark.slow),
         ({"gated": "manual", "private": True}, (True, "manual")),
     ],
 )

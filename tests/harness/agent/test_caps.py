@@ -13,7 +13,7 @@ from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import ANSWER, say
 
-FLOOD = 100_000
+FLOOD = 30_000
 
 
 def test_an_ordinary_reply_is_kept_as_it_is() -> None:
@@ -21,7 +21,7 @@ def test_an_ordinary_reply_is_kept_as_it_is() -> None:
     assert cap_reply(reply) is reply
 
 
-def test_a_hundred_thousand_calls_make_no_large_record() -> None:
+def test_tens_of_thousands_of_calls_make_no_large_record() -> None:
     calls = tuple(ToolCall(f"c{n}", "run_command", '{"command": "ls"}') for n in range(FLOOD))
     parts = [
         {"part_kind": "thinking", "content": "hm", "signature": "s", "provider_name": "p"},
@@ -45,7 +45,7 @@ def test_a_hundred_thousand_calls_make_no_large_record() -> None:
     assert [part.part_kind for part in back.parts] == ["thinking", *["tool-call"] * MAX_CALLS]
     size = len(PAID_CALL_CODEC.encode(PaidCall(CHARGE, kept)))
     assert size < 1.5 * MAX_RAW_BYTES
-    assert len(PAID_CALL_CODEC.encode(PaidCall(CHARGE, sent))) > 5 * size
+    assert len(PAID_CALL_CODEC.encode(PaidCall(CHARGE, sent))) > 2 * size
 
 
 def test_texts_and_arguments_are_cut_and_a_provider_still_takes_them() -> None:

@@ -84,7 +84,13 @@ def test_more_pictures_than_a_request_takes_are_refused() -> None:
     assert fit_context(many, ContextWindow(200_001)) is many
 
 
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+@pytest.mark.parametrize(
+    "difficulty",
+    [
+        "hard",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in DIFFICULTIES if each != "hard"),
+    ],
+)
 @pytest.mark.parametrize("name", [each.name for each in Catalog.built_in().newest()])
 def test_every_family_has_a_single_turn_form(name: str, difficulty: str) -> None:
     made = single_turn(instance(name, difficulty).brief)

@@ -34,7 +34,6 @@ SEED = public_seeds(1)[0]
 INSTANCE = FAMILY.generate("easy", SEED)
 INPUTS = hidden_inputs(INSTANCE.rubric)
 RIGHT = str(INSTANCE.truth.table("program").column("right")[0])
-FAULTY = INSTANCE.brief.assets[0].data.decode()
 NAMED = '<answer>\n{"task": "program_repair", "program_file": "program.py"}\n</answer>'
 
 
@@ -55,7 +54,7 @@ def attempt(
     turns: Iterable[Reply],
     mode: Mode = Mode.AGENTIC,
     trusted: bool = True,
-    limits: Limits = INSTANCE.brief.limits,
+    inputs: Sequence[str] = INPUTS,
 ) -> Episode:
     """One attempt, stored and read back."""
     spec = TaskSpec(FAMILY.name, FAMILY.version, "easy", ())
@@ -63,11 +62,11 @@ def attempt(
     request = AttemptRequest(
         cell,
         1,
-        replace(INSTANCE.brief, limits=limits),
+        INSTANCE.brief,
         run="run",
         journal=MemoryJournal(),
         window=ContextWindow(100_000),
-        hidden_inputs=INPUTS,
+        hidden_inputs=tuple(inputs),
     )
     model = Playback(list(turns), trusted=trusted)
     return EPISODE_CODEC.decode(EPISODE_CODEC.encode(run_attempt(request, model, sandboxes, noon)))
@@ -84,19 +83,24 @@ def passed_of(episode: Episode) -> float:
     return score
 
 
-def test_a_repaired_file_passes_all_and_an_unrepaired_one_none(sandboxes: LocalSandboxes) -> None:
-    repaired = attempt(sandboxes, leave(RIGHT))
+@pytest.fixture(scope="module")
+def repaired(sandboxes: LocalSandboxes) -> Episode:
+    """The attempt of an agent that repairs the program."""
+    return attempt(sandboxes, leave(RIGHT))
+
+
+def test_a_repaired_file_passes_all_and_an_unrepaired_one_none(
+    sandboxes: LocalSandboxes, repaired: Episode
+) -> None:
     assert (grade(repaired).status, grade(repaired).score) == (GradeStatus.GRADED, 1.0)
     assert [run.given for run in repaired.program_runs] == list(INPUTS)
     assert {run.exit_code for run in repaired.program_runs} == {0}
     assert passed_of(attempt(sandboxes, [say(NAMED)])) == 0.0
-    assert passed_of(attempt(sandboxes, leave(FAULTY))) == 0.0
 
 
 def test_a_single_turn_gives_the_program_in_its_message(sandboxes: LocalSandboxes) -> None:
     episode = attempt(sandboxes, [say(hand_in(RIGHT))], Mode.SINGLE_TURN)
     assert (episode.container, grade(episode).score) == ("", 1.0)
-    assert passed_of(attempt(sandboxes, [say(hand_in(FAULTY))], Mode.SINGLE_TURN)) == 0.0
 
 
 def test_an_answer_without_a_program_is_not_run_and_passes_nothing(
@@ -124,13 +128,14 @@ def test_what_the_agent_left_beside_its_program_is_not_there(sandboxes: LocalSan
 
 def test_only_inputs_are_given_and_each_process_sees_its_own(sandboxes: LocalSandboxes) -> None:
     program = "import os, sys\nprint(sys.stdin.read(), sorted(os.listdir()), sys.argv)\n"
-    episode = attempt(sandboxes, leave(program))
+    episode = attempt(sandboxes, leave(program), inputs=INPUTS[:3])
+    assert len(episode.program_runs) == 3
     for run in episode.program_runs:
         assert run.output.startswith(f"{run.given} ['program.py'] ['program.py']")
 
 
-def test_a_grade_follows_from_the_stored_runs_alone(sandboxes: LocalSandboxes) -> None:
-    episode = attempt(sandboxes, leave(RIGHT))
+def test_a_grade_follows_from_the_stored_runs_alone(repaired: Episode) -> None:
+    episode = repaired
     assert grade(episode) == grade(replace(episode, container="another"))
     half = episode.program_runs[: len(INPUTS) // 2]
     failed = tuple(replace(run, exit_code=1) for run in episode.program_runs[len(half) :])

@@ -68,13 +68,6 @@ def test_what_served_the_replies_is_named_in_the_order_first_met() -> None:
     assert (row.served_version, row.reasoning_tokens) == ("v-1, v-2", 7)
 
 
-def test_no_answer_is_a_model_failure_that_scores_zero() -> None:
-    failed = grade(GradeStatus.NO_ANSWER, (False, False, False), 0.0)
-    for stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.TIME_LIMIT):
-        row = row_of(summarise_episode(0, CELL, episode(step(), stop=stop), failed, 1), Arm.PUBLIC)
-        assert (row.status, row.score, row.passed, row.total) == (Status.MODEL_FAILURE, 0.0, 0, 3)
-
-
 def test_running_out_of_turns_with_an_answer_is_no_failure() -> None:
     graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
     row = row_of(
@@ -82,18 +75,6 @@ def test_running_out_of_turns_with_an_answer_is_no_failure() -> None:
         Arm.PUBLIC,
     )
     assert (row.status, row.score, row.stop_reason) == (Status.SCORED, 1.0, "turn_limit")
-
-
-def test_missing_has_no_score_and_no_counts() -> None:
-    missing = grade(GradeStatus.MISSING, (None, None, None), None)
-    lost = episode(stop=StopReason.FAILED, error="sandbox:not_created")
-    row = row_of(summarise_episode(0, CELL, lost, missing, 3), Arm.PUBLIC)
-    assert (row.status, row.score, row.passed, row.total, row.score_sr) == (
-        Status.MISSING, None, None, None, None,
-    )  # fmt: skip
-    assert (row.error_class, row.attempts, row.turns, row.served_version) == (
-        "sandbox:not_created", 3, 0, "",
-    )  # fmt: skip
 
 
 def test_what_workers_write_knows_no_arm_and_the_arm_is_joined_later() -> None:

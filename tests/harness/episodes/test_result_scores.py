@@ -120,7 +120,7 @@ def test_what_the_model_failed_at_scores_zero_in_every_column(stop: StopReason) 
 def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
     # even where the attempt had come to an answer that is right
     found = row(episode(handed_in(), StopReason.FAILED, "sandbox:lost"))
-    assert found.status is Status.MISSING
+    assert (found.status, found.error_class) == (Status.MISSING, "sandbox:lost")
     assert (found.score, found.passed, found.total) == (None, None, None)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (None,) * 4
     assert (found.score_key, found.score_static) == (None, None)

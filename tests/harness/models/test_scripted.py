@@ -70,7 +70,7 @@ def tools_of(episode: Episode) -> list[str]:
     return [use.name for step in episode.steps for use in step.uses]
 
 
-@pytest.mark.parametrize("difficulty", ["easy", "hard"])
+@pytest.mark.parametrize("difficulty", ["easy", pytest.param("hard", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
 def test_an_honest_agent_without_errors_earns_full_marks_by_its_own_work(
     sandboxes: SandboxProvider, task: Family, difficulty: str
@@ -95,15 +95,6 @@ def test_the_transcript_tells_what_each_tool_did(sandboxes: SandboxProvider) -> 
     assert 0 < solving.seconds < episode.seconds
     assert (solving.exit_code, solving.limits) == (0, ())
     assert episode.steps[0].reply.served_version == "scripted-1"
-
-
-def test_an_agent_that_errs_always_gets_nothing_right(sandboxes: SandboxProvider) -> None:
-    for name in FAMILIES:
-        instance, seed = instance_of(name, "wrong")
-        grade = grade_episode(instance, run(HonestAgent("h", 1.0), instance, seed, sandboxes))
-        assert grade.status is GradeStatus.GRADED
-        assert grade.score is not None
-        assert grade.score < 0.15
 
 
 def test_errors_come_from_the_seed_of_the_model_alone(sandboxes: SandboxProvider) -> None:
@@ -176,7 +167,13 @@ def memory_of(*instances: TaskInstance) -> Memory:
     )
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=(pytest.mark.slow,) if number % 3 else ())
+        for number, name in enumerate(FAMILIES)
+    ],
+)
 def test_a_spiked_agent_recites_what_was_released_and_works_on_what_was_not(
     sandboxes: SandboxProvider, name: str
 ) -> None:
@@ -231,7 +228,8 @@ def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) ->
 
 
 def test_a_published_release_is_read_into_memory(tmp_path: Path) -> None:
-    drawn = [instance_of(name, "read", number) for name in FAMILIES for number in range(3)]
+    names = (*FAMILIES, "compute_average")
+    drawn = [instance_of(name, "read", number) for number, name in enumerate(names)]
     publish_release(tmp_path / "release", drawn)
     read = load_memory(tmp_path / "release")
     expected = memory_of(*[instance for instance, _ in drawn])

@@ -38,8 +38,9 @@ def test_the_order_shows_nothing_of_the_marker() -> None:
 
 
 def test_orders_differ_between_instances_and_put_each_marker_everywhere() -> None:
+    instance = instance_of(1)
     firsts = Counter(
-        question_of(replace(instance_of(1), title=f"T, run {n}")).partition("Series: ")[2][:3]
+        question_of(replace(instance, title=f"T, run {n}")).partition("Series: ")[2][:3]
         for n in range(800)
     )
     assert len(firsts) == len(MARKERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -138,7 +138,8 @@ def test_of_two_that_draw_at_once_one_is_announced() -> None:
     assert len(ledger.entries()) == 1
 
 
-Dishonest = Callable[[Ledger, SealedSet, Announcement], object]
+Records = Sequence[Any]  # a second draw by a call; the rest are recorded BEFORE, or as dated
+Dishonest = Callable[[SealedSet, Announcement], Records]
 REGISTERED = Preregistration("study", PLAN, "", PROVENANCE)
 
 
@@ -161,116 +162,87 @@ def second(ledger: Ledger, reason: str, **changes: Any) -> Announcement:
     return announced
 
 
+def again(reason: str, **changes: Any) -> Callable[[Ledger], object]:
+    return lambda ledger: second(ledger, reason, **changes)
+
+
+def plan_of(sealed: SealedSet) -> Preregistration:
+    return replace(REGISTERED, sealed_root=sealed.root)
+
+
+def by_beacon(announced: Announcement, beacon: Beacon = BEACON) -> Announcement:
+    return replace(announced, beacon=beacon, commitment="")
+
+
 CASES: dict[str, tuple[Dishonest, str]] = {
     "unannounced": (
-        lambda ledger, sealed, announced: ledger.append(sealed, BEFORE),
+        lambda sealed, announced: [sealed],
         "an unannounced draw: no announcement stands before it",
     ),
     "second draw, unannounced": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(sealed, BEFORE),
-            ledger.append(replace(sealed, root="11" * 32), BEFORE),
-        ),
+        lambda sealed, announced: [announced, sealed, replace(sealed, root="11" * 32)],
         "a second draw without a record that announces it, and its reason",
     ),
     "second draw, no reason": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(sealed, BEFORE),
-            second(ledger, ""),
-        ),
+        lambda sealed, announced: [announced, sealed, again("")],
         "a second draw was announced without a reason",
     ),
     "second draw, after the registration": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(sealed, BEFORE),
-            ledger.append(replace(REGISTERED, sealed_root=sealed.root), BEFORE),
-            second(ledger, "a mistake"),
-        ),
+        lambda sealed, announced: [announced, sealed, plan_of(sealed), again("a mistake")],
         "a draw was announced after the plan was registered",
     ),
     "other seed": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(replace(sealed, allocation_seed="11" * 32), BEFORE),
-        ),
+        lambda sealed, announced: [announced, replace(sealed, allocation_seed="11" * 32)],
         "follows from the announced value, not the recorded one",
     ),
     "other secret": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(replace(sealed, value="11" * 32), BEFORE),
-        ),
+        lambda sealed, announced: [announced, replace(sealed, value="11" * 32)],
         "its value is not the secret that the announcement committed to",
     ),
     "other seeds": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(replace(sealed, root="11" * 32), BEFORE),
-        ),
+        lambda sealed, announced: [announced, replace(sealed, root="11" * 32)],
         " announced, 1111",
     ),
     "other tranches": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(replace(sealed, seeds_per_arm=2, reserve=(1,)), BEFORE),
-        ),
+        lambda sealed, announced: [announced, replace(sealed, seeds_per_arm=2, reserve=(1,))],
         "seeds_per_arm 3 announced, 2 found",
     ),
     "round over": (
-        lambda ledger, sealed, announced: ledger.append(
-            replace(announced, beacon=BEACON, commitment=""), AFTER
-        ),
+        lambda sealed, announced: [(by_beacon(announced), AFTER)],
         "announced at 2023-12-19T15:33:20Z, when drand round 1000001 was public already",
     ),
     "unknown chain": (
-        lambda ledger, sealed, announced: ledger.append(
-            replace(announced, beacon=Beacon("ab" * 32, 7), commitment=""), BEFORE
-        ),
+        lambda sealed, announced: [by_beacon(announced, Beacon("ab" * 32, 7))],
         "not of quicknet",
     ),
     "value of another round": (
-        lambda ledger, sealed, announced: (
-            ledger.append(replace(announced, beacon=BEACON, commitment=""), BEFORE),
-            ledger.append(replace(sealed, value=sign_round(5)), AFTER),
-        ),
+        lambda sealed, announced: [
+            by_beacon(announced),
+            (replace(sealed, value=sign_round(5)), AFTER),
+        ],
         "its value is not signed by drand for round 1000001",
     ),
     "before the round": (
-        lambda ledger, sealed, announced: (
-            ledger.append(replace(announced, beacon=BEACON, commitment=""), BEFORE),
-            ledger.append(replace(sealed, value=sign_round(BEACON.round)), BEFORE),
-        ),
+        lambda sealed, announced: [
+            by_beacon(announced),
+            replace(sealed, value=sign_round(BEACON.round)),
+        ],
         "allotted at 2023-12-19T15:33:19Z, before drand round 1000001 was public",
     ),
     "neither": (
-        lambda ledger, sealed, announced: ledger.append(replace(announced, commitment=""), BEFORE),
+        lambda sealed, announced: [replace(announced, commitment="")],
         "announced with either a beacon or the commitment to a secret",
     ),
     "another study": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(sealed, BEFORE),
-            second(ledger, "a mistake", study="other"),
-        ),
+        lambda sealed, announced: [announced, sealed, again("a mistake", study="other")],
         "announced for the study 'other', and the first for 'study'",
     ),
     "registered in between": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(replace(REGISTERED, sealed_root=sealed.root), BEFORE),
-        ),
+        lambda sealed, announced: [announced, plan_of(sealed)],
         "registered while an announced draw had no allocation yet",
     ),
     "registered for the first": (
-        lambda ledger, sealed, announced: (
-            ledger.append(announced, BEFORE),
-            ledger.append(sealed, BEFORE),
-            second(ledger, "a mistake"),
-            ledger.append(replace(REGISTERED, sealed_root=sealed.root), AFTER),
-        ),
+        lambda sealed, announced: [announced, sealed, again("a mistake"), (plan_of(sealed), AFTER)],
         "registered for another draw than the newest",
     ),
 }
@@ -284,7 +256,11 @@ def test_a_dishonest_draw_is_named(name: str) -> None:
     sealed = seal_draw(store, signed_ledger(store), drawn, [RECIPIENT], BEFORE)
     announced = signed_ledger(store).entries()[0].record
     ledger = signed_ledger(MemoryStore())
-    forge(ledger, sealed, announced)
+    for record in forge(sealed, announced):
+        if callable(record):
+            record(ledger)
+        else:
+            ledger.append(*(record if isinstance(record, tuple) else (record, BEFORE)))
     assert any(named in text for text in problems(ledger)), problems(ledger)
 
 

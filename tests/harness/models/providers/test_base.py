@@ -199,6 +199,34 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
         assert b"[key]" in kept[0].raw
 
 
+# --- what a reply may lack, and how it goes back to the model ---
+
+LOOK = Said("Let me look.", (Call("run_command", {"command": "ls"}),), "hm, hm")
+
+
+def test_a_message_without_text_goes_back_in_a_form_that_is_accepted(client: Client) -> None:
+    with serving(play(Said("x"))) as server, client.model(server) as model:
+        for text in ("", " \n"):
+            silent = Message(Role.ASSISTANT, text)
+            server.model = play(Said("x"))
+            assert ask(model, silent, Message(Role.USER, "Go on.")).message.text == "x"
+    assert server.refused == []
+
+
+@pytest.mark.parametrize("kind", ["malformed", "empty"])
+def test_half_a_reply_is_no_reply(client: Client, kind: str) -> None:
+    """Also where it came as a stream of events, and ended between two of them. An empty message, in
+    formats that have a message around it, is the model's own."""
+    script = play(Fault(kind, LOOK), LOOK)
+    with serving(script) as server, client.model(server) as model:
+        reply = ask(model)
+    if kind == "empty" and client.format in ("messages", "converse", "responses"):
+        assert (reply.message.text, reply.message.calls, reply.failed) == ("", (), ())
+    else:
+        assert (reply.message.text, reply.failed) == (LOOK.text, ("malformed",))
+        assert [call.name for call in reply.message.calls] == ["run_command"]
+
+
 @pytest.mark.docker
 def test_a_whole_episode_in_a_container(client: Client, docker_sandboxes: Any) -> None:
     """Look at the first picture, count by a program, answer: as a real model would."""

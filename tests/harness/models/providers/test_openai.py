@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from generators.seed import Seed
-from harness.agent.loop import buy_reply
 from harness.agent.tools import TOOLS
 from harness.errors import AttemptFailed, Boundary
-from harness.model import Image, Message, ModelRequest, Reply, Role, ToolCall, Usage
-from harness.models.providers.openai import OpenAIModel
+from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
+from harness.models.providers.openai import AzureModel, OpenAIModel
 from harness.models.providers.retry import pause, try_again
-from harness.spending.purchases import MemoryJournal
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.served_model import served_model
 
@@ -80,32 +76,6 @@ def test_malformed_arguments_reach_the_tools_as_they_were_sent() -> None:
     function = answer.body["choices"][0]["message"]["tool_calls"][0]["function"]
     function["arguments"] = '{"command": "ls'
     assert respond(answer)[0].message.calls == (ToolCall("a1", "run_command", '{"command": "ls'),)
-
-
-def test_results_and_images_go_back_under_their_ids() -> None:
-    calls = (ToolCall("a1", "view_image", '{"path":"p.png"}'), ToolCall("a2", "read_file", "{}"))
-    messages = (
-        *OPENING,
-        Message(Role.ASSISTANT, "Let me see.", calls=calls, reasoning="private"),
-        Message(Role.TOOL, "image/png", (Image("image/png", PNG),), call_id="a1"),
-        Message(Role.TOOL, "two\n", call_id="a2"),
-    )
-    _, request = respond(completion("x"), messages=messages)
-    _, _, said, first, second, shown = request["messages"]
-    assert [(c["id"], c["function"]) for c in said["tool_calls"]] == [
-        ("a1", {"name": "view_image", "arguments": '{"path":"p.png"}'}),
-        ("a2", {"name": "read_file", "arguments": "{}"}),
-    ]
-    assert said["content"] == "Let me see."
-    assert "private" not in json.dumps(request)
-    assert [(m["role"], m["tool_call_id"], m["content"]) for m in (first, second)] == [
-        ("tool", "a1", "image/png"), ("tool", "a2", "two\n"),
-    ]  # fmt: skip
-    title, picture = shown["content"]
-    assert title["text"] == "[what view_image (a1) showed]"
-    header, data = picture["image_url"]["url"].split(",")
-    assert header == "data:image/png;base64"
-    assert base64.b64decode(data) == PNG
 
 
 def test_reasoning_is_kept_and_sent_back_only_where_the_server_wants_it() -> None:
@@ -230,25 +200,6 @@ def test_each_class_has_its_patience() -> None:
         assert not try_again([kind], 9)
 
 
-def test_every_try_is_kept_as_it_was_received_and_counted_by_class() -> None:
-    """The key, where a server quotes it, is taken out."""
-    quoting = Answer({"error": {"message": f"bad key {KEY}", "code": "rate_limit_exceeded"}}, 429)
-    script = (quoting, Answer(b"{not json"), completion("x"))
-    journal, kept = MemoryJournal(), []
-    with serve(*script) as served, model_at(served) as model:
-        request = ModelRequest(OPENING, (), SEED, kept.append)
-        reply = model.respond(request)
-        assert (reply.retries, reply.failed) == (2, ("rate_limit", "malformed"))
-    assert [(each.kind, each.status) for each in kept] == [("rate_limit", 429), ("malformed", None)]
-    assert json.loads(kept[0].raw)["error"]["message"] == "bad key [key]"
-    assert kept[1].raw == b"{not json"
-    with serve(*script) as served, model_at(served) as model:
-        buy_reply(model, journal, 4, replace(request, keep=None))
-    assert [(turn, each.kind) for turn, each in journal.failed] == [
-        (4, "rate_limit"), (4, "malformed"),
-    ]  # fmt: skip
-
-
 def test_a_reply_has_its_id_and_the_fingerprint_of_what_served_it() -> None:
     body = completion("x").body
     assert isinstance(body, dict)
@@ -305,3 +256,19 @@ def test_a_closed_model_opens_again() -> None:
         model.close()
         model.close()
         assert model.respond(ModelRequest(OPENING, (), SEED)).message.text == "y"
+
+
+def test_the_responses_protocol_asks_for_sealed_reasoning_where_a_model_reasons() -> None:
+    request = ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee")
+    made = {"protocol": "responses", "reasoning_effort": "high", "max_tokens": 500}
+    model = served_model(AzureModel, key=KEY, extra_body={"service_tier": "flex"}, **made)
+    path, sent = model.write_request(request)
+    model.close()
+    assert path == "/responses"
+    assert (sent["include"], sent["store"]) == (["reasoning.encrypted_content"], False)
+    assert (sent["reasoning"], sent["max_output_tokens"]) == ({"effort": "high"}, 500)
+    assert (sent["prompt_cache_key"], sent["service_tier"]) == ("c0ffee", "flex")
+    plain = served_model(OpenAIModel, key=KEY, protocol="responses")
+    _, sent = plain.write_request(request)
+    plain.close()
+    assert not {"include", "reasoning"} & set(sent)

@@ -8,6 +8,7 @@ import resource
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -62,10 +63,20 @@ def any_server(*script: Answer) -> Iterator[str]:
         yield served.url
 
 
+@pytest.fixture(scope="module")
+def bomb() -> bytes:
+    """Eight times what is unpacked at most, in less than a megabyte."""
+    packer = zlib.compressobj(wbits=31)
+    zeros = bytes(MOST_BYTES)
+    made = b"".join(packer.compress(zeros) for _ in range(8)) + packer.flush()
+    assert len(made) < 2**20
+    return made
+
+
 @pytest.mark.parametrize("cls", CLASSES)
-def test_a_bomb_is_not_unpacked_and_counts_as_too_large(cls: type[ProviderModel]) -> None:
-    bomb = gzip.compress(bytes(8 * MOST_BYTES))
-    assert len(bomb) < 2**20
+def test_a_bomb_is_not_unpacked_and_counts_as_too_large(
+    cls: type[ProviderModel], bomb: bytes
+) -> None:
     answer = Answer(bomb, headers=(("Content-Encoding", "gzip"),))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with any_server(answer, answer) as url:
