@@ -65,7 +65,7 @@ STEPS = (
     Command(
         "init", STUDY, "write a new study: study.yaml and a key", "study.steps.init.command:init"
     ),
-    Command("lint", STUDY, "check study.yaml and do nothing", "study.steps.lint.command:lint"),
+    Command("lint", STUDY, "check study.yaml, change nothing", "study.steps.lint.command:lint"),
     Command(
         "register",
         STUDY,
@@ -76,7 +76,7 @@ STEPS = (
     Command("wave", STUDY, "list, hold or add waves", "study.steps.sweep.wave_command:wave"),
     Command("publish", STUDY, "release the public arm", "study.steps.publish.command:publish"),
     Command("report", STUDY, "run the registered test", "study.steps.report.command:report"),
-    Command("status", STUDY, "show what is done, what remains", "study.steps.status:status"),
+    Command("status", STUDY, "show what is done and what remains", "study.steps.status:status"),
     Command("verify", EVIDENCE, "check all that is recorded", "study.steps.verify.command:verify"),
     Command("log", EVIDENCE, "print the ledger", "study.steps.verify.command:log"),
 )
@@ -86,7 +86,7 @@ EXTRAS = (
         "tables",
         (
             ("analyze", RESULTS, "run the registered test on your own table of results"),
-            ("import", RESULTS, "make a table of PICARD or PARAMETR result folders"),
+            ("import", RESULTS, "make a table from PICARD or PARAMETR-Bench folders"),
         ),
         needs=("templates",),
     ),
@@ -109,7 +109,7 @@ EXTRAS = (
     Extra("guided", hooks=(".questions:write_guided",), needs=("power",)),
     Extra(
         "pilot",
-        (("pilot", DESIGN, "try models on a few instances that are not the study's"),),
+        (("pilot", DESIGN, "try models on a few instances outside the study"),),
         needs=("power",),
     ),
     Extra(

@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,9 +19,6 @@ from study.catalogue import GROUPS
 from study.encoding import replace_in_streams
 from study.errors import WorkOwedError
 from study.printing import Exit, show_logs
-
-if TYPE_CHECKING:
-    pass
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _OF_OWED_WORK = (AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped, WorkOwedError)
@@ -142,7 +139,7 @@ def _exit_code(error: Exception) -> Exit:
 )
 @click.version_option(package_name="dosimeter")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print records as JSON. May follow the command."
+    "--json", "as_json", is_flag=True, help="Print records as JSON; also after the command."
 )
 @click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
 @click.pass_context
@@ -152,13 +149,13 @@ def main(context: click.Context, as_json: bool, verbose: int) -> None:
     \b
     A study, step by step:
       dosimeter init my-study        write study.yaml and a key
-      dosimeter register             draw and seal the seeds, promise the analysis
+      dosimeter register             draw and encrypt the seeds, fix the plan
       dosimeter sweep --wave 0       run the models of a wave
       dosimeter publish              release the public arm
       dosimeter sweep --wave 1       run newer models
-      dosimeter report               the registered test, and the report
+      dosimeter report               run the registered test, write the report
 
-    `dosimeter demo` shows the whole line in about four minutes.
+    `dosimeter demo` runs all of these steps in about four minutes.
     """
     if verbose:
         context.with_resource(show_logs(logging.DEBUG if verbose > 1 else logging.INFO))

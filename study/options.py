@@ -35,7 +35,8 @@ def json_option(command: Callable[..., None]) -> Callable[..., None]:
 dirty_option = click.option(
     "--allow-dirty",
     is_flag=True,
-    help="Go on with uncommitted changes. The ledger records it and the report shows it.",
+    help="Go on although the code has uncommitted changes. The ledger records it and the report "
+    "shows it.",
 )
 
 
@@ -165,13 +166,13 @@ def cluster_options(when: str) -> Callable[[Callable[..., None]], Callable[..., 
             "--workers",
             show_default="study.yaml's, else 1",
             type=click.IntRange(1),
-            help=f"{when}Ray workers; one a node is enough.",
+            help=f"{when}Number of Ray workers; one for each machine is enough.",
         ),
         click.option(
             "--parallel",
             show_default="study.yaml's, else 6",
             type=click.IntRange(1, 1024),
-            help=f"{when}Episodes at once in a worker.",
+            help=f"{when}Number of episodes that a worker runs at once.",
         ),
     )
 

@@ -65,11 +65,11 @@ def calibrate(
 ) -> None:
     """Measure how large a leak the study would detect: the positive control, over doses.
 
-    Known leaks are put into a clean model's stored scores, and the registered test is run on
-    each: how often is a share of the public arm found, and from which share on reliably? With
-    --run, agents that remember a share of a release go through the whole pipeline instead, in a
-    scratch study with its own seeds and key; interrupted, the same command resumes it. What
-    comes of either is put on record, and reports show it from then on.
+    Known leaks are put into a clean model's stored scores, and the registered test is run on each:
+    how often is a share of the public arm found, and from which share on reliably? With --run,
+    agents that remember a share of a release go through the whole pipeline instead, in a scratch
+    study with its own seeds and key; interrupted, the same command resumes it. Both results are
+    recorded, and reports show them from then on.
 
     \b
     Examples:

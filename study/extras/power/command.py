@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--study",
     type=PATH,
-    help="Folder of a study, for its plan. Default: the preset standard-v1 of 4 strata, "
+    help="Folder of a study, for its plan. Default: the preset standard-v1 of 4 tasks, "
     "64 instances an arm, 8 looks.",
 )
 @click.option(
@@ -59,10 +59,10 @@ if TYPE_CHECKING:
 def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Estimate the seeds that a study needs, and the smallest inflation that it can detect.
 
-    Studies are simulated and put through the plan's own test: a model's power is to be named at
-    its look (P3), the study's to reject by its last (P4). Formulas are shown too. What is taken
-    from results is blind to the arms. All else is the plan's: to try another plan, change
-    study.yaml.
+    Studies are simulated and put through the plan's own test. Power for a model is the chance that
+    the test names it at its look; for the study, that the test of the study rejects by its last
+    look. Formulas are shown too. What is taken from results is blind to the arms. Everything else
+    comes from the plan; to try another plan, change study.yaml.
 
     \b
     Examples:

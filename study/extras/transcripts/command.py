@@ -60,12 +60,12 @@ wave_option = click.option(
 @study_option
 @json_option
 def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **asked: Any) -> None:
-    """List the episodes, or print the transcript of an EPISODE, named by the beginning of its
-    digest.
+    """List the episodes, or print the transcript of an EPISODE, named by the first characters of
+    its digest.
 
-    Every message, tool call and result, with time, tokens, retries and limits. All of it is
-    sealed, so it needs the study's key. Control characters are shown as escapes. With --arm, the
-    ledger records the look at the wave first, and the next report counts it.
+    A transcript has every message, tool call and result, with time, tokens, retries and limits. All
+    of it is sealed, so it needs the study's key. Control characters are shown as escapes. With
+    --arm, the ledger first records that you looked at the arms, and the next report says so.
 
     \b
     Examples:

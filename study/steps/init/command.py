@@ -30,11 +30,11 @@ from study.steps.init.folder import check_new, init_study
     "pilot's.",
 )
 def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> None:
-    """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a fresh age key.
+    """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a new encryption key.
 
     The study has two waves and a plan that can find a gap of 10 points. In the file as written, the
     controls are built-in agents, and the model under test is behind a local server: edit `model`
-    and `base_url`. With --guided, the answers to a few questions are written instead.
+    and `base_url`. With --guided, it asks a few questions and writes your answers instead.
 
     \b
     Examples:

@@ -27,9 +27,9 @@ from study.steps.lint.lint import lint_study
 def lint(path: Path, schema: bool, as_json: bool) -> None:
     """Check a study file, by default study.yaml here, and do nothing else.
 
-    Errors come with file, line and remedy. Warnings name what later steps will need, such as a key
-    in the environment, and what `register` would refuse, such as a plan with a power below 80 %.
-    No ledger, key or network is needed. Exits with 2 if there is an error.
+    Errors come with file, line and remedy. Warnings name what later steps will need, such as an API
+    key in the environment, and what `register` would refuse, such as a plan with a power below 80
+    %. No ledger, key or network is needed. Exits with 2 if there is an error.
 
     \b
     Examples:

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     show_default="all that were drawn",
     help="Add the public arm of this tranche only; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Build and check; show it, keep and record nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Build and check the release and show it; nothing is kept or recorded.",
+)
 @click.option(
     "--withdraw",
     metavar="REASON",

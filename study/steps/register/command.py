@@ -20,7 +20,7 @@ underpowered_option = click.option(
     metavar="REASON",
     default="",
     show_default=False,
-    help="Go on with a plan that cannot be expected to answer. The ledger records the reason and "
+    help="Go on with a plan of too little power. The ledger records the reason and "
     "the report shows it. Default: such a plan is refused.",
 )
 
@@ -41,7 +41,7 @@ unproved_option = click.option(
     "--draw",
     "draw_only",
     is_flag=True,
-    help="Only draw, seal and announce the seeds; promise no plan yet.",
+    help="Only draw, seal and announce the seeds; do not record the plan yet.",
 )
 @click.option(
     "--beacon",
@@ -79,15 +79,16 @@ def register(
     unproved: str,
     as_json: bool,
 ) -> None:
-    """Draw and seal the seeds, and record the plan, the commit and the image in the ledger.
+    """Draw and seal the seeds, and record the plan, the commit of the code and the sandbox image in
+    the ledger.
 
     Seeds are drawn at random, sealed, announced, and allotted to the arms. The plan is simulated
-    first: one that finds its target gap in a model with a probability below 80 % is refused, and so
-    are template questions that `dosimeter template check` rejects, and what a later step would
+    first: it is refused if its chance of finding its target gap in a model is below 80 %. So are
+    template questions that `dosimeter template check` rejects, and anything that a later step would
     refuse.
 
-    With --beacon the draw is announced before the round's value exists, and the command exits with
-    1; run it again once the round is public.
+    With --beacon the draw is announced before the round's value exists. Until then the command
+    exits with 1: run it again once the round is public.
 
     The plan is also written to registration.json beside study.yaml, in the fields of an OSF
     preregistration; nothing in it is private.

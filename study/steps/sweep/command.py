@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--close-missing",
     is_flag=True,
-    help="Stop retrying failed episodes, record them as missing, and close the wave.",
+    help="Try failed episodes once more, record those that fail again as missing, close the wave.",
 )
 @click.option(
     "--detach",
@@ -65,10 +65,9 @@ if TYPE_CHECKING:
 def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
-    If a provider is down or limits requests, its models wait and others go on. Exits with 1
-    while episodes are owed because their attempts failed, a model's key was refused, or the budget
-    in study.yaml does not pay for them. With --json, progress goes to stderr, one JSON object
-    a line.
+    If a provider is down or limits requests, its models wait and others go on. Exits with 1 if
+    episodes are left: their attempts failed, a model's API key was refused, or the budget in
+    study.yaml does not pay for them. With --json, progress goes to stderr, one JSON object a line.
 
     \b
     Examples:

@@ -78,9 +78,9 @@ if TYPE_CHECKING:
 def verify(
     study: Study, stamp: str, checkpoint_out: Path | None, as_json: bool, **asked: Any
 ) -> None:
-    """Recompute the ledger, every stored object, the release and the reports.
+    """Check the ledger, every stored object, the release and the reports against what was recorded.
 
-    Checks signatures, dates, and that each promise was made once and each attempt is there.
+    Checks signatures and dates, that each record was made once, and that no attempt is missing.
     Without the key it checks what it can, and lists what it left out. Exits with 3 if something
     does not hold.
 
