@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from generators.catalog import Catalog
+from generators.family import kept_by_family
 from generators.grading.answer import Answer
 from generators.grading.rubric import (
     apply_gates,
@@ -17,7 +18,7 @@ from generators.grading.rubric import (
     score_verdicts,
 )
 from generators.seed import Seed
-from generators.task import TaskInstance
+from generators.task import Family, TaskInstance
 from generators.templates.scoring.score import Scored
 from generators.validation.programs import with_printed
 from generators.validation.scores import perturb_answer
@@ -34,16 +35,24 @@ _INSTANCES = 2
 def grading_digest(tasks: Sequence[Task], catalog: Catalog) -> str:
     """Return a digest of the verdicts and scores on answers to instances of each task. Their seeds
     are fixed and no study's: nothing in it is secret."""
-    grades = []
-    for task in tasks:
-        family = catalog.family(task.family, task.version)
-        for number in range(_INSTANCES):
-            seed = _ROOT.child(task.family, task.difficulty, number)
-            instance = family.generate(task.difficulty, seed)
-            blocks = (*_altered(family.key(instance.truth), seed), *family.nulls(instance).values())
-            answers = (None, *map(Answer, blocks), *_texts(instance))
-            grades.append([task.stratum, [_grade(instance, answer) for answer in answers]])
-    return digest_value(grades)
+    return digest_value(
+        [
+            [task.stratum, grades]
+            for task in tasks
+            for number in range(_INSTANCES)
+            for family in [catalog.family(task.family, task.version)]
+            for grades in [_grades(family, task.family, task.difficulty, number)]
+        ]
+    )
+
+
+@kept_by_family(64)  # the registration and each wave ask for the same
+def _grades(family: Family, name: str, difficulty: str, number: int) -> list[list[object]]:
+    seed = _ROOT.child(name, difficulty, number)
+    instance = family.generate(difficulty, seed)
+    blocks = (*_altered(family.key(instance.truth), seed), *family.nulls(instance).values())
+    answers = (None, *map(Answer, blocks), *_texts(instance))
+    return [_grade(instance, answer) for answer in answers]
 
 
 def _altered(key: Block, seed: Seed) -> Iterator[Block]:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from publish.dataset_card import HUB, ReleaseText, render_withdrawal, tag_of
-from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
+from publish.leakcheck.check import LeakFound, check_folder, scan_paths
 from publish.release import CARD, CHECKPOINT, ReleaseManifest, build_release, draft_release
 from registry.ledger.chain import Entry
 from registry.ledger.records import Release, Withdrawal
 from registry.result_row import Arm
 from study.errors import StudyError
 from study.workspace.checkpoints import release_checkpoint
+from study.workspace.needles import needles_of
 from study.workspace.setup import registration_of
 from study.workspace.study import Study
 
@@ -205,7 +206,7 @@ def _check(study: Study, built: ReleaseManifest, watch: Watch) -> Callable[[Path
     """Check a release for leaks, and return the check for its copies. Raises PublishError."""
     entries = study.entries()
     progress = _progress(watch, "checking it for leaks, by instance", len(entries))
-    needles = release_needles(entries, study.protocol.catalog.family, progress, study.secret_keys())
+    needles = needles_of(study, progress)
     check = partial(check_folder, needles=needles)
     check(built.folder)
     logger.info("release of %d instances: no leak", built.count)
@@ -223,11 +224,8 @@ def scan_for_leaks(
     """Return what follows from private seeds in files and folders, the study's and its runs' keys,
     and what could not be read there, sorted. Raises PublishError, RegistryError."""
     entries = study.entries()
-    needles = release_needles(
-        entries,
-        study.protocol.catalog.family,
-        lambda done: watch("making the private instances", done, len(entries)),
-        study.secret_keys(),
+    needles = needles_of(
+        study, lambda done: watch("making the private instances", done, len(entries))
     )
 
     def read(files: int, size: int) -> None:

@@ -14,13 +14,14 @@ from analysis.report.json import changes_since
 from analysis.report.report import Report, report_json
 from analysis.report.write import DATA
 from harness.spending.prices import OWN_PROVIDERS
-from publish.leakcheck.check import leaks_in, release_needles
+from publish.leakcheck.check import leaks_in
 from registry.canonical import digest_bytes
 from registry.checkpoints.checkpoint import SignedCheckpoint
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Entry
 from registry.ledger.records import ReportIssued
 from study.protocol.protocol import Protocol
+from study.workspace.needles import needles_of
 from study.workspace.setup import Watch
 from study.workspace.study import Study
 
@@ -115,8 +116,7 @@ def check_report(
         watch("checking the report for leaks, by instance", done, len(entries))
 
     progress(0)
-    find_family = study.protocol.catalog.family
-    needles = release_needles(entries, find_family, progress, study.secret_keys())
+    needles = needles_of(study, progress)
     leaks = [
         str(leak)
         for name, text in files.items()
