@@ -10,8 +10,8 @@ from publish.leakcheck.check import release_needles
 from publish.leakcheck.secrets import Needles
 from study.workspace.study import Study
 
-_SMALL = 128  # instances, whose needles take some 30 MB
-_MOST = 4  # draws
+_SMALL = 256  # instances, whose needles take some 60 MB
+_MOST = 2  # draws
 
 _kept: dict[object, tuple[tuple[Family, ...], Needles]] = {}  # the latest at the end
 
