@@ -28,26 +28,6 @@ def templates_in(package: str, filters: Mapping[str, Any], *, escape: bool = Tru
         trim_blocks=True,
         lstrip_blocks=True,
         loader=PackageLoader(package),
-        bytecode_cache=_compiled(escape),
     )
     environment.filters.update(filters)
     return environment
-
-
-@functools.cache
-def _compiled(escape: bool) -> Any:
-    """The code of templates that this process has compiled, with ``escape`` or without."""
-    from jinja2 import BytecodeCache
-
-    class Compiled(BytecodeCache):
-        def __init__(self) -> None:
-            self.code: dict[str, bytes] = {}
-
-        def load_bytecode(self, bucket: Any) -> None:
-            if bucket.key in self.code:
-                bucket.bytecode_from_string(self.code[bucket.key])
-
-        def dump_bytecode(self, bucket: Any) -> None:
-            self.code[bucket.key] = bucket.bytecode_to_string()
-
-    return Compiled()
