@@ -12,9 +12,7 @@ from study.workspace.study import Study
 
 _SMALL = 256  # instances, whose needles take some 60 MB
 
-_latest: dict[
-    object, tuple[Needles, tuple[Family, ...]]
-] = {}  # with families, so that an id() stays
+_latest: dict[object, tuple[Needles, tuple[Family, ...]]] = {}  # families hold their id()
 
 
 def needles_of(study: Study, progress: Callable[[int], None]) -> Needles:
