@@ -40,6 +40,9 @@ sandbox: {kind: local}
 entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
 """
 
+# The same with one task, whose episodes take least.
+SINGLE = SMALL.replace("  - {family: count_circles, difficulty: easy}\n", "")
+
 # A study file with a remote model, for tests that read it and run nothing.
 PILOT = """\
 study: pilot

@@ -31,7 +31,7 @@ from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
-from tests.study.conftest import make_study
+from tests.study.conftest import SINGLE, make_study
 
 STRANGER = Signer(b"\x07" * 32)
 
@@ -39,7 +39,7 @@ STRANGER = Signer(b"\x07" * 32)
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study whose first wave is begun."""
-    study = make_study(tmp_path_factory.mktemp("begun") / "small")
+    study = make_study(tmp_path_factory.mktemp("begun") / "small", SINGLE)
     image = pinned_image(study.protocol)
     begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
     return study.folder
@@ -172,12 +172,12 @@ def test_forged_results_are_not_counted_and_made_again(it: Begun) -> None:
         return form(it, key, data) if form else data
 
     sweep(it, Raced(it.study.store, forge))
-    assert set(used.values()) == {4}
+    assert set(used.values()) == {2}
     closed = close(it)
-    assert (closed.foreign, closed.finished) == (20, 24)
+    assert (closed.foreign, closed.finished) == (10, 12)
     assert scores(it) == honest
     aside = list(it.study.store.list(FOREIGN))
-    assert len(aside) == 16 + 1, "nothing is thrown away, and what is equal is kept once"
+    assert len(aside) == 8 + 1, "nothing is thrown away, and what is equal is kept once"
     problems = verify_study(it.study.store, it.study.identities()).problems
     assert not [place for place, _ in problems if not place.startswith(FOREIGN)]
 

@@ -36,7 +36,7 @@ study: quiet
 tasks:
   - {family: count_circles, difficulty: easy}
   - {family: compute_average, difficulty: medium}
-seeds_per_arm: 6
+seeds_per_arm: 3
 models:
   honest: {provider: scripted, agent: honest, error_rate: 0.3}
 waves:

@@ -517,6 +517,7 @@ def test_each_tampering_is_named_or_known_to_need_what_was_kept(
             assert world.verify("owner").holds
 
 
+@pytest.mark.slow
 def test_the_study_that_is_tampered_with_holds(world: World) -> None:
     found = world.verify("regrade", world.head, noted=True)
     assert found.holds, found.problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,12 +58,19 @@ class CountingStore:
         )
 
 
+@pytest.fixture(scope="module")
+def reported(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stored demo study. Its last report is made again: its words may have changed since."""
+    folder = tmp_path_factory.mktemp("reported") / "demo-study"
+    shutil.copytree(stored_demo, folder, ignore=shutil.ignore_patterns("wave-2"))
+    pipeline.report(pipeline.open_study(folder))
+    return folder
+
+
 @pytest.fixture
-def counted(demo_study: Path) -> tuple[Study, CountingStore]:
-    """The stored demo study, opened on a store that counts. Its last report is made again first:
-    its words may have changed since it was stored."""
-    study = pipeline.open_study(demo_study)
-    pipeline.report(study)
+def counted(reported: Path, tmp_path: Path) -> tuple[Study, CountingStore]:
+    """The study, opened on a store that counts."""
+    study = pipeline.open_study(shutil.copytree(reported, tmp_path / "demo-study"))
     store = CountingStore(study.store)
     return replace(study, store=store, ledger=Ledger(store, study.signer)), store
 

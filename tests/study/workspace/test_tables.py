@@ -29,11 +29,13 @@ from study.workspace.address import open_study
 from study.workspace.snapshot import closed_wave, take_snapshot
 from study.workspace.study import Study
 from study.workspace.tables import WaveTable
-from tests.study.conftest import make_study, run_wave
+from tests.study.conftest import SINGLE, make_study, run_wave
 from tests.study.steps.sweep.test_closing import WatchedStore
 
-ROWS = 5  # a part
-PARTS = 5  # of 24 results
+TEXT = SINGLE.replace("seeds_per_arm: 6", "seeds_per_arm: 7")
+OWED = 14  # results of the wave
+ROWS = 4  # a part
+PARTS = 4
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +45,8 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study with a closed wave of 24 episodes, of which no rows are derived."""
-    study = make_study(tmp_path_factory.mktemp("closed") / "small")
+    """A study with a closed wave, of which no rows are derived."""
+    study = make_study(tmp_path_factory.mktemp("closed") / "small", TEXT)
     run_wave(study)
     return study.folder
 
@@ -81,7 +83,7 @@ def rewrite(study: Study, key: str, data: bytes) -> None:
 
 def test_rows_are_the_results_in_the_order_of_their_keys(study: Study) -> None:
     expected = singly(study)
-    assert len(expected) == 24
+    assert len(expected) == OWED
     derived = [*table_of(study).results()]
     assert [*table_of(study).results()] == derived == expected
     assert len(plain_parts(study)) == PARTS
@@ -117,8 +119,8 @@ def test_deriving_that_is_killed_at_any_put_goes_on_with_the_missing_parts(
             list(table_of(study, WatchedStore(study.store, last)).parts())
         assert len(plain_parts(study)) == last
         store = WatchedStore(study.store)
-        assert sum(part.num_rows for part in table_of(study, store).parts()) == 24
-        assert len([k for k in store.read if k.startswith(RESULTS)]) == 24 - ROWS * last
+        assert sum(part.num_rows for part in table_of(study, store).parts()) == OWED
+        assert len([k for k in store.read if k.startswith(RESULTS)]) == OWED - ROWS * last
         assert plain_parts(study) == expected
 
 
@@ -127,7 +129,7 @@ def test_rows_that_are_stored_take_no_result_and_no_inventory(study: Study) -> N
     store = WatchedStore(study.store)
     snapshot = take_snapshot(replace(study, store=store))
     before = [*exact_rows(snapshot, snapshot.closed_waves)]
-    assert len(before) == 24
+    assert len(before) == OWED
     assert not [key for key in store.read if key.startswith((RESULTS, "inventory/"))]
     assert len([key for key in store.read if key.startswith(TABLES)]) == PARTS
 

@@ -18,6 +18,7 @@ from study.extras.power.planning import plan_setting, registered_design
 from study.main import main
 from study.protocol.protocol import read_protocol
 
+LATER = ("medium", "hard")
 QUICK = ("--trials", "40")
 SMALL = """\
 study: small
@@ -123,7 +124,9 @@ def _design(folder: Path, families: tuple[str, ...], difficulty: str) -> PowerDe
     return registered_design(read_protocol(folder), 0.1)
 
 
-@pytest.mark.parametrize("difficulty", ["easy", "medium", "hard"])
+@pytest.mark.parametrize(
+    "difficulty", ["easy", *(pytest.param(each, marks=pytest.mark.slow) for each in LATER)]
+)
 def test_the_rubrics_of_the_physics_tasks_have_the_published_variance(
     tmp_path: Path, difficulty: str
 ) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from generators.basics.compute_average import FAMILY
 from generators.validation.result import Survey
-from generators.validation.validate import survey
+from generators.validation.validate import validate
 from study.errors import StudyError
 from study.extras.tasks.check_page import render_page, write_page
 from study.extras.tasks.command import print_survey
@@ -22,7 +22,7 @@ from study.main import main
 
 @pytest.fixture(scope="module")
 def found() -> Survey:
-    return survey([FAMILY], 2)
+    return Survey((validate(FAMILY, "easy", 2), validate(FAMILY, "hard", 1)), ())
 
 
 class Balanced(HTMLParser):

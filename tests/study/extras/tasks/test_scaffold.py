@@ -32,8 +32,8 @@ PARTS = (
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the guide's commands were run one after the other, as they stand
-    there, but for where pip installs to."""
+    """The folder in which the guide's commands were run one after the other, as they stand there,
+    but for where pip installs to; ``check.json`` is what `tasks check` says."""
     folder = tmp_path_factory.mktemp("guide")
     for line in guide_commands():
         command = shlex.split(line)
@@ -46,7 +46,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = [sys.executable, "-m", *command, "-p", "no:cacheprovider"]
         else:
             assert command[0] == "dosimeter"
-            command = [sys.executable, "-m", "study.main", *command[1:]]
+            as_json = ["--json"] if "check" in command else []
+            command = [sys.executable, "-m", "study.main", *command[1:], *as_json]
         ended = subprocess.run(
             command,
             cwd=folder,
@@ -56,6 +57,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             check=False,
         )
         assert ended.returncode == 0, f"{line}\n{ended.stdout}\n{ended.stderr}"
+        if "--json" in command:
+            (folder / "check.json").write_text(ended.stdout)
     return folder
 
 
@@ -118,8 +121,7 @@ def test_installed_it_is_listed_shown_and_made_like_any_other(written: Path) -> 
 
 
 def test_its_readers_that_err_are_ordered_and_its_shortcuts_do_not_pay(written: Path) -> None:
-    ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
-    strata = json.loads(ended.stdout)["strata"]
+    strata = json.loads((written / "check.json").read_text())["strata"]
     easy = [solver["mean"] for solver in strata[0]["noisy_solvers"]]
     assert easy == pytest.approx([0.9, 0.7, 0.5, 0.3], abs=0.1)
     for stratum in strata:
@@ -129,36 +131,30 @@ def test_its_readers_that_err_are_ordered_and_its_shortcuts_do_not_pay(written: 
         assert attacks["file size"] < 0.15 < attacks["all readings averaged"] < 0.5
 
 
-def test_a_family_without_attackers_is_told_which_module_to_write(written: Path) -> None:
-    module = written / "site" / "lucky_sums" / "attackers.py"
-    text = module.read_text()
-    module.write_text(text.split("ATTACKERS =")[0])
+def test_a_family_that_breaks_promises_exits_with_1(written: Path) -> None:
+    """The guide's own family, with a key that forgets a reading, and without attackers."""
+    family = written / "site" / "lucky_sums"
+    key = 'list(truth.table("bad").column("id"))'
+    texts = {family / name: (family / name).read_text() for name in ("__init__.py", "attackers.py")}
+    truth, attackers = texts
+    assert key in texts[truth]
+    truth.write_text(texts[truth].replace(key, f"{key}[1:]"))
+    attackers.write_text(texts[attackers].split("ATTACKERS =")[0])
     try:
         ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
     finally:
-        module.write_text(text)
-    assert ended.returncode == 1
-    problems = json.loads(ended.stdout)["strata"][0]["problems"]
-    assert problems == [
-        "the family has no attackers or no noisy solvers: write ATTACKERS and NOISY in "
-        "lucky_sums/attackers.py"
-    ]
-
-
-def test_a_family_that_breaks_a_promise_exits_with_1(written: Path) -> None:
-    """The guide's own family, with a key that forgets a reading."""
-    truth = written / "site" / "lucky_sums" / "__init__.py"
-    good, key = truth.read_text(), 'list(truth.table("bad").column("id"))'
-    assert key in good
-    truth.write_text(good.replace(key, f"{key}[1:]"))
-    try:
-        ended = dosimeter(written, "tasks", "check", "lucky_sums", "--seeds", "1", "--json")
-    finally:
-        truth.write_text(good)
+        for path, text in texts.items():
+            path.write_text(text)
     assert ended.returncode == 1
     found = json.loads(ended.stdout)
     assert not found["holds"]
-    assert any("the key scores" in line for each in found["strata"] for line in each["problems"])
+    for stratum in found["strata"]:
+        problems = stratum["problems"]
+        assert any("the key scores" in line for line in problems)
+        assert (
+            "the family has no attackers or no noisy solvers: write ATTACKERS and NOISY in "
+            "lucky_sums/attackers.py"
+        ) in problems
 
 
 @pytest.mark.parametrize(

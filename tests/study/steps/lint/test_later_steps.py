@@ -3,6 +3,7 @@ tasks, models, waves, controls, judges, prices and budgets."""
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from study.workspace.address import open_study
 from study.workspace.setup import NO_IMAGE, PinnedImage
 from tests.study.conftest import SMALLNESS
 
-CASES = 24
+CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 12
 URL = "http://127.0.0.1:9/v1"
 TEMPLATE = """\
 tests:

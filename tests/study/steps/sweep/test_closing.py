@@ -24,7 +24,7 @@ from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
-from tests.study.conftest import Lost, make_study
+from tests.study.conftest import SINGLE, Lost, make_study
 
 LOST = 3
 
@@ -58,8 +58,8 @@ class WatchedStore:
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wave with 21 results, and 3 episodes that failed."""
-    study = make_study(tmp_path_factory.mktemp("tried") / "small")
+    """A wave with 9 results, and 3 episodes that failed."""
+    study = make_study(tmp_path_factory.mktemp("tried") / "small", SINGLE)
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, SweepRequest(0, allow_dirty=True), image, utc_now)
     bench = Workbench.open(context_of(study, manifest, image, 1))
@@ -99,7 +99,7 @@ def close(study: Study, store: Store | None = None) -> tuple[WaveClosed, list[tu
 def check_closed(study: Study, closed: WaveClosed) -> None:
     """Check the one record of the wave by reading every object."""
     assert [entry.record for entry in study.ledger.find("wave-closed")] == [closed]
-    assert (closed.owed, closed.finished, closed.missing) == (24, 21, LOST)
+    assert (closed.owed, closed.finished, closed.missing) == (12, 9, LOST)
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     read = MemoryStore()

@@ -26,9 +26,9 @@ from study.workspace.address import open_study
 from study.workspace.setup import pinned_image
 from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
-from tests.study.conftest import SMALL, make_study, run_wave
+from tests.study.conftest import SINGLE, make_study, run_wave
 
-TINY = SMALL.replace("seeds_per_arm: 6", "seeds_per_arm: 3")
+TINY = SINGLE.replace("seeds_per_arm: 6", "seeds_per_arm: 3")
 TEXT = TINY.replace(
     "  - [honest, spiked]\nplan: {permutations: 1999}",
     "  - [honest, spiked]\n  - [spiked]\n  - [spiked]\nplan: {permutations: 1999, looks: 2}",
@@ -58,7 +58,7 @@ def begin(study: Study, wave: int, episodes: int, now: Callable[[], str] = utc_n
 @pytest.fixture(scope="module")
 def dropped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two looks. Wave 0 ran before the release; of those after it, wave 1 was begun and
-    dropped after 5 of its 24 episodes; wave 2 is closed."""
+    dropped after 5 of its 12 episodes; wave 2 is closed."""
     study = make_longer(tmp_path_factory.mktemp("dropped") / "study")
     run_wave(study, 0)
     pipeline.publish(study, None, lambda *step: None)
@@ -85,7 +85,7 @@ def test_a_dropped_wave_is_a_deviation_and_the_early_one_has_no_verdict(study: S
     assert not report.exploratory
     body = json.loads((page.parent / "report.json").read_text(encoding="utf-8"))
     (early,) = body["before_publication"]
-    assert (early["model"], early["n_public"]) == ("honest", 6)
+    assert (early["model"], early["n_public"]) == ("honest", 3)
     assert "verdict" not in early
     assert "Before publication" in page.read_text(encoding="utf-8")
     assert "Before publication" in (page.parent / "report.md").read_text(encoding="utf-8")

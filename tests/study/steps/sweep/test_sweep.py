@@ -22,7 +22,7 @@ from study.steps.sweep.sweep import SweepRequest, check_single_turns, sweep_wave
 from study.workspace.address import open_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
-from tests.study.conftest import Lost, make_study, promise_unchecked, sweep
+from tests.study.conftest import SINGLE, Lost, make_study, promise_unchecked, sweep
 
 OPEN = SweepRequest(0, allow_dirty=True)
 
@@ -108,7 +108,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             assert (end.used.usd, end.used.unpriced) == (0, 0), "it is known that they do"
         ran.append(len(cells))
         finished = sum(end.finished for end in ends)
-        return Progress(24, 24 - len(cells) + finished, 0, 0, len(ends) - finished, ())
+        return Progress(12, 12 - len(cells) + finished, 0, 0, len(ends) - finished, ())
 
     monkeypatch.setattr("study.steps.sweep.sweep._run_owed", run_owed)
     return ran
@@ -117,18 +117,18 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_episodes_that_failed_are_run_again_by_the_next_sweep(
     tmp_path: Path, rounds: list[int]
 ) -> None:
-    study = make_study(tmp_path / "study")
+    study = make_study(tmp_path / "study", SINGLE)
     assert [sweep_wave(study, OPEN, lambda p: None, utc_now).closed for _ in range(2)] == [None] * 2
     closed = sweep_wave(study, OPEN, lambda p: None, utc_now).closed
     assert closed is not None
-    assert (closed.finished, closed.missing, rounds) == (24, 0, [24, 3, 3])
+    assert (closed.finished, closed.missing, rounds) == (12, 0, [12, 3, 3])
 
 
 def test_episodes_are_run_once_more_before_they_are_closed_as_missing(
     tmp_path: Path, rounds: list[int]
 ) -> None:
-    study = make_study(tmp_path / "study")
+    study = make_study(tmp_path / "study", SINGLE)
     giving_up = replace(OPEN, close_missing=True)
     closed = sweep_wave(study, giving_up, lambda p: None, utc_now).closed
     assert closed is not None
-    assert (closed.finished, closed.missing, rounds) == (21, 3, [24, 3])
+    assert (closed.finished, closed.missing, rounds) == (9, 3, [12, 3])
