@@ -32,6 +32,18 @@ def circles() -> gallery.Gallery:
     return gallery.render_gallery([INSTALLED.family("count_circles")])
 
 
+def test_sections_of_families_that_are_made_quickly_are_not_stale() -> None:
+    quick = [each for each in INSTALLED.families() if ".physics." not in each.package]
+    made = gallery.render_gallery(quick)
+    page = (gallery.DOCS / gallery.PAGE).read_text(encoding="utf-8")
+    assert len(quick) == 6
+    for section in made.text.split("\n## ")[1:]:
+        assert f"\n## {section.rstrip()}\n" in page, "run `make gallery`"
+    pictures = {f"{gallery.FOLDER}/{name}" for name in made.pictures}
+    assert pictures.isdisjoint(gallery.stale(made))
+
+
+@pytest.mark.slow
 def test_the_page_is_not_stale() -> None:
     assert gallery.stale(gallery.render_gallery()) == (), "run `make gallery`"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from dataclasses import dataclass
 
 import pytest
@@ -11,11 +10,10 @@ import pytest
 from generators.catalog import INSTALLED
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.validate import NULL_SEEDS, public_seeds
+from tests.generators.measures import as_many
 
-# `make test-all`, which sets the variable, holds families to their bounds on so many seeds: the
-# guesses, and the reference solver (spec/physics.md, §8).
-ALL_SEEDS = os.environ.get("DOSIMETER_ALL_SEEDS") == "1"
-GUESSED, SOLVED = (NULL_SEEDS, 20) if ALL_SEEDS else (3, 3)
+# Seeds that guesses are made on, and that the reference solver is run on (spec/physics.md, §8).
+GUESSED, SOLVED = as_many(3, NULL_SEEDS), as_many(3, 20)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from generators.task import DIFFICULTIES
 from generators.validation.result import KEY_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
 
 HIGHEST, LOWEST = (1 << 64) - 1, 0
 
@@ -202,7 +203,7 @@ def test_the_estimate_is_unbiased_with_the_error_that_it_states():
     """The regression of velocity on distance is not: it errs by the scatter of the distances."""
     draws = random.Random(2)
     estimates, regressions, pulls = [], [], []
-    for _ in range(1500):
+    for _ in range(as_many(800, 1500)):
         points = random_points(draws, 70.0, 30)
         found = estimate_constant(points)
         estimates.append(found.constant / 70 - 1)
@@ -222,7 +223,7 @@ def test_an_estimate_that_errs_too_much_is_drawn_again():
         sample = sample_of(difficulty)
         found = estimate_constant([each.point for each in usable(sample)])
         assert abs(found.constant - sample.constant) <= LARGEST_ERROR * found.error
-    seeds = public_seeds(40)
+    seeds = public_seeds(as_many(10, 40))
     redrawn = [draw_sample(BY_DIFFICULTY["easy"], streams_of(seed)) for seed in seeds]
     for sample in redrawn:
         found = estimate_constant([each.point for each in usable(sample)])
@@ -317,7 +318,7 @@ def test_the_solver_reads_redshifts_from_pixels(difficulty):
 @pytest.mark.parametrize("attacker", ATTACKERS, ids=lambda attacker: attacker.name)
 def test_a_shortcut_earns_less_than_its_bound(attacker):
     scores = []
-    for index in range(12):
+    for index in range(as_many(6, 12)):
         instance = instance_of("easy", index)
         seen = seen_files(instance.brief.assets, attacker.access)
         scores.append(score(instance, dict(attacker.attack(seen))))
@@ -328,7 +329,7 @@ def test_readers_who_err_more_earn_less():
     means = []
     for solver in NOISY:
         scores = []
-        for index in range(12):
+        for index in range(as_many(6, 12)):
             instance = instance_of("easy", index)
             files = {asset.path: asset.data for asset in instance.brief.assets}
             draws = public_seeds(1)[0].child(index).rng()

@@ -60,6 +60,7 @@ from generators.task import DIFFICULTIES
 from generators.validation.result import NULL_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
 
 EASY, MEDIUM, HARD = (BY_DIFFICULTY[level] for level in DIFFICULTIES)
 LEVELS = (EASY, MEDIUM, HARD)
@@ -203,7 +204,9 @@ def test_identifiers_that_stay_taken_fail_loudly(what):
 
 def test_the_gap_of_tips_is_that_of_the_curve():
     """Found by brute force: where the curve turns back at an edge of its box."""
-    for ratio, index in itertools.product((Ratio(2, 3), Ratio(7, 10), Ratio(9, 10)), range(5)):
+    for ratio, index in itertools.product(
+        (Ratio(2, 3), Ratio(7, 10), Ratio(9, 10)), range(as_many(2, 5))
+    ):
         figure = next(
             filter(None, (draw_figure(ratio, ROOT.child(index, n).rng()) for n in range(99)))
         )
@@ -236,7 +239,7 @@ def cover_of(figure):
 def test_a_picture_shows_the_curve_all_of_it_and_nothing_else(ratio):
     figure = next(filter(None, (draw_figure(ratio, ROOT.child(n).rng()) for n in range(99))))
     cover = cover_of(figure)
-    turns = np.linspace(0.0, 2 * math.pi, 400_001)
+    turns = np.linspace(0.0, 2 * math.pi, 100_001)
     x = SIDE / 2 + figure.width / 4 * np.cos(ratio.p * turns + 2 * math.pi * figure.delta / TURN)
     y = SIDE / 2 - figure.height / 4 * np.cos(ratio.q * turns)
     inked = np.argwhere(cover > 0)
@@ -302,7 +305,7 @@ def test_the_truth_is_that_of_the_tables(difficulty):
 
 def test_the_solver_reads_every_frequency_at_every_openness(tmp_path):
     wrong = []
-    for ratio, index in itertools.product(EVERY_RATIO, range(6)):
+    for ratio, index in itertools.product(EVERY_RATIO, range(as_many(2, 6))):
         figure = next(
             filter(None, (draw_figure(ratio, ROOT.child("s", index, n).rng()) for n in range(99)))
         )
@@ -362,7 +365,9 @@ def test_reading_the_tables_alone_earns_next_to_nothing(difficulty):
     """The attackers, which know the coils, and a guess that knows all but the frequencies."""
     parameters = without_untested(BY_DIFFICULTY[difficulty])
     scores = defaultdict(list)
-    for index in range({"easy": 300, "medium": 150, "hard": 40}[difficulty]):
+    for index in range(
+        as_many(*{"easy": (60, 300), "medium": (30, 150), "hard": (8, 40)}[difficulty])
+    ):
         sample = sample_of(parameters, index)
         ratios = {unit.measurement_id: unit.figure.ratio for unit in with_figures(sample)}
         tables = {TABLE: write_table(sample.units), COIL_TABLE: write_coils(sample.coils)}
