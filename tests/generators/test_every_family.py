@@ -13,6 +13,7 @@ import pytest
 from generators.errors import GeneratorError
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
+from generators.grading.schema import find_violations
 from generators.task import TaskInstance
 from generators.title import split_headline
 from generators.validation.overlap import fingerprints
@@ -51,6 +52,14 @@ def test_the_key_fits_the_schema_that_the_agent_is_given(stratum):
     jsonschema.validate(stratum.family.key(instance.truth), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({}, schema)
+
+
+def test_the_bound_on_values_is_far_beyond_any_key(stratum):
+    instance = stratum.instances[0]
+    key = stratum.family.key(instance.truth)
+    assert Answer(key).violations(instance.brief.answer_schema) == ()
+    triple = {name: value * 3 if isinstance(value, list) else value for name, value in key.items()}
+    assert not any("values" in line for line in find_violations("{}", triple))
 
 
 def test_the_reference_solver_needs_the_files_alone(stratum):
