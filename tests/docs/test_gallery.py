@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
 from generators.catalog import INSTALLED
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gallery", ROOT / "scripts/gallery.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-gallery = load_script()
+from scripts import gallery
 
 
 @pytest.fixture(scope="module")

@@ -32,37 +32,20 @@ from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import Seed, SeedStreams
-from generators.stream import Stream
 from generators.task import Limits
 from generators.validation.result import NULL_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
 from tests.generators.measures import as_many
+from tests.generators.words import Forced, Told
 
 
 def streams_of(seed: Seed) -> SeedStreams:
     return SeedStreams(seed, "count_circles", "1", "test")
 
 
-class Forced:
-    """Streams whose words are given by purpose, index and attempt."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        word = self._words(purpose, index, attempt)
-        return streams_of(public_seeds(1)[0]).at(purpose, index) if word is None else Constant(word)
-
-
-class Constant(Stream):
-    __slots__ = ("_word",)
-
-    def __init__(self, word):
-        self._word = word
-
-    def word(self):
-        return self._word
+def forced(words) -> Forced:
+    return Forced(streams_of(public_seeds(1)[0]), words)
 
 
 def parameters(files: int, most: int) -> Parameters:
@@ -83,9 +66,9 @@ def test_discs_keep_their_distance_from_each_other_and_the_edge():
 
 def test_a_picture_without_room_is_drawn_again():
     """A stream that names one place for ever has room for one disc."""
-    assert place(1, Constant(1 << 63)) is not None
-    assert place(2, Constant(1 << 63)) is None
-    crowded = Forced(
+    assert place(1, Told(1 << 63)) is not None
+    assert place(2, Told(1 << 63)) is None
+    crowded = forced(
         lambda purpose, _i, attempt: 1 << 63 if (purpose, attempt) == ("centres", 0) else None
     )
     sample = draw_sample(parameters(4, 8), crowded)
@@ -93,7 +76,7 @@ def test_a_picture_without_room_is_drawn_again():
 
 
 def test_a_picture_that_never_has_room_fails_loudly():
-    crowded = Forced(lambda purpose, _i, _a: 1 << 63 if purpose == "centres" else None)
+    crowded = forced(lambda purpose, _i, _a: 1 << 63 if purpose == "centres" else None)
     with pytest.raises(GuardExhausted, match="centres of image"):
         draw_sample(parameters(4, 8), crowded)
 

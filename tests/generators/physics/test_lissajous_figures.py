@@ -55,12 +55,12 @@ from generators.physics.lissajous_figures.sample import (
 )
 from generators.physics.lissajous_figures.truth import make_truth
 from generators.seed import Seed, SeedStreams
-from generators.stream import Stream
 from generators.task import DIFFICULTIES
 from generators.validation.result import NULL_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
 from tests.generators.measures import as_many
+from tests.generators.words import Forced, Told
 
 EASY, MEDIUM, HARD = (BY_DIFFICULTY[level] for level in DIFFICULTIES)
 LEVELS = (EASY, MEDIUM, HARD)
@@ -74,6 +74,10 @@ def streams_of(seed: Seed) -> SeedStreams:
     return SeedStreams(seed, NAME, FAMILY.version, "test")
 
 
+def forced(words) -> Forced:
+    return Forced(streams_of(ROOT), words)
+
+
 def sample_of(parameters, index=0):
     return draw_sample(parameters, streams_of(ROOT.child(index)))
 
@@ -85,27 +89,6 @@ def with_figures(sample):
 def without_untested(parameters):
     """The same without untested units, which cost time and decide nothing."""
     return dataclasses.replace(parameters, units=parameters.tested * parameters.machines)
-
-
-class Forced:
-    """Streams whose words are given by purpose, index and attempt."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        word = self._words(purpose, index, attempt)
-        return streams_of(ROOT).at(purpose, index, attempt) if word is None else Constant(word)
-
-
-class Constant(Stream):
-    __slots__ = ("_word",)
-
-    def __init__(self, word):
-        self._word = word
-
-    def word(self):
-        return self._word
 
 
 @functools.cache
@@ -158,12 +141,12 @@ def test_medium_and_hard_have_a_machine_at_the_threshold():
 def test_a_figure_with_tips_that_cannot_be_told_apart_is_drawn_again():
     """The smallest words give the smallest amplitudes and the least open figure; at 90 Hz some
     tips are then 9 pixels apart."""
-    assert draw_figure(Ratio(9, 10), Constant(0)) is None
-    assert draw_figure(Ratio(9, 10), Constant(3 << 62)) is not None
+    assert draw_figure(Ratio(9, 10), Told(0)) is None
+    assert draw_figure(Ratio(9, 10), Told(3 << 62)) is not None
     parameters = dataclasses.replace(
         without_untested(EASY), ratios=((Ratio(1, 2), Ratio(9, 10)), (Ratio(2, 3), Ratio(7, 10)))
     )
-    crowded = Forced(
+    crowded = forced(
         lambda purpose, _i, attempt: 0 if purpose.startswith("figure/") and attempt == 0 else None
     )
     sample = draw_sample(parameters, crowded)
@@ -175,14 +158,14 @@ def test_figures_that_stay_crowded_fail_loudly():
     parameters = dataclasses.replace(
         without_untested(EASY), ratios=((Ratio(1, 2), Ratio(9, 10)), (Ratio(2, 3), Ratio(7, 10)))
     )
-    crowded = Forced(lambda purpose, _i, _a: 0 if purpose.startswith("figure/") else None)
+    crowded = forced(lambda purpose, _i, _a: 0 if purpose.startswith("figure/") else None)
     with pytest.raises(GuardExhausted, match="figure"):
         draw_sample(parameters, crowded)
 
 
 @pytest.mark.parametrize("what", ["supply", "measurement", "machine"])
 def test_identifiers_that_are_taken_are_drawn_again(what):
-    taken = Forced(
+    taken = forced(
         lambda purpose, _i, attempt: 7 if purpose.split("/")[0] == what and attempt == 0 else None
     )
     sample = draw_sample(EASY, taken)
@@ -194,7 +177,7 @@ def test_identifiers_that_are_taken_are_drawn_again(what):
 
 @pytest.mark.parametrize("what", ["supply", "measurement", "machine"])
 def test_identifiers_that_stay_taken_fail_loudly(what):
-    taken = Forced(lambda purpose, _i, _a: 7 if purpose.split("/")[0] == what else None)
+    taken = forced(lambda purpose, _i, _a: 7 if purpose.split("/")[0] == what else None)
     with pytest.raises(GuardExhausted, match="identifier"):
         draw_sample(EASY, taken)
 
