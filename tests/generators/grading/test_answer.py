@@ -171,7 +171,7 @@ def test_no_file_raises(data):
     parse_answer("", data)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.dictionaries(st.text(), json_values))
 def test_every_finite_object_is_read_as_it_was_written(value):
     try:
