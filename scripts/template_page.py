@@ -79,10 +79,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
 
 @cache
 def example_result(text: str) -> str:
-    """The first question of an example, and its key. Raises ValueError if it has a fault."""
+    """The first question of an example, and its key. Raises ValueError for errors or warnings."""
     report = check_text(text, "mine.yml")
-    if report.errors:
-        raise ValueError("\n".join(problem.text("mine.yml") for problem in report.errors))
+    if found := (*report.errors, *report.warnings):
+        raise ValueError("\n".join(problem.text("mine.yml") for problem in found))
     file = parse_template(text, "mine.yml")
     sample = prepare(compile_question(file, file.questions[0]), SEED)
     key = sample.key.expected or "\n     ".join(sample.key.paths)

@@ -1,7 +1,7 @@
 """Measurements of what every family must keep: key, solver, guesses, bytes, distinctness.
 
 The rules are R1, R2, R4 and R9 of spec/physics.md; ``generators/validation`` holds a module for
-each. ``python -m generators.validation.validate FAMILY DIFFICULTY`` reads seeds from its
+each. ``python -m generators.validation.validate`` reads families, difficulties and seeds from its
 standard input and prints a digest of all the bytes of each one's instance, so that another
 process can be compared with this one.
 """
@@ -23,9 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import rfc8785
-
 from generators.attackers import BOUNDS, WITHOUT_PICTURES, Access, Attackable
+from generators.canonical import canonical_json
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading.rubric import Rubric, is_static
@@ -161,7 +160,8 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         nulls=tuple(mean_scores(guesses).items()),
         attacks=_bounded(family, mean_scores([*attacks, *sizes.scores()])),
         noisy=tuple(mean_scores(noisy).items()),
-        same_elsewhere=digests == digests_elsewhere(family, difficulty, drawn[:seeds]),
+        same_elsewhere=digests
+        == digests_elsewhere((family, difficulty, seed) for seed in drawn[:seeds]),
         distinct=not shared_among(prints),
         perturbed=MeanScore.of(perturbed),
         criteria=pass_rates(chain.from_iterable(one.decided for one in solved)),
@@ -249,24 +249,19 @@ def instance_digest(instance: TaskInstance) -> str:
         "truth": instance.truth.as_json(),
         "rubric": instance.rubric.as_json(),
     }
-    hasher = hashlib.sha256(rfc8785.dumps(record))
+    hasher = hashlib.sha256(canonical_json(record))
     for asset in brief.assets:
         hasher.update(len(asset.data).to_bytes(8, "big") + asset.data)
     return "sha256:" + hasher.hexdigest()
 
 
-def digests_elsewhere(family: Family, difficulty: str, seeds: Sequence[Seed]) -> list[str]:
-    """The instances' digests as another process makes them, with other hash randomisation and
-    without numpy's faster code paths (R2)."""
+def digests_elsewhere(asked: Iterable[tuple[Family, str, Seed]]) -> list[str]:
+    """The digests of the instances of these families, difficulties and seeds as another process
+    makes them, with other hash randomisation and without numpy's faster code paths (R2)."""
+    lines = [f"{each.name}@{each.version} {level} {seed.hex}\n" for each, level, seed in asked]
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "generators.validation.validate",
-            f"{family.name}@{family.version}",
-            difficulty,
-        ],
-        input="".join(f"{seed.hex}\n" for seed in seeds),  # never on a command line
+        [sys.executable, "-m", "generators.validation.validate"],
+        input="".join(lines),  # seeds are never on a command line
         cwd=_CHECKOUT,
         env=os.environ | {"PYTHONHASHSEED": "4242"} | _same_path() | _without_simd(),
         capture_output=True,
@@ -274,8 +269,9 @@ def digests_elsewhere(family: Family, difficulty: str, seeds: Sequence[Seed]) ->
         check=False,
     )
     if ended.returncode != 0:
+        names = ", ".join(sorted({line.split("@")[0] for line in lines}))
         last = ended.stderr.strip().rsplit("\n", 1)[-1]
-        raise GeneratorError(f"the other process that makes {family.name} failed: {last}")
+        raise GeneratorError(f"the other process that makes {names} failed: {last}")
     return ended.stdout.split()
 
 
@@ -292,13 +288,12 @@ def _without_simd() -> dict[str, str]:
     return {"NPY_DISABLE_CPU_FEATURES": " ".join(chosen)} if chosen else {}
 
 
-def main(arguments: Sequence[str], seeds: Iterable[str]) -> None:
-    """Print the digest of the instance of each seed (hexadecimal, one a line)."""
-    name, difficulty = arguments
-    family = INSTALLED.family(name)
-    for line in seeds:
-        print(instance_digest(family.generate(difficulty, Seed.from_hex(line.strip()))))
+def main(asked: Iterable[str]) -> None:
+    """Print the digest of each instance: family, difficulty and seed (hexadecimal), one a line."""
+    for line in asked:
+        name, difficulty, seed = line.split()
+        print(instance_digest(INSTALLED.family(name).generate(difficulty, Seed.from_hex(seed))))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:], sys.stdin)
+    main(sys.stdin)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,12 @@ def make_row(**given: object) -> ResultRow:
     row |= given
     family, _, difficulty = str(row["stratum"]).partition("/")
     return ResultRow(**(row | {"family": family, "difficulty": difficulty}))  # type: ignore[arg-type] # a test's shorthand
+
+
+def lose(rows: Iterable[ResultRow], where: Callable[[ResultRow], bool]) -> list[ResultRow]:
+    """The rows, and those of them lost where it holds."""
+    gone: dict[str, Any] = dict.fromkeys(("score", "score_sr", "passed", "total"))
+    return [replace(r, status=Status.MISSING, **gone) if where(r) else r for r in rows]
 
 
 def simulate(

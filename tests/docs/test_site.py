@@ -11,23 +11,29 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` builds it."""
-    folder = tmp_path_factory.mktemp("site")
-    options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(folder / "doctrees")]
+def build(builder: str, folder: Path) -> Path:
+    """The site, built as `make docs` builds it but for the builder."""
+    options = ["-q", "-W", "--keep-going", "-b", builder, "-d", str(folder / "doctrees")]
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *options, str(ROOT / "docs"), str(folder / "html")],
+        [sys.executable, "-m", "sphinx", *options, str(ROOT / "docs"), str(folder / "site")],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "html"
+    return folder / "site"
 
 
-def test_every_page_is_in_the_index(site: Path) -> None:
-    index = (site / "index.html").read_text()
+def test_every_page_is_read_in_a_table_of_contents_and_its_links_lead_somewhere(
+    tmp_path: Path,
+) -> None:
+    """Sphinx warns of a page that is not; this builder writes none."""
+    build("dummy", tmp_path)
+
+
+@pytest.mark.slow
+def test_every_page_is_in_the_index(tmp_path: Path) -> None:
+    index = (build("html", tmp_path) / "index.html").read_text()
     pages = [
         path.relative_to(ROOT / "docs").with_suffix(".html")
         for path in (ROOT / "docs").rglob("*.md")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -13,13 +10,13 @@ import pytest
 import yaml
 
 from generators.templates.library import library_text
+from scripts import study_yaml_page
 from study.errors import StudyError
 from study.protocol.plan_section import STANDARD_ONLY
 from study.protocol.protocol import read_protocol
 from study.protocol.reference import WORDS, Reference, sections
 from study.protocol.schema import study_schema
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
 BASE: dict[str, Any] = {
     "study": "pilot",
@@ -124,26 +121,13 @@ def dates_as_text(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-@pytest.fixture(scope="module")
-def page_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "study_yaml_page", ROOT / "scripts/study_yaml_page.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+def test_the_page_is_up_to_date() -> None:
+    page = study_yaml_page.render_page()
+    assert study_yaml_page.PAGE.read_text() == page, "run `make reference`"
 
 
-def test_the_page_is_up_to_date(page_script: ModuleType) -> None:
-    page = page_script.render_page()
-    assert page_script.PAGE.read_text() == page, "run `make reference`"
-
-
-def test_words_on_no_key_are_refused(page_script: ModuleType, tmp_path: Path) -> None:
+def test_words_on_no_key_are_refused(tmp_path: Path) -> None:
     text = WORDS.read_text() + '\n"tasks.colour" = "red"\n'
     (tmp_path / "long.toml").write_text(text)
     with pytest.raises(LookupError, match=r"on no key: examples: tasks\.colour"):
-        page_script.render_page(Reference(tmp_path / "long.toml"))
+        study_yaml_page.render_page(Reference(tmp_path / "long.toml"))

@@ -142,10 +142,8 @@ def accuracy(weights: dict[str, np.ndarray], rows: np.ndarray) -> float:
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """The example's study, released: its draw is the one that the stored models were trained on."""
-    study = make_study(tmp_path_factory.mktemp("trained") / "study", run.EXAMPLE.read_text())
-    pipeline.publish(study, None, lambda *step: None)
-    return study
+    """The example's study: its draw is the one that the stored models were trained on."""
+    return make_study(tmp_path_factory.mktemp("trained") / "study", run.EXAMPLE.read_text())
 
 
 def rows_by_arm(study: Study) -> dict[Arm, np.ndarray]:
@@ -159,7 +157,7 @@ def rows_by_arm(study: Study) -> dict[Arm, np.ndarray]:
 def test_public_accuracy_rises_with_the_dose_and_private_does_not(drawn: Study) -> None:
     arms = rows_by_arm(drawn)
     clean, dosed = (
-        {arm: accuracy(weights_of(name), rows) for arm, rows in arms.items()}
+        {arm: accuracy(weights_of(name), rows[:200]) for arm, rows in arms.items()}
         for name in ("dose-00-1", "dose-04-1")
     )
     assert 0.45 <= clean[Arm.PUBLIC] <= 0.68

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from dataclasses import dataclass
 
 import pytest
@@ -11,12 +10,10 @@ import pytest
 from generators.catalog import INSTALLED
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.validate import NULL_SEEDS, public_seeds
+from tests.generators.measures import as_many
 
-SOLVED = 20  # seeds that the reference solver is run on (spec/physics.md, §8)
-# Families that draw and solve for seconds an instance are held to the bounds on so many in
-# `make test`, and on all in `make test-all`, which sets the variable.
-SOLVED_QUICKLY, GUESSED_QUICKLY = 3, 6
-ALL_SEEDS = "DOSIMETER_ALL_SEEDS"
+# Seeds that guesses are made on, and that the reference solver is run on (spec/physics.md, §8).
+GUESSED, SOLVED = as_many(3, NULL_SEEDS), as_many(3, 20)
 
 
 @dataclass(frozen=True)
@@ -28,17 +25,11 @@ class Stratum:
 
     @property
     def instances(self) -> tuple[TaskInstance, ...]:
-        guessed = GUESSED_QUICKLY if self.is_heavy else NULL_SEEDS
-        return _instances(self.family, self.difficulty, guessed)
+        return _instances(self.family, self.difficulty)
 
     @property
     def solved(self) -> tuple[TaskInstance, ...]:
-        return self.instances[: SOLVED_QUICKLY if self.is_heavy else SOLVED]
-
-    @property
-    def is_heavy(self) -> bool:
-        physics = getattr(self.family, "package", "").startswith("generators.physics.")
-        return physics and os.environ.get(ALL_SEEDS) != "1"
+        return self.instances[:SOLVED]
 
     @property
     def name(self) -> str:
@@ -46,8 +37,8 @@ class Stratum:
 
 
 @functools.cache
-def _instances(family: Family, difficulty: str, count: int) -> tuple[TaskInstance, ...]:
-    return tuple(family.generate(difficulty, seed) for seed in public_seeds(count))
+def _instances(family: Family, difficulty: str) -> tuple[TaskInstance, ...]:
+    return tuple(family.generate(difficulty, seed) for seed in public_seeds(GUESSED))
 
 
 STRATA = tuple(Stratum(each, level) for each in INSTALLED.families() for level in DIFFICULTIES)
@@ -57,8 +48,3 @@ STRATA = tuple(Stratum(each, level) for each in INSTALLED.families() for level i
 def stratum(request: pytest.FixtureRequest) -> Stratum:
     found: Stratum = request.param
     return found
-
-
-@pytest.fixture
-def strata() -> tuple[Stratum, ...]:
-    return STRATA

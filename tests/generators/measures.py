@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 from generators.task import Family, TaskInstance
 from generators.validation.overlap import fingerprints, shared_among
 from generators.validation.scores import guess_scores, mean_scores, score_answer, solver_answer
+
+ALL_SEEDS = os.environ.get("DOSIMETER_ALL_SEEDS") == "1"  # as `make test-all` sets it
+
+
+def as_many(quickly: int, in_all: int) -> int:
+    """How many seeds a test takes: in `make test`, or in `make test-all`."""
+    return in_all if ALL_SEEDS else quickly
 
 
 def solver_score(family: Family, instance: TaskInstance) -> float:

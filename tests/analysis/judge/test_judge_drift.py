@@ -18,8 +18,8 @@ from analysis.judge.drift import (
     measure_drift,
 )
 from analysis.plan.look import analyse
-from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import simulate
+from registry.result_row import Arm, ResultRow
+from tests.analysis.conftest import lose, simulate
 from tests.analysis.plan.test_standard import OLD, REGISTRATION, WAVES, passing, plan_of
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -84,11 +84,7 @@ def test_what_moves_one_arm_fails_and_says_where(rows) -> None:
 
 def test_what_was_scored_once_counts_for_nothing(rows) -> None:
     held = regraded(rows, uneven)
-    lost = tuple(
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.model == OLD[0].name else r
-        for r in held.after
-    )  # fmt: skip
+    lost = tuple(lose(held.after, lambda r: r.model == OLD[0].name))
     plan = plan_of(second_grader="judge")
     drift = measure_drift(plan, replace(held, after=lost), REGISTRATION)
     assert drift.answers == sum(r.wave == 0 and r.model != OLD[0].name for r in rows)
@@ -117,9 +113,7 @@ def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None
     for none in (verdicts(sound[0]), verdicts(sound[0], replace(sound[1], share=0.5))):
         assert "`dosimeter judge grade --judge judge --again-at 2` does" in none[2, "told"]
     held = regraded(rows, uneven, 2)
-    gone = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None) for r in held.after
-    ]
+    gone = lose(held.after, lambda r: True)
     empty = measure_drift(plan, replace(held, after=tuple(gone)), REGISTRATION)
     assert empty.pooled.state == "not run"
     assert "no archived answer was graded twice" in verdicts(sound[0], empty)[2, "told"]

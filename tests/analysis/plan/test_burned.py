@@ -17,7 +17,7 @@ from analysis.plan.burned import LEAST, BurnedSeeds, keep_rows, note_burned
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
 from analysis.plan.verdict import Bound, Evidence, Rule, decide
-from analysis.report.report import ReportRequest, build_report
+from analysis.report.report import Report, ReportRequest, build_report
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
 from tests.analysis.conftest import COUNTED, STRATA, Agent, instance_id, make_records, make_row
@@ -284,17 +284,19 @@ def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
         replace(records.runs[0], tranches=((0, 1, 2),)),
         replace(records.runs[1], tranches=((1,), (0, 1)), retention=(("new", "kept"),)),
     )
-    table, plan = make_table(rows), plan_of(permutations=199)
-    report = build_report(
-        ReportRequest(
-            registered=replace(records.registered, plan=plan),
-            sealed=sealed,
-            runs=runs,
-            table=table,
-            analysis=analyse(plan, table, records.registration),
-            issued="2026-01-02T03:04:05Z",
-        )
-    )
+    plan = plan_of(permutations=199)
+
+    def report_of(rows: Sequence[ResultRow]) -> Report:
+        table = make_table(rows)
+        return build_report(
+            ReportRequest(
+                registered=replace(records.registered, plan=plan), sealed=sealed, runs=runs,
+                table=table, analysis=analyse(plan, table, records.registration),
+                issued="2026-01-02T03:04:05Z",
+            )
+        )  # fmt: skip
+
+    report = report_of(rows)
     owed = {(row.model, str(row.arm)): (row.owed, row.absent) for row in report.funnel}
     assert owed == {
         (model, arm): (2 * n, 0)
@@ -305,17 +307,7 @@ def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
     assert report.reserve == (12, 12)
     served = {s.model: (s.tranches, s.retention) for s in report.served}
     assert served["new"] == ((1,), "kept")
-    short = make_table([r for r in rows if r.instance != rows[-1].instance])
-    fewer = build_report(
-        ReportRequest(
-            registered=replace(records.registered, plan=plan),
-            sealed=sealed,
-            runs=runs,
-            table=short,
-            analysis=analyse(plan, short, records.registration),
-            issued="2026-01-02T03:04:05Z",
-        )
-    )
+    fewer = report_of([r for r in rows if r.instance != rows[-1].instance])
     told = [line for line in fewer.deviations if "tranche 1" in line]
     assert told[0].startswith(f"Wave 0, {STRATA[1]}, tranche 1: unequal arms, 11 public and 12")
     assert any(line.endswith("11 public instances; 12 were registered.") for line in told)

@@ -12,8 +12,8 @@ from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import basic_plan
-from registry.result_row import Arm, Status
-from tests.analysis.conftest import make_row
+from registry.result_row import Arm
+from tests.analysis.conftest import lose, make_row
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -86,11 +86,7 @@ def test_another_graders_rows_change_nothing(records, study_rows, analysis):
 def test_missing_seeds_leave_and_the_rest_is_tested(records, lossy_rows):
     gone = {r.instance for r in lossy_rows if r.arm == Arm.PUBLIC}
     lost = sorted(gone)[0]
-    rows = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.instance == lost and r.model == "spiked" else r
-        for r in lossy_rows
-    ]  # fmt: skip
+    rows = lose(lossy_rows, lambda r: r.instance == lost and r.model == "spiked")
     plan = replace(records.plan, replicates=2)
     spiked = next(v for v in analyse(plan, make_table(rows), records.registration).verdicts
                   if v.model == "spiked")  # fmt: skip
@@ -99,11 +95,7 @@ def test_missing_seeds_leave_and_the_rest_is_tested(records, lossy_rows):
 
 
 def test_a_model_without_an_arm_is_not_testable_and_stops_no_other(records, study_rows):
-    rows = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.model == "honest-b" and r.arm == Arm.PUBLIC else r
-        for r in study_rows
-    ]  # fmt: skip
+    rows = lose(study_rows, lambda r: r.model == "honest-b" and r.arm == Arm.PUBLIC)
     found = analyse(records.plan, make_table(rows), records.registration)
     lost = next(v for v in found.verdicts if v.model == "honest-b")
     assert (lost.verdict, lost.estimate, lost.p_adjusted, lost.n_public) == (

@@ -20,14 +20,14 @@ from analysis.plan.controls import (
     second_opinion,
 )
 from analysis.plan.history import WaveHistory
-from analysis.plan.look import analyse
+from analysis.plan.look import Analysis, analyse
 from analysis.plan.presets import SENSITIVITY, standard_plan
 from analysis.plan.standard import bears_on
 from analysis.report.wording import monitored_words
 from analysis.stats.adjustment import fit_slope
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import COUNTED, STRATA, Agent, simulate
+from tests.analysis.conftest import COUNTED, STRATA, Agent, lose, simulate
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -108,10 +108,15 @@ def test_a_look_without_a_control_run_is_not_calibrated_and_claims_nothing(rows)
     assert {c.state for c in found.controls if c.kind == "C1"} == {"not run"}
     assert "fitted-slope" not in {row.analysis for row in found.sensitivity}
     late = [r for r in rows if not r.model.startswith("old") or r.wave == 2]
-    two = analyse(plan_of(sensitivity=[]), make_table(late), REGISTRATION).standard.looks
+    two = plainly(late).standard.looks
     assert [look.control_models for look in two] == [(), ("old-0",)], "not by runs yet to come"
     assert {r.verdict.verdict for r in two[0].results} == {"inconclusive"}
     assert "contaminated" in {r.verdict.verdict for r in two[1].results}
+
+
+def plainly(rows: Sequence[ResultRow]) -> Analysis:
+    """What the plan says, without the sensitivity analyses beside it."""
+    return analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
 
 
 def shifted(
@@ -139,16 +144,16 @@ def many() -> list[ResultRow]:
 
 
 def look_words(rows: Sequence[ResultRow]) -> dict[str, str]:
-    found = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
+    found = plainly(rows)
     return {v.model: v.verdict for v in found.verdicts}
 
 
 def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(many):
     """Ten points in one arm of every model, the controls with them, move nothing that is tested;
     the same in one model is found (spec/verdicts.md, 1)."""
-    before = analyse(plan_of(sensitivity=[]), make_table(many), REGISTRATION)
+    before = plainly(many)
     faulty = shifted(many, 0.1, lambda r: True)
-    found = analyse(plan_of(sensitivity=[]), make_table(faulty), REGISTRATION)
+    found = plainly(faulty)
     words = {v.model: v.verdict for v in found.verdicts}
     assert "contaminated" not in {words["honest"], words["other"], words["later"]}
     assert words["told"] == "contaminated", "and it hides no leak of another size"
@@ -166,7 +171,7 @@ def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(man
 
 def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(many):
     faulty = shifted(many, 0.2, lambda r: r.wave == 2)
-    found = analyse(plan_of(sensitivity=[]), make_table(faulty), REGISTRATION)
+    found = plainly(faulty)
     one, two = found.standard.looks
     assert (one.changed, two.changed) == (False, True)
     assert one.control_models == tuple(a.name for a in OLD)
@@ -174,7 +179,7 @@ def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(man
     assert {v.model: v.verdict for v in found.verdicts if v.wave == 2} == {
         "later": "no material inflation", "told": "contaminated",
     }  # fmt: skip
-    clean = analyse(plan_of(sensitivity=[]), make_table(many), REGISTRATION)
+    clean = plainly(many)
     assert found.verdicts[:2] == clean.verdicts[:2], "an earlier look stands"
     assert not any(look.changed for look in clean.standard.looks)
     later = next(r for r in two.results if r.model == "later")
@@ -189,7 +194,7 @@ def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(man
 def test_runs_with_a_fault_of_their_look_calibrate_no_later_one(many):
     faulty = shifted(many, 0.2, lambda r: r.wave == 1)
     found, clean = (
-        analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION).standard
+        plainly(rows).standard
         for rows in (faulty, [r for r in many if (r.wave, r.model) != (1, "old-0")])
     )
     assert [look.changed for look in found.looks] == [True, False]
@@ -202,7 +207,7 @@ def test_the_smallest_fault_that_a_looks_frozen_runs_would_show_is_told(rows, ma
     show smaller ones."""
     sizes = []
     for held in (rows, many):
-        found = analyse(plan_of(sensitivity=[]), make_table(held), REGISTRATION).standard
+        found = plainly(held).standard
         means = make_seed_means(make_table(held), ("score",), STRATA)
         (then,), (now,) = (means.where(wave, ["old-0"]) for wave in (0, 1))
         change = means.values[:, now, 0] - means.values[:, then, 0]
@@ -219,7 +224,7 @@ def test_the_smallest_fault_that_a_looks_frozen_runs_would_show_is_told(rows, ma
 def test_a_look_whose_harness_changed_is_inconclusive_with_fewer_than_four_frozen_runs(many):
     faulty = shifted(many, 0.2, lambda r: r.wave == 2)
     few = [r for r in faulty if r.model != "old-0" or r.replicate < 3]
-    found = analyse(plan_of(sensitivity=[]), make_table(few), REGISTRATION)
+    found = plainly(few)
     one, two = found.standard.looks
     assert (one.changed, two.changed) == (False, True)
     for result in two.results:
@@ -258,11 +263,7 @@ def test_a_frozen_model_has_a_baseline_of_its_own(many):
 
 def without_frozen(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """The rows of a study whose frozen model is no longer served at wave 2: every run is lost."""
-    return [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if (r.wave, r.model) == (2, "old-0") else r
-        for r in rows
-    ]  # fmt: skip
+    return lose(rows, lambda r: (r.wave, r.model) == (2, "old-0"))
 
 
 def test_a_retired_frozen_model_is_replaced_by_the_next_control_that_ran(many):
@@ -270,21 +271,19 @@ def test_a_retired_frozen_model_is_replaced_by_the_next_control_that_ran(many):
     faulty = shifted(many, 0.2, lambda r: r.wave == 2)
     runs = [r for r in faulty if (r.wave, r.model) == (2, "old-0")]
     others = [replace(r, model=name) for name in ("old-3", "old-2") for r in runs]
-    found = analyse(
-        plan_of(sensitivity=[]), make_table([*without_frozen(faulty), *others]), REGISTRATION
-    )
+    found = plainly([*without_frozen(faulty), *others])
     one, two = found.standard.looks
     assert (one.change.models, two.change.models) == (("old-0",), ("old-2", "old-0"))
     assert two.change.says.startswith("old-0: promised and not run; old-2 instead. old-2: ")
     assert (one.changed, two.changed, two.control_models) == (False, True, ("old-2",))
     words = {v.model: v.verdict for v in found.verdicts if v.wave == 2}
     assert (words["told"], words["later"] == "contaminated") == ("contaminated", False)
-    before = analyse(plan_of(sensitivity=[]), make_table(many), REGISTRATION)
+    before = plainly(many)
     assert found.verdicts[:2] == before.verdicts[:2], "the look at which it ran stands"
 
 
 def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
-    found = analyse(plan_of(sensitivity=[]), make_table(without_frozen(many)), REGISTRATION)
+    found = plainly(without_frozen(many))
     one, two = found.standard.looks
     assert one.doubt == ""
     assert two.change.says == "old-0: promised and not run."
@@ -300,7 +299,7 @@ def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
 
 
 def test_a_frozen_model_that_answers_alike_has_not_changed(rows):
-    found = analyse(plan_of(sensitivity=[]), make_table(passing(rows)), REGISTRATION).standard
+    found = plainly(passing(rows)).standard
     changes = [c for c in found.controls if c.what == FROZEN_CHANGE]
     assert [(c.state, c.p, c.detectable) for c in changes] == [("agrees", 1.0, None)] * 2
 
@@ -336,7 +335,7 @@ def test_a_negative_control_that_disagrees_withholds_nothing(rows):
     """It calibrates: its gap is reported, and taken off (spec/verdicts.md, 1)."""
     sound = passing(rows)
     early = shifted(sound, 0.2, lambda r: r.wave == 0)
-    found = analyse(plan_of(sensitivity=[]), make_table(early), REGISTRATION)
+    found = plainly(early)
     control = found.standard.controls[0]
     assert (control.kind, control.what, control.state) == ("C1", RELEASED_BEFORE, "disagrees")
     assert "the arms differ by +20.0 points" in control.says
@@ -351,7 +350,7 @@ def test_static_criteria_are_a_negative_control_where_rows_have_them(rows, analy
 
     def found(static: Callable[[int, ResultRow], float | None]):
         made = [replace(r, score_static=static(place, r)) for place, r in enumerate(rows)]
-        result = analyse(plan_of(sensitivity=[]), make_table(made), REGISTRATION)
+        result = plainly(made)
         return result, [c for c in result.standard.controls if c.what == STATIC_CRITERIA]
 
     assert not [c for c in analysis.standard.controls if c.what == STATIC_CRITERIA]
@@ -387,7 +386,7 @@ def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
 def test_a_control_that_is_named_and_was_not_run_is_told_and_only_a_positive_one_withholds(rows):
     sound = passing(rows)
     some = [r for r in sound if r.model != "old-3"]
-    early = analyse(plan_of(sensitivity=[]), make_table(some), REGISTRATION)
+    early = plainly(some)
     control = early.standard.controls[0]
     assert (control.kind, control.state, control.p) == ("C1", "agrees", 1.0)
     assert control.says.startswith("old-3: promised and not run. old-0, old-1, old-2: no gap")
@@ -458,11 +457,9 @@ def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
     """Most of the private runs of the model that was told are lost: with those at 1 there is no
     gap left, and it is called inconclusive."""
     sound = passing(rows)
-    lost = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.model == "told" and r.arm == Arm.PRIVATE and int(r.instance[-1], 16) < 12 else r
-        for r in sound
-    ]  # fmt: skip
+    lost = lose(
+        sound, lambda r: r.model == "told" and r.arm == Arm.PRIVATE and int(r.instance[-1], 16) < 12
+    )
     found = analyse(plan_of(), make_table(lost), REGISTRATION)
     told = next(t for t in found.standard.looks[0].results if t.verdict.model == "told")
     assert told.missing.share_private > 0.5 > told.missing.share_public
@@ -483,11 +480,9 @@ def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
 def test_a_claim_that_hangs_on_missing_runs_of_the_control_models_is_not_made(many):
     """Of the control models the best public and the worst private runs are lost: calibrated by the
     others a clean model seems inflated."""
-    lost = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.wave == 0 and (r.score >= 0.5 if r.arm == Arm.PUBLIC else r.score <= 0.3) else r
-        for r in many
-    ]  # fmt: skip
+    lost = lose(
+        many, lambda r: r.wave == 0 and (r.score >= 0.5 if r.arm == Arm.PUBLIC else r.score <= 0.3)
+    )
     plan = plan_of(frozen=[], sensitivity=[])
     found = analyse(plan, make_table(lost), REGISTRATION).standard.looks[0]
     runs = sum(r.status == Status.MISSING for r in lost)
@@ -497,11 +492,7 @@ def test_a_claim_that_hangs_on_missing_runs_of_the_control_models_is_not_made(ma
         assert result.verdict.note == (
             f"contaminated, if missing runs of the control models ({runs}) resemble the others"
         )
-    few = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.wave == 0 and r.replicate == 0 and int(r.instance[-2:], 16) < 8 else r
-        for r in many
-    ]  # fmt: skip
+    few = lose(many, lambda r: r.wave == 0 and r.replicate == 0 and int(r.instance[-2:], 16) < 8)
     assert look_words(few)["told"] == "contaminated"
 
 
@@ -512,11 +503,7 @@ def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_on
         sound = passing(rows)
         public = [r for r in sound if r.model == "honest" and r.arm == Arm.PUBLIC]
         own = [r for place, r in enumerate(public) if place % 24 < count]  # of each stratum
-        lost = [
-            replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-            if r in own else r
-            for r in sound
-        ]  # fmt: skip
+        lost = lose(sound, lambda r: r in own)
         found = analyse(plan_of(margin=0.2), make_table(lost), REGISTRATION).standard.looks[0]
         return next(t for t in found.results if t.verdict.model == "honest")
 
@@ -555,7 +542,7 @@ def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis)
     # These rows have no scores of parts; rates of false discovery are always told.
     assert named == set(SENSITIVITY) - {"dimensions", "key-static"} | {"false-discovery"}
     assert {a.wave for a in analysis.standard.sensitivity if a.analysis == "gee"} == {2}
-    none = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
+    none = plainly(rows)
     assert {row.analysis for row in none.standard.sensitivity} == {"false-discovery"}
     assert none.verdicts == analysis.verdicts
     dims = [replace(r, score_sr=r.score, score_dh=0.5) for r in rows]
@@ -632,23 +619,21 @@ def test_the_study_is_monitored_over_its_looks(rows, analysis):
 
 
 def test_the_study_claims_nothing_that_hangs_on_missing_runs(rows, many):
-    lost = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.wave and r.model in ("honest", "other", "later")
-        and (r.score <= 0.3 if r.arm == Arm.PUBLIC else r.score >= 0.5) else r
-        for r in many if r.model != "told"
-    ]  # fmt: skip
-    found = analyse(plan_of(sensitivity=[]), make_table(lost), REGISTRATION).standard.monitored
+    lost = lose(
+        [r for r in many if r.model != "told"],
+        lambda r: (
+            r.wave
+            and r.model in ("honest", "other", "later")
+            and (r.score <= 0.3 if r.arm == Arm.PUBLIC else r.score >= 0.5)
+        ),
+    )
+    found = plainly(lost).standard.monitored
     assert found.looks[0].share < 0.001, "as it is the study would reject"
     assert (found.rejected_at, found.window) == (None, None)
     assert not any(look.crossed for look in found.looks)
     assert found.note == "If missing runs resemble the others, they do from wave 1 on."
-    few = [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if int(r.instance[-2:], 16) < 8 else r
-        for r in rows
-    ]  # fmt: skip
-    kept = analyse(plan_of(sensitivity=[]), make_table(few), REGISTRATION).standard.monitored
+    few = lose(rows, lambda r: int(r.instance[-2:], 16) < 8)
+    kept = plainly(few).standard.monitored
     assert (kept.rejected_at, kept.note) == (1, "")
 
 
@@ -673,12 +658,10 @@ def test_an_early_look_says_the_same_after_instances_that_only_a_later_one_has(r
 
 def lost_at(rows: Sequence[ResultRow], wave: int, arm: Arm | None) -> list[ResultRow]:
     """All runs of the first stratum, or of the whole wave, lost."""
-    return [
-        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
-        if r.wave == wave and (arm is None or (r.stratum == STRATA[0] and r.arm == arm))
-        else r
-        for r in rows
-    ]
+    return lose(
+        rows,
+        lambda r: r.wave == wave and (arm is None or (r.stratum == STRATA[0] and r.arm == arm)),
+    )
 
 
 def test_what_monitoring_said_stands_when_a_later_look_loses_an_arm(rows, analysis):

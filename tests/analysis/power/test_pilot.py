@@ -9,38 +9,10 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.power.pilot import score_by_turns, variance_by_stratum
-from registry.result_row import GRADER, Arm, ResultRow, Status
+from registry.result_row import Arm, ResultRow, Status
+from tests.analysis.conftest import make_row
 
-ROW = ResultRow(
-    wave=0,
-    model="m",
-    arm=Arm.PRIVATE,
-    stratum="a/easy",
-    family="a",
-    difficulty="easy",
-    instance="i1",
-    replicate=0,
-    grader=GRADER,
-    status=Status.SCORED,
-    score=1.0,
-    passed=1,
-    total=1,
-    score_sr=None,
-    score_dh=None,
-    score_im=None,
-    score_if=None,
-    stop_reason="answered",
-    error_class="",
-    limits_hit="",
-    turns=3,
-    tool_calls=2,
-    input_tokens=None,
-    output_tokens=None,
-    cost_usd=None,
-    seconds=1.0,
-    attempts=1,
-    served_version="",
-)
+ROW = make_row(arm=Arm.PRIVATE, stratum="a/easy", instance="i1", turns=3)
 
 
 def run(score: float, instance: str = "i1", replicate: int = 0, **values: object) -> ResultRow:

@@ -38,8 +38,8 @@ from analysis.power.variance_components import (
 )
 from analysis.stats.permutation import permutation_seed
 from analysis.stats.sequential import LookScores, monitor
-from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import COUNTED
+from registry.result_row import Arm, ResultRow
+from tests.analysis.conftest import COUNTED, make_row
 
 FOUR = ("a", "b", "c", "d")
 ONE = ("score",)
@@ -391,12 +391,8 @@ def _row(
     stratum: str, instance: str, model: str, replicate: int, public: bool,
     value: NDArray[np.float64],
 ) -> ResultRow:  # fmt: skip
-    return ResultRow(
-        wave=0, model=model, arm=Arm.PUBLIC if public else Arm.PRIVATE, stratum=stratum,
-        family=stratum, difficulty="", instance=instance, replicate=replicate,
-        grader="deterministic", status=Status.SCORED, score=float(value[0]),
-        passed=round(float(value[1]) * 1000), total=1000, score_sr=None, score_dh=None,
-        score_im=None, score_if=None, stop_reason="final", error_class="", limits_hit="",
-        turns=1, tool_calls=0, input_tokens=None, output_tokens=None, cost_usd=0.25, seconds=1.0,
-        attempts=1, served_version="v",
+    return make_row(
+        model=model, arm=Arm.PUBLIC if public else Arm.PRIVATE, stratum=stratum, instance=instance,
+        replicate=replicate, score=float(value[0]), passed=round(float(value[1]) * 1000),
+        total=1000, cost_usd=0.25,
     )  # fmt: skip

@@ -49,7 +49,7 @@ from analysis.stats.proportions import wilson
 from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_part
 from analysis.words import words_in
 from registry.result_row import Arm, ResultRow, Status
-from tests.analysis.conftest import COUNTED, STRATA, Agent, make_records, simulate
+from tests.analysis.conftest import COUNTED, STRATA, Agent, lose, make_records, simulate
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -396,11 +396,7 @@ def test_a_claim_names_its_outcome_and_its_p_at_the_floor(report, html):
 
 
 def test_missing_runs_stand_in_a_table_and_their_tipping_points_in_a_file(rows):
-    lost = [
-        replace(row, status=Status.MISSING, score=None, score_sr=None, passed=None, total=None)
-        if row.model == "told" and int(row.instance[-1], 16) < 2 else row
-        for row in rows
-    ]  # fmt: skip
+    lost = lose(rows, lambda row: row.model == "told" and int(row.instance[-1], 16) < 2)
     made = make_report(lost, plan_of(), 2)
     (told,) = [r for r in made.looks[0].results if r.model == "told"]
     assert told.missing.public > 0 < told.missing.private

@@ -18,7 +18,7 @@ def test_holm_reference():
     np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, 0.02], atol=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(p=st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_adjusted_p_is_statsmodels(p):
     expected = multipletests(p, method="holm")[1]

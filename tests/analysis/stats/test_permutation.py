@@ -272,7 +272,7 @@ def test_a_missing_seed_stays_out_of_one_model_and_in_the_others():
 # are a cluster: 8 groups of 16 that pass or fail together, with an SD of scores near .25 and a
 # design effect of 20 to 39, as published.
 
-B, PERMUTATIONS, GROUPS, SIZE = 2_000, 199, 8, 16
+B, PERMUTATIONS, GROUPS, SIZE = 1_000, 199, 8, 16
 WEIGHTS = np.array([4, 3, 3, 2, 2, 1, 1, 1]) / 17
 
 

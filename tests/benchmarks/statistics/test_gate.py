@@ -18,7 +18,7 @@ from benchmarks.statistics.trials import (
     count_wrong_units,
 )
 
-STUDIES = 400
+STUDIES = 200
 WIDE = 1e-4  # of each tail that a right rate leaves
 
 

@@ -24,9 +24,10 @@ from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import SeedStreams
-from generators.stream import Stream
 from generators.task import Limits
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
+from tests.generators.words import Forced
 
 FIXED = re.compile(r"-?\d{1,3}\.\d{6}")
 EXPONENT = re.compile(r"-?\d(\.\d+)?e[+-]\d+")
@@ -47,26 +48,11 @@ def parameters(sizes, negatives=0) -> Parameters:
     return Parameters(sizes, 0, negatives, 0, limits=Limits())
 
 
-class Forced:
+def forced(word, attempts) -> Forced:
     """Streams in which the numbers of some attempts are all made of one word."""
-
-    def __init__(self, word, attempts):
-        self._word, self._attempts = word, attempts
-
-    def at(self, purpose, index=0, attempt=0):
-        if purpose == "number" and attempt in self._attempts:
-            return Constant(self._word)
-        return streams().at(purpose, index, attempt)
-
-
-class Constant(Stream):
-    __slots__ = ("_word",)
-
-    def __init__(self, word):
-        self._word = word
-
-    def word(self):
-        return self._word
+    return Forced(
+        streams(), lambda what, _i, at: word if what == "number" and at in attempts else None
+    )
 
 
 # --- the file
@@ -117,7 +103,7 @@ def test_ties_are_found_exactly(units, tie):
 
 def test_degenerate_numbers_are_drawn_again():
     """All numbers of the first attempt are nearly zero."""
-    sample = draw_sample(BY_DIFFICULTY["easy"], Forced(1_000_000_000 - 1, {0}))
+    sample = draw_sample(BY_DIFFICULTY["easy"], forced(1_000_000_000 - 1, {0}))
     assert sample.redraws >= 1
     units = [*itertools.chain(*sample.blocks)]
     assert abs(sum(units)) >= len(units) * UNIT
@@ -126,24 +112,24 @@ def test_degenerate_numbers_are_drawn_again():
 
 def test_a_block_with_a_tie_is_drawn_again():
     """Numbers that all end in half a hundredth."""
-    tied = Forced(1_600_005_000, {0})
+    tied = forced(1_600_005_000, {0})
     assert draw_sample(parameters((3, 3)), tied).redraws >= 1
 
 
 def test_a_set_without_a_negative_number_is_drawn_again():
-    positive = Forced(1_600_000_000, {0})
+    positive = forced(1_600_000_000, {0})
     assert draw_sample(parameters((3, 3)), positive).redraws == 0
     assert draw_sample(parameters((3, 3), negatives=1), positive).redraws >= 1
 
 
 def test_a_set_that_stays_degenerate_fails_loudly():
     with pytest.raises(GuardExhausted, match="numbers"):
-        draw_sample(BY_DIFFICULTY["easy"], Forced(1_000_000_000 - 1, range(100)))
+        draw_sample(BY_DIFFICULTY["easy"], forced(1_000_000_000 - 1, range(100)))
 
 
 def test_two_decimals_are_always_enough():
     for difficulty in BY_DIFFICULTY:
-        for seed in public_seeds(20):
+        for seed in public_seeds(as_many(5, 20)):
             instance = FAMILY.generate(difficulty, seed)
             blocks = blocks_of(instance)
             key = FAMILY.key(instance.truth) | {

@@ -13,6 +13,7 @@ from scipy import ndimage
 
 from generators.basics.count_circles import (
     BY_DIFFICULTY,
+    FAMILY,
     GAP,
     MARGIN,
     RADIUS,
@@ -31,36 +32,20 @@ from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import Seed, SeedStreams
-from generators.stream import Stream
 from generators.task import Limits
 from generators.validation.result import NULL_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
+from tests.generators.words import Forced, Told
 
 
 def streams_of(seed: Seed) -> SeedStreams:
     return SeedStreams(seed, "count_circles", "1", "test")
 
 
-class Forced:
-    """Streams whose words are given by purpose, index and attempt."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        word = self._words(purpose, index, attempt)
-        return streams_of(public_seeds(1)[0]).at(purpose, index) if word is None else Constant(word)
-
-
-class Constant(Stream):
-    __slots__ = ("_word",)
-
-    def __init__(self, word):
-        self._word = word
-
-    def word(self):
-        return self._word
+def forced(words) -> Forced:
+    return Forced(streams_of(public_seeds(1)[0]), words)
 
 
 def parameters(files: int, most: int) -> Parameters:
@@ -81,9 +66,9 @@ def test_discs_keep_their_distance_from_each_other_and_the_edge():
 
 def test_a_picture_without_room_is_drawn_again():
     """A stream that names one place for ever has room for one disc."""
-    assert place(1, Constant(1 << 63)) is not None
-    assert place(2, Constant(1 << 63)) is None
-    crowded = Forced(
+    assert place(1, Told(1 << 63)) is not None
+    assert place(2, Told(1 << 63)) is None
+    crowded = forced(
         lambda purpose, _i, attempt: 1 << 63 if (purpose, attempt) == ("centres", 0) else None
     )
     sample = draw_sample(parameters(4, 8), crowded)
@@ -91,7 +76,7 @@ def test_a_picture_without_room_is_drawn_again():
 
 
 def test_a_picture_that_never_has_room_fails_loudly():
-    crowded = Forced(lambda purpose, _i, _a: 1 << 63 if purpose == "centres" else None)
+    crowded = forced(lambda purpose, _i, _a: 1 << 63 if purpose == "centres" else None)
     with pytest.raises(GuardExhausted, match="centres of image"):
         draw_sample(parameters(4, 8), crowded)
 
@@ -99,16 +84,14 @@ def test_a_picture_that_never_has_room_fails_loudly():
 # --- pictures
 
 
-def test_a_picture_shows_as_many_discs_as_the_truth_says(strata):
-    for stratum in strata:
-        if stratum.family.name == "count_circles":
-            instance = stratum.instances[0]
-            truth = dict(instance.truth.table("images").rows)
-            shown = {
-                asset.path: ndimage.label(decode(asset.data) < 128, np.ones((3, 3)))[1]
-                for asset in instance.brief.assets
-            }
-            assert shown == truth
+@pytest.mark.parametrize("difficulty", BY_DIFFICULTY)
+def test_a_picture_shows_as_many_discs_as_the_truth_says(difficulty):
+    instance = FAMILY.generate(difficulty, public_seeds(1)[0])
+    shown = {
+        asset.path: ndimage.label(decode(asset.data) < 128, np.ones((3, 3)))[1]
+        for asset in instance.brief.assets
+    }
+    assert shown == dict(instance.truth.table("images").rows)
 
 
 def test_a_disc_is_black_within_white_without_and_as_dark_as_its_area():
@@ -175,7 +158,7 @@ def test_at_easy_the_best_guess_stays_below_the_bound():
     easy = BY_DIFFICULTY["easy"]
     guesses = [*make_nulls(easy).values(), make_answer([1, 1, 3, 3, 5, 5, 7, 7])]
     guesses += [make_answer([count] * 4 + [count + 2] * 4) for count in range(1, 7)]
-    counts = [draw_counts(easy, streams_of(seed)) for seed in public_seeds(400)]
+    counts = [draw_counts(easy, streams_of(seed)) for seed in public_seeds(as_many(100, 400))]
     rubrics = [rubric_for(each) for each in counts]
     means = [
         sum(

@@ -12,7 +12,6 @@ from generators.catalog import INSTALLED
 from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
 from generators.grading.blocks import parse_block
 from generators.grading.rubric import check_answer
-from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
 from tests.generators.measures import null_scores
 
@@ -138,30 +137,6 @@ def test_a_hostile_file_is_not_even_read():
     assert parse_answer("", b'{"a": "' + b"x" * 100_000_000 + b'"}') is None
 
 
-@pytest.mark.parametrize("family", [CIRCLES, AVERAGE], ids=lambda family: family.name)
-def test_no_mangled_key_earns_a_point_for_what_it_mangles(family):
-    """Of a key in which every number is text, null, true or a list of itself, nothing counts."""
-    instance = family.generate("medium", public_seeds(1)[0])
-    key = family.key(instance.truth)
-    for mangle in (str, lambda _: None, lambda _: True, lambda number: [number]):
-        answer = Answer(mangled(key, mangle))
-        verdicts = check_answer(instance.rubric, answer)
-        earned = [
-            criterion.id
-            for criterion, verdict in zip(instance.rubric.parts, verdicts, strict=True)
-            if verdict and criterion.dimension in BEYOND_INSTRUCTIONS
-        ]
-        assert earned == []
-
-
-def mangled(value, mangle):
-    if isinstance(value, dict):
-        return {key: mangled(each, mangle) for key, each in value.items()}
-    if isinstance(value, list):
-        return [mangled(each, mangle) for each in value]
-    return value if isinstance(value, str) else mangle(value)
-
-
 def test_a_contradicting_key_of_duplicates_earns_nothing():
     instance = CIRCLES.generate("easy", public_seeds(1)[0])
     key = json.dumps(CIRCLES.key(instance.truth))
@@ -196,7 +171,7 @@ def test_no_file_raises(data):
     parse_answer("", data)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.dictionaries(st.text(), json_values))
 def test_every_finite_object_is_read_as_it_was_written(value):
     try:

@@ -22,10 +22,11 @@ from generators.validation.scores import (
 )
 from generators.validation.validate import public_seeds
 from harness.agent.single_turn import single_turn
+from tests.generators.measures import as_many
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ladder.md"
 LADDER = ("order_statistics", "program_repair", "sequence_variants", "table_analytics")
-SEEDS = 20
+QUICKLY = {"easy": 20, "medium": 6, "hard": 3}  # seeds, of 20 in `make test-all`
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
@@ -34,7 +35,7 @@ def test_shortcuts_stay_within_their_bounds_and_skill_pays(name, difficulty):
     family = INSTALLED.family(name)
     bounds = {attacker.name: BOUNDS[attacker.access] for attacker in family.attackers()}
     attacks, skills = [], []
-    for seed in public_seeds(SEEDS):
+    for seed in public_seeds(as_many(QUICKLY[difficulty], 20)):
         instance = family.generate(difficulty, seed)
         attacks.append(attack_scores(family, instance))
         skills.append(list(noisy_scores(family, instance, seed).values()))

@@ -35,11 +35,11 @@ from generators.physics.cepheid_calibration.truth import (
 )
 from generators.physics.spectra import LAB_LINES, is_identifiable
 from generators.seed import SeedStreams
-from generators.stream import Stream
 from generators.task import DIFFICULTIES
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
-from tests.generators.measures import shared_fingerprints
+from tests.generators.measures import as_many, shared_fingerprints
+from tests.generators.words import Forced
 
 FITTED = ("a", "b", "sigma_a", "sigma_b")
 LEVELS = pytest.mark.parametrize("difficulty", DIFFICULTIES)
@@ -49,29 +49,8 @@ def streams_of(number: int) -> SeedStreams:
     return SeedStreams(public_seeds(number + 1)[number], "cepheid_calibration", "1", "test")
 
 
-class Forced:
-    """Streams whose words are given by purpose, index and attempt; None leaves them as drawn."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        words = self._words(purpose, index, attempt)
-        if words is None:
-            return streams_of(0).at(purpose, index, attempt)
-        return Told(*words) if isinstance(words, list) else Told(words)
-
-
-class Told(Stream):
-    """A stream that gives the words that it is told, the last of them for ever."""
-
-    __slots__ = ("_words",)
-
-    def __init__(self, *words):
-        self._words = list(words)
-
-    def word(self):
-        return self._words.pop(0) if len(self._words) > 1 else self._words[0]
+def forced(words) -> Forced:
+    return Forced(streams_of(0), words)
 
 
 def words_for(*wavelengths):
@@ -151,7 +130,7 @@ def test_rows_too_few_or_too_alike_are_degenerate():
 
 
 def test_galaxies_that_are_too_alike_are_drawn_again():
-    alike = Forced(lambda purpose, _i, at: 1 << 62 if (purpose, at) == ("galaxy", 0) else None)
+    alike = forced(lambda purpose, _i, at: 1 << 62 if (purpose, at) == ("galaxy", 0) else None)
     sample = draw_sample(BY_DIFFICULTY["easy"], alike)
     assert sample.redraws >= 1
     assert not is_degenerate(sample.galaxies)
@@ -161,13 +140,13 @@ def test_galaxies_that_stay_alike_fail_loudly():
     with pytest.raises(GuardExhausted, match="complete rows"):
         draw_sample(
             BY_DIFFICULTY["easy"],
-            Forced(lambda purpose, _i, _a: 1 << 62 if purpose == "galaxy" else None),
+            forced(lambda purpose, _i, _a: 1 << 62 if purpose == "galaxy" else None),
         )
 
 
 def test_a_spectrum_without_lines_is_drawn_again():
     never = (1 << 64) - 1
-    dark = Forced(lambda purpose, _i, at: never if (purpose, at) == ("lines", 0) else None)
+    dark = forced(lambda purpose, _i, at: never if (purpose, at) == ("lines", 0) else None)
     plain = draw_sample(BY_DIFFICULTY["easy"], streams_of(0))
     sample = draw_sample(BY_DIFFICULTY["easy"], dark)
     assert sample.redraws >= plain.redraws + len(sample.lines)
@@ -177,19 +156,19 @@ def test_a_spectrum_without_lines_is_drawn_again():
 def test_galaxies_without_a_spectrum_are_drawn_again_and_for_ever_fail_loudly():
     """The highest word makes no spectrum, and so no complete row."""
     never = (1 << 64) - 1
-    once = Forced(lambda purpose, _i, at: never if (purpose, at) == ("galaxy", 0) else None)
+    once = forced(lambda purpose, _i, at: never if (purpose, at) == ("galaxy", 0) else None)
     assert not is_degenerate(draw_sample(BY_DIFFICULTY["easy"], once).galaxies)
     with pytest.raises(GuardExhausted, match="complete rows: degenerate in 100 draws"):
         draw_sample(
             BY_DIFFICULTY["easy"],
-            Forced(lambda purpose, _i, _a: never if purpose == "galaxy" else None),
+            forced(lambda purpose, _i, _a: never if purpose == "galaxy" else None),
         )
 
 
 def test_lines_too_close_together_are_drawn_again():
     close = words_for(656.279, 667.815, 670.776)
-    forced = Forced(lambda purpose, _i, at: close if (purpose, at) == ("lines", 0) else None)
-    sample = draw_sample(BY_DIFFICULTY["easy"], forced)
+    near = forced(lambda purpose, _i, at: close if (purpose, at) == ("lines", 0) else None)
+    sample = draw_sample(BY_DIFFICULTY["easy"], near)
     assert sample.redraws >= len(sample.lines)
     assert all(kept != tuple(word == 0 for word in close) for _, kept in sample.lines)
 
@@ -199,7 +178,7 @@ def test_a_spectrum_that_stays_without_lines_fails_loudly():
     with pytest.raises(GuardExhausted, match="lines of galaxy"):
         draw_sample(
             BY_DIFFICULTY["easy"],
-            Forced(lambda purpose, _i, _a: never if purpose == "lines" else None),
+            forced(lambda purpose, _i, _a: never if purpose == "lines" else None),
         )
 
 
@@ -294,7 +273,7 @@ def test_excluded_are_those_that_lack_something(difficulty):
 @pytest.mark.parametrize("attacker", ATTACKERS, ids=lambda attacker: attacker.name)
 def test_a_shortcut_earns_less_than_its_bound(attacker):
     scores = []
-    for number in range(10):
+    for number in range(as_many(5, 10)):
         instance = instance_of("easy", number)
         seen = seen_files(instance.brief.assets, attacker.access)
         answer = Answer(dict(attacker.attack(seen)))
@@ -307,7 +286,7 @@ def test_readers_who_err_more_earn_less():
     means = []
     for solver in NOISY:
         scores = []
-        for number in range(10):
+        for number in range(as_many(5, 10)):
             instance = instance_of("easy", number)
             files = {asset.path: asset.data for asset in instance.brief.assets}
             draws = public_seeds(1)[0].child(number).rng()

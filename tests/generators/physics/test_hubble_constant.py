@@ -40,11 +40,12 @@ from generators.physics.hubble_constant.solver import estimate, solve
 from generators.physics.hubble_constant.truth import make_truth
 from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import Seed, SeedStreams
-from generators.stream import Stream
 from generators.task import DIFFICULTIES
 from generators.validation.result import KEY_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
+from tests.generators.words import Forced, Told
 
 HIGHEST, LOWEST = (1 << 64) - 1, 0
 
@@ -53,28 +54,8 @@ def streams_of(seed: Seed) -> SeedStreams:
     return SeedStreams(seed, NAME, FAMILY.version, "test")
 
 
-class Forced:
-    """Streams whose words are given by purpose, index and attempt; None leaves them as drawn."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        word = self._words(purpose, index, attempt)
-        drawn = streams_of(public_seeds(1)[0]).at(purpose, index, attempt)
-        return drawn if word is None else Told(word)
-
-
-class Told(Stream):
-    """A stream that gives the words that it is told, the last of them for ever."""
-
-    __slots__ = ("_words",)
-
-    def __init__(self, *words):
-        self._words = list(words)
-
-    def word(self):
-        return self._words.pop(0) if len(self._words) > 1 else self._words[0]
+def forced(words) -> Forced:
+    return Forced(streams_of(public_seeds(1)[0]), words)
 
 
 @functools.cache
@@ -101,7 +82,7 @@ def test_an_identifier_that_was_drawn_already_is_drawn_again():
 
 def test_too_few_usable_galaxies_are_drawn_again():
     """The highest word makes no spectrum and no Cepheid."""
-    bare = Forced(
+    bare = forced(
         lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("presence", 0) else None
     )
     easy = dataclasses.replace(BY_DIFFICULTY["easy"], p_spectrum=0.9)
@@ -111,7 +92,7 @@ def test_too_few_usable_galaxies_are_drawn_again():
 
 
 def test_too_few_usable_galaxies_for_ever_fail_loudly():
-    bare = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "presence" else None)
+    bare = forced(lambda purpose, _i, _a: HIGHEST if purpose == "presence" else None)
     medium = BY_DIFFICULTY["medium"]
     with pytest.raises(GuardExhausted, match="usable galaxies: degenerate in 100 draws"):
         draw_sample(dataclasses.replace(medium, galaxies=20), bare)
@@ -119,7 +100,7 @@ def test_too_few_usable_galaxies_for_ever_fail_loudly():
 
 def test_a_spectrum_that_cannot_be_read_is_drawn_again():
     """The highest word keeps no line."""
-    dark = Forced(
+    dark = forced(
         lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("lines", 0) else None
     )
     medium = BY_DIFFICULTY["medium"]
@@ -132,14 +113,9 @@ def test_a_spectrum_that_cannot_be_read_is_drawn_again():
 def test_lines_that_do_not_give_one_redshift_are_drawn_again():
     """They are too close together."""
     kept = tuple(wavelength in (656.279, 667.815, 670.776) for wavelength, _ in LAB_LINES)
-
-    class Lines(Forced):
-        def at(self, purpose, index=0, attempt=0):
-            if (purpose, attempt) == ("lines", 0):
-                return Told(*(LOWEST if each else HIGHEST for each in kept))
-            return super().at(purpose, index, attempt)
-
-    sample = draw_sample(BY_DIFFICULTY["medium"], Lines(lambda *_: None))
+    words = [LOWEST if each else HIGHEST for each in kept]
+    close = forced(lambda purpose, _i, at: words if (purpose, at) == ("lines", 0) else None)
+    sample = draw_sample(BY_DIFFICULTY["medium"], close)
     spectra = [each.spectrum for each in sample.galaxies if each.spectrum is not None]
     fooled = [each for each in spectra if not is_identifiable(each.z, kept)]
     assert sample.redraws >= len(fooled) > 10
@@ -147,7 +123,7 @@ def test_lines_that_do_not_give_one_redshift_are_drawn_again():
 
 
 def test_spectra_that_can_never_be_read_fail_loudly():
-    dark = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "lines" else None)
+    dark = forced(lambda purpose, _i, _a: HIGHEST if purpose == "lines" else None)
     with pytest.raises(GuardExhausted, match="lines of galaxy"):
         draw_sample(BY_DIFFICULTY["medium"], dark)
 
@@ -202,7 +178,7 @@ def test_the_estimate_is_unbiased_with_the_error_that_it_states():
     """The regression of velocity on distance is not: it errs by the scatter of the distances."""
     draws = random.Random(2)
     estimates, regressions, pulls = [], [], []
-    for _ in range(1500):
+    for _ in range(as_many(800, 1500)):
         points = random_points(draws, 70.0, 30)
         found = estimate_constant(points)
         estimates.append(found.constant / 70 - 1)
@@ -222,7 +198,7 @@ def test_an_estimate_that_errs_too_much_is_drawn_again():
         sample = sample_of(difficulty)
         found = estimate_constant([each.point for each in usable(sample)])
         assert abs(found.constant - sample.constant) <= LARGEST_ERROR * found.error
-    seeds = public_seeds(40)
+    seeds = public_seeds(as_many(10, 40))
     redrawn = [draw_sample(BY_DIFFICULTY["easy"], streams_of(seed)) for seed in seeds]
     for sample in redrawn:
         found = estimate_constant([each.point for each in usable(sample)])
@@ -317,7 +293,7 @@ def test_the_solver_reads_redshifts_from_pixels(difficulty):
 @pytest.mark.parametrize("attacker", ATTACKERS, ids=lambda attacker: attacker.name)
 def test_a_shortcut_earns_less_than_its_bound(attacker):
     scores = []
-    for index in range(12):
+    for index in range(as_many(6, 12)):
         instance = instance_of("easy", index)
         seen = seen_files(instance.brief.assets, attacker.access)
         scores.append(score(instance, dict(attacker.attack(seen))))
@@ -328,7 +304,7 @@ def test_readers_who_err_more_earn_less():
     means = []
     for solver in NOISY:
         scores = []
-        for index in range(12):
+        for index in range(as_many(6, 12)):
             instance = instance_of("easy", index)
             files = {asset.path: asset.data for asset in instance.brief.assets}
             draws = public_seeds(1)[0].child(index).rng()

@@ -42,13 +42,14 @@ from generators.physics.invariant_mass_reconstruction.render import (
 )
 from generators.physics.invariant_mass_reconstruction.sample import Detector, Lepton, Particle
 from generators.seed import SeedStreams
-from generators.stream import Stream
 from generators.validation.scores import (
     attack_scores,
     noisy_scores,
     solver_answer,
 )
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
+from tests.generators.words import Forced
 
 DIFFICULTIES = ("easy", "medium", "hard")
 EASY = BY_DIFFICULTY["easy"]
@@ -59,25 +60,8 @@ def streams_of(number: int = 0, difficulty: str = "easy") -> SeedStreams:
     return SeedStreams(public_seeds(number + 1)[number], NAME, "1", difficulty)
 
 
-class Forced:
-    """Streams whose words are given by purpose, index and attempt; None leaves one alone."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        word = self._words(purpose, index, attempt)
-        return streams_of().at(purpose, index, attempt) if word is None else Constant(word)
-
-
-class Constant(Stream):
-    __slots__ = ("_word",)
-
-    def __init__(self, word):
-        self._word = word
-
-    def word(self):
-        return self._word
+def forced(words) -> Forced:
+    return Forced(streams_of(), words)
 
 
 NEAR_ONE = (1 << 64) - (1 << 50)
@@ -100,10 +84,8 @@ def sample_of(difficulty: str = "easy"):
 @pytest.mark.parametrize("word", [0, (1 << 64) - 1])
 def test_no_mass_leaves_the_range(fraction, word):
     meant = dataclasses.replace(EASY, events=3, signal_fraction=fraction)
-    forced = Forced(lambda *_: word)
-    if fraction == 1.0 and word:
-        forced = Forced(lambda *_: NEAR_ONE)
-    for mass in sample.draw_masses(meant, Particle(20.0, 16.0, 0.15, LOW_MASS), forced):
+    streams = forced(lambda *_: NEAR_ONE if fraction == 1.0 and word else word)
+    for mass in sample.draw_masses(meant, Particle(20.0, 16.0, 0.15, LOW_MASS), streams):
         assert LOW_MASS <= mass <= HIGH_MASS
 
 
@@ -159,14 +141,11 @@ def test_every_electron_reaches_the_calorimeter_within_the_detector():
                 assert abs(math.asinh(each.tracked[2] / pt)) < MOST_ETA
 
 
-# --- independence
-
-
 # --- guards
 
 
 def test_a_pair_that_never_reaches_the_calorimeter_fails_loudly():
-    lost = Forced(lambda purpose, *_: NEAR_ONE if purpose == "pair" else None)
+    lost = forced(lambda purpose, *_: NEAR_ONE if purpose == "pair" else None)
     with pytest.raises(GuardExhausted, match="pair of event 1:"):
         sample.draw_sample(EASY, lost)
 
@@ -187,7 +166,7 @@ def test_each_guard_on_an_electron_refuses_what_it_names():
 
 
 def test_masses_that_determine_nothing_are_drawn_again():
-    flat = Forced(
+    flat = forced(
         lambda purpose, _index, attempt: NEAR_ONE if (purpose, attempt) == ("mass", 0) else None
     )
     spectrum = sample.draw_sample(EASY, flat)
@@ -197,7 +176,7 @@ def test_masses_that_determine_nothing_are_drawn_again():
 
 def test_masses_that_never_determine_anything_fail_loudly(monkeypatch):
     monkeypatch.setattr("generators.seed.MAX_ATTEMPTS", 3)
-    flat = Forced(lambda purpose, *_: NEAR_ONE if purpose == "mass" else None)
+    flat = forced(lambda purpose, *_: NEAR_ONE if purpose == "mass" else None)
     with pytest.raises(GuardExhausted, match="spectrum: degenerate in 3 draws"):
         sample.draw_sample(EASY, flat)
 
@@ -451,14 +430,13 @@ def test_two_thirds_of_the_graded_masses_open_the_gate_and_fewer_do_not():
     assert with_wrong(21)["particle_mass"] == [False]
 
 
-# --- bytes
-
-
 # --- shortcuts, and solvers that err
 
 
 def test_every_shortcut_scores_within_its_bound_and_pictures_carry_the_readings():
-    scores = [attack_scores(FAMILY, instance_of("medium", number)) for number in range(4)]
+    scores = [
+        attack_scores(FAMILY, instance_of("medium", number)) for number in range(as_many(2, 4))
+    ]
     means = {name: np.mean([each[name] for each in scores]) for name in scores[0]}
     assert {attacker.name for attacker in attackers.ATTACKERS} < set(means)
     for attacker in attackers.ATTACKERS:
@@ -469,7 +447,7 @@ def test_every_shortcut_scores_within_its_bound_and_pictures_carry_the_readings(
 def test_solvers_that_err_more_score_less():
     scores = [
         noisy_scores(FAMILY, instance_of("easy", number), public_seeds(8)[number])
-        for number in range(8)
+        for number in range(as_many(4, 8))
     ]
     able, fair, hasty, weak = (
         np.mean([each[solver.name] for each in scores]) for solver in attackers.NOISY

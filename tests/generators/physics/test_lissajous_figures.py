@@ -55,11 +55,12 @@ from generators.physics.lissajous_figures.sample import (
 )
 from generators.physics.lissajous_figures.truth import make_truth
 from generators.seed import Seed, SeedStreams
-from generators.stream import Stream
 from generators.task import DIFFICULTIES
 from generators.validation.result import NULL_SCORE
 from generators.validation.scores import BEYOND_INSTRUCTIONS
 from generators.validation.validate import public_seeds
+from tests.generators.measures import as_many
+from tests.generators.words import Forced, Told
 
 EASY, MEDIUM, HARD = (BY_DIFFICULTY[level] for level in DIFFICULTIES)
 LEVELS = (EASY, MEDIUM, HARD)
@@ -73,6 +74,10 @@ def streams_of(seed: Seed) -> SeedStreams:
     return SeedStreams(seed, NAME, FAMILY.version, "test")
 
 
+def forced(words) -> Forced:
+    return Forced(streams_of(ROOT), words)
+
+
 def sample_of(parameters, index=0):
     return draw_sample(parameters, streams_of(ROOT.child(index)))
 
@@ -84,27 +89,6 @@ def with_figures(sample):
 def without_untested(parameters):
     """The same without untested units, which cost time and decide nothing."""
     return dataclasses.replace(parameters, units=parameters.tested * parameters.machines)
-
-
-class Forced:
-    """Streams whose words are given by purpose, index and attempt."""
-
-    def __init__(self, words):
-        self._words = words
-
-    def at(self, purpose, index=0, attempt=0):
-        word = self._words(purpose, index, attempt)
-        return streams_of(ROOT).at(purpose, index, attempt) if word is None else Constant(word)
-
-
-class Constant(Stream):
-    __slots__ = ("_word",)
-
-    def __init__(self, word):
-        self._word = word
-
-    def word(self):
-        return self._word
 
 
 @functools.cache
@@ -157,12 +141,12 @@ def test_medium_and_hard_have_a_machine_at_the_threshold():
 def test_a_figure_with_tips_that_cannot_be_told_apart_is_drawn_again():
     """The smallest words give the smallest amplitudes and the least open figure; at 90 Hz some
     tips are then 9 pixels apart."""
-    assert draw_figure(Ratio(9, 10), Constant(0)) is None
-    assert draw_figure(Ratio(9, 10), Constant(3 << 62)) is not None
+    assert draw_figure(Ratio(9, 10), Told(0)) is None
+    assert draw_figure(Ratio(9, 10), Told(3 << 62)) is not None
     parameters = dataclasses.replace(
         without_untested(EASY), ratios=((Ratio(1, 2), Ratio(9, 10)), (Ratio(2, 3), Ratio(7, 10)))
     )
-    crowded = Forced(
+    crowded = forced(
         lambda purpose, _i, attempt: 0 if purpose.startswith("figure/") and attempt == 0 else None
     )
     sample = draw_sample(parameters, crowded)
@@ -174,14 +158,14 @@ def test_figures_that_stay_crowded_fail_loudly():
     parameters = dataclasses.replace(
         without_untested(EASY), ratios=((Ratio(1, 2), Ratio(9, 10)), (Ratio(2, 3), Ratio(7, 10)))
     )
-    crowded = Forced(lambda purpose, _i, _a: 0 if purpose.startswith("figure/") else None)
+    crowded = forced(lambda purpose, _i, _a: 0 if purpose.startswith("figure/") else None)
     with pytest.raises(GuardExhausted, match="figure"):
         draw_sample(parameters, crowded)
 
 
 @pytest.mark.parametrize("what", ["supply", "measurement", "machine"])
 def test_identifiers_that_are_taken_are_drawn_again(what):
-    taken = Forced(
+    taken = forced(
         lambda purpose, _i, attempt: 7 if purpose.split("/")[0] == what and attempt == 0 else None
     )
     sample = draw_sample(EASY, taken)
@@ -193,7 +177,7 @@ def test_identifiers_that_are_taken_are_drawn_again(what):
 
 @pytest.mark.parametrize("what", ["supply", "measurement", "machine"])
 def test_identifiers_that_stay_taken_fail_loudly(what):
-    taken = Forced(lambda purpose, _i, _a: 7 if purpose.split("/")[0] == what else None)
+    taken = forced(lambda purpose, _i, _a: 7 if purpose.split("/")[0] == what else None)
     with pytest.raises(GuardExhausted, match="identifier"):
         draw_sample(EASY, taken)
 
@@ -203,7 +187,9 @@ def test_identifiers_that_stay_taken_fail_loudly(what):
 
 def test_the_gap_of_tips_is_that_of_the_curve():
     """Found by brute force: where the curve turns back at an edge of its box."""
-    for ratio, index in itertools.product((Ratio(2, 3), Ratio(7, 10), Ratio(9, 10)), range(5)):
+    for ratio, index in itertools.product(
+        (Ratio(2, 3), Ratio(7, 10), Ratio(9, 10)), range(as_many(2, 5))
+    ):
         figure = next(
             filter(None, (draw_figure(ratio, ROOT.child(index, n).rng()) for n in range(99)))
         )
@@ -236,7 +222,7 @@ def cover_of(figure):
 def test_a_picture_shows_the_curve_all_of_it_and_nothing_else(ratio):
     figure = next(filter(None, (draw_figure(ratio, ROOT.child(n).rng()) for n in range(99))))
     cover = cover_of(figure)
-    turns = np.linspace(0.0, 2 * math.pi, 400_001)
+    turns = np.linspace(0.0, 2 * math.pi, 100_001)
     x = SIDE / 2 + figure.width / 4 * np.cos(ratio.p * turns + 2 * math.pi * figure.delta / TURN)
     y = SIDE / 2 - figure.height / 4 * np.cos(ratio.q * turns)
     inked = np.argwhere(cover > 0)
@@ -302,7 +288,7 @@ def test_the_truth_is_that_of_the_tables(difficulty):
 
 def test_the_solver_reads_every_frequency_at_every_openness(tmp_path):
     wrong = []
-    for ratio, index in itertools.product(EVERY_RATIO, range(6)):
+    for ratio, index in itertools.product(EVERY_RATIO, range(as_many(2, 6))):
         figure = next(
             filter(None, (draw_figure(ratio, ROOT.child("s", index, n).rng()) for n in range(99)))
         )
@@ -362,7 +348,9 @@ def test_reading_the_tables_alone_earns_next_to_nothing(difficulty):
     """The attackers, which know the coils, and a guess that knows all but the frequencies."""
     parameters = without_untested(BY_DIFFICULTY[difficulty])
     scores = defaultdict(list)
-    for index in range({"easy": 300, "medium": 150, "hard": 40}[difficulty]):
+    for index in range(
+        as_many(*{"easy": (60, 300), "medium": (30, 150), "hard": (8, 40)}[difficulty])
+    ):
         sample = sample_of(parameters, index)
         ratios = {unit.measurement_id: unit.figure.ratio for unit in with_figures(sample)}
         tables = {TABLE: write_table(sample.units), COIL_TABLE: write_coils(sample.coils)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import math
@@ -11,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +17,7 @@ import pytest
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.language.data_types import LATIN
-
-_PATH = Path(__file__).with_name("component_samples.py")
-_SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-samples = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(samples)
+from tests.generators.templates import component_samples as samples
 
 SEED = samples.SEED
 made, maker = samples.made, samples.maker
@@ -47,7 +39,7 @@ def test_the_bytes_are_those_on_record():
 def test_another_process_with_another_hash_seed_makes_the_same():
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     done = subprocess.run(
-        [sys.executable, str(_PATH)], capture_output=True, env=environment, check=True
+        [sys.executable, samples.__file__], capture_output=True, env=environment, check=True
     )
     assert json.loads(done.stdout) == samples.digests()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
 import time
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -21,13 +19,7 @@ from generators.seed import Seed
 from generators.templates.components import Given
 from generators.templates.components.documents import json_text, yaml_text
 from generators.templates.components.regex_sampler import compile_pattern
-
-_PATH = Path(__file__).with_name("component_samples.py")
-_SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-samples = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(samples)
+from tests.generators.templates import component_samples as samples
 
 SCHEMA = samples.SCHEMA
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import sqlite3
 from pathlib import Path
@@ -15,13 +14,7 @@ from hypothesis import strategies as st
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.components.sqlite.file_format import PAGE, Pages, encoded, varint
-
-_PATH = Path(__file__).with_name("component_samples.py")
-_SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-samples = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(samples)
+from tests.generators.templates import component_samples as samples
 
 
 def opened(data: bytes) -> sqlite3.Connection:

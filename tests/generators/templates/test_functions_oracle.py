@@ -726,64 +726,18 @@ def rounding(fixed: bool) -> Maker:
     return make
 
 
-ORACLES: dict[str, Maker] = {
-    **{f"file_{verb}": text_case(verb) for verb in ("line", "word", "line_count", "word_count")},
-    **{
-        f"csv_{verb}": csv_case(f"csv_{verb}")
-        for verb in [
-            "value",
-            "column",
-            "count",
-            "sum",
-            "avg",
-            "max",
-            "min",
-            "count_where",
-            "sum_where",
-            "avg_where",
-            "max_where",
-            "min_where",
-        ]
-    },
+ALIKE = {
+    "file": text_case,
+    "csv": csv_case,
+    "json": tree_case,
+    "yaml": tree_case,
+    "xpath": xml_case,
+}
+OWN: dict[str, Maker] = {
     "csv_cell": csv_cell,
     "csv_row": csv_row,
     "sqlite_query": sqlite_query,
     "sqlite_value": sqlite_value,
-    **{
-        f"{kind}_{verb}": tree_case(f"{kind}_{verb}")
-        for kind in ("json", "yaml")
-        for verb in [
-            "path",
-            "value",
-            "count",
-            "keys",
-            "sum",
-            "avg",
-            "max",
-            "min",
-            "collect",
-            "count_where",
-            "filter",
-            "max_value",
-            "min_value",
-            "max_count",
-        ]
-    },
-    **{
-        f"xpath_{verb}": xml_case(f"xpath_{verb}")
-        for verb in [
-            "value",
-            "count",
-            "exists",
-            "collect",
-            "sum",
-            "avg",
-            "max",
-            "min",
-            "max_value",
-            "min_value",
-        ]
-    },
     "xpath_attr": xpath_attr,
     "xpath_max_count": xpath_max_count,
     "math_add": many_case(lambda one, other, scale: (one + other, scale), 5),
@@ -799,16 +753,14 @@ ORACLES: dict[str, Maker] = {
 }
 
 
-def test_every_function_has_an_oracle() -> None:
-    assert sorted(FUNCTIONS) == sorted(ORACLES)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_answers_as_its_oracle(name: str) -> None:
+    """One that has no oracle of its own or of its kind is a KeyError."""
+    oracle = OWN[name] if name in OWN else ALIKE[name.split("_")[0]](name)
     draw = random.Random(f"functions/{name}")
     answered = 0
     for _ in range(CASES):
-        arguments, data, answer = ORACLES[name](draw)
+        arguments, data, answer = oracle(draw)
         with OpenFile("artifacts/file", data) as file:
             if answer is None:
                 with pytest.raises(TemplateError, match=name):
