@@ -14,8 +14,9 @@ from itertools import starmap
 from types import ModuleType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
+import rfc8785
+
 from generators.attackers import Attacker, NoisySolver
-from generators.canonical import canonical_json
 from generators.errors import GeneratorError, unknown
 from generators.grading.checks import FitsSchema, Unrepaired, ValueEquals
 from generators.grading.rubric import Metarubric, Rubric
@@ -54,7 +55,7 @@ def answer_schema(
     all of them required unless ``other_rules`` say otherwise."""
     schema = record_of(task={"const": task}, **properties) | other_rules
     draft = "https://json-schema.org/draft/2020-12/schema"
-    return canonical_json({"$schema": draft, **schema}).decode()
+    return rfc8785.dumps({"$schema": draft, **schema}).decode()
 
 
 FORM_CRITERIA = ("answer_block", "answer_schema")  # names of the criteria below

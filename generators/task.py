@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from generators.canonical import canonical_json
+import rfc8785
+
 from generators.seed import Seed
 from generators.title import add_headline, marker_of, title_of
 
@@ -253,4 +254,4 @@ class ClosedBook(Protocol):
 
 
 def _digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()
