@@ -34,6 +34,7 @@ SEED = public_seeds(1)[0]
 INSTANCE = FAMILY.generate("easy", SEED)
 INPUTS = hidden_inputs(INSTANCE.rubric)
 RIGHT = str(INSTANCE.truth.table("program").column("right")[0])
+FAULTY = INSTANCE.brief.assets[0].data.decode()
 NAMED = '<answer>\n{"task": "program_repair", "program_file": "program.py"}\n</answer>'
 
 
@@ -54,6 +55,7 @@ def attempt(
     turns: Iterable[Reply],
     mode: Mode = Mode.AGENTIC,
     trusted: bool = True,
+    limits: Limits = INSTANCE.brief.limits,
     inputs: Sequence[str] = INPUTS,
 ) -> Episode:
     """One attempt, stored and read back."""
@@ -62,7 +64,7 @@ def attempt(
     request = AttemptRequest(
         cell,
         1,
-        INSTANCE.brief,
+        replace(INSTANCE.brief, limits=limits),
         run="run",
         journal=MemoryJournal(),
         window=ContextWindow(100_000),
@@ -96,6 +98,7 @@ def test_a_repaired_file_passes_all_and_an_unrepaired_one_none(
     assert [run.given for run in repaired.program_runs] == list(INPUTS)
     assert {run.exit_code for run in repaired.program_runs} == {0}
     assert passed_of(attempt(sandboxes, [say(NAMED)])) == 0.0
+    assert passed_of(attempt(sandboxes, leave(FAULTY))) == 0.0
 
 
 def test_a_single_turn_gives_the_program_in_its_message(sandboxes: LocalSandboxes) -> None:
