@@ -25,6 +25,7 @@ from generators.templates.family import TemplateFamily
 from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
 from publish.leakcheck.check import FindFamily, counted, regenerate, release_files
+from publish.leakcheck.secrets import SENTENCE
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
 from registry.ledger.draw_records import SealedSet
@@ -263,7 +264,8 @@ def _write_files(
         opened = canonical_bytes(_openings(tranche, drawn, sealed))
         _write(folder / OPENINGS / f"{split_of(tranche)}.json", opened)
     for name in sorted({f"{entry.family}@{entry.version}" for _, entry in drawn}):
-        if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
+        family = find_family(name)
+        if isinstance(family, TemplateFamily) and _is_shown(family, drawn):
             (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
             if family.file.values_name:
@@ -275,6 +277,20 @@ def _write_files(
     _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         _sync(Path(place))
+
+
+def _is_shown(family: TemplateFamily, drawn: Sequence[_Drawn]) -> bool:
+    """Report whether the public instances hold all that the template's author listed: the rows of
+    tables, and values as long as sentences. The others are what private instances are made of."""
+    hidden = [row for row in family.listed_rows() if len(row) > 1 or len(row[0]) >= SENTENCE]
+    for _, entry in drawn:
+        if hidden and (entry.family, entry.version) == (family.name, family.version):
+            made, _ = regenerate(entry, lambda name: family)
+            texts = [made.brief.prompt, *map(str, made.truth.table("variables").column("value"))]
+            texts += [asset.data.decode("utf-8", "replace") for asset in made.brief.assets]
+            shown = "\n".join(texts)
+            hidden = [row for row in hidden if not all(value in shown for value in row)]
+    return not hidden
 
 
 def _keep_first(

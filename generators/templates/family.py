@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +77,16 @@ class TemplateFamily:
         """The ids of its questions, in the file's order. Raises TemplateError if one of them is
         not right."""
         return tuple(question.id for question in self.file.chosen(None))
+
+    def listed_rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows and values that the author listed, as text: samples are made of them."""
+        groups: dict[str, list[tuple[str, ...]]] = {}
+        for question in self.file.questions[:1]:  # all have the file's values
+            for kind in question.values.types.values():
+                if listed := (kind.filled or kind).listed:
+                    groups.setdefault(kind.group or kind.name, []).append(listed)
+        for columns in groups.values():
+            yield from zip(*columns, strict=True)
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """The scoring type of a question, and the digest of the file. Raises TemplateError."""

@@ -107,8 +107,12 @@ class CompiledQuestion:
 
     @property
     def log10_variables(self) -> float:
-        """log10 of how many configurations the variables may take."""
-        return sum(variable.log10_values for variable in self.variables)
+        """log10 of how many configurations the variables may take; those of one row count once."""
+        rows: dict[object, float] = {}
+        for variable in self.variables:
+            of = variable.group or variable.key
+            rows[of] = max(rows.get(of, 0.0), variable.log10_values)
+        return sum(rows.values())
 
 
 def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion:

@@ -18,6 +18,7 @@ import string
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -35,6 +36,7 @@ SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is me
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a text's content that betray it
 PART = 24  # the same of other files, which are as good as random but for repeated patterns
+SENTENCE = 32  # characters of a drawn text that identify it; names and words are shorter
 PIECE = 16  # bytes of an identifier that betray it, so that one that is broken in two is found
 _LINES = 64  # of a text file, each of which betrays it if it has digits enough
 UNEXCUSED = frozenset({"seed", "nonce", "instance id", "title"})
@@ -361,6 +363,10 @@ def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:
         yield "rubric", _folded(_escaped(part.text))
     for name, table in instance.truth.tables:
         yield from (("truth table", text) for text in _table_texts(name, table))
+        for cell in chain.from_iterable(table.rows):
+            if isinstance(cell, str) and len(cell) >= SENTENCE:
+                yield "drawn text", _folded(cell.encode())
+                yield "drawn text", _folded(_escaped(cell))
     yield from (("answer key", _folded(text)) for text in _json_spellings(dict(secret.key)))
     for value in _parts(dict(secret.key)):
         yield from (("answer key", text) for text in map(_folded, _json_spellings(value)))

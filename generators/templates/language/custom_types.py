@@ -34,22 +34,22 @@ def listed(
     """The type of some values, texts or numbers, each as likely as its weight; a value that stands
     there twice counts twice."""
     kind, given = _stored(name, values)
+    written = tuple(map(text, values))
     table = cache(lambda: lookup(given))
-    texts = cache(lambda: lookup(map(text, values)))
-    longest = max(len(text(value)) for value in values)
+    texts = cache(lambda: lookup(written))
+    longest = max(map(len, written))
     positive = values if weights is None else [v for v, w in zip(values, weights, strict=True) if w]
     log10 = math.log10(len(set(positive)))
     at = partial(taken, table)
+    bare = DataType(name, kind, log10, len(values), at, longest, text, custom=True, listed=written)
     if weights is None:
-        return DataType(name, kind, log10, len(values), at, longest, text, texts, custom=True)
+        return replace(bare, texts=texts)
     pick = _picker(weights)
 
     def spell(units: Units) -> list[str]:
         return taken(texts, pick(units))
 
-    return DataType(
-        name, kind, log10, 0, lambda units: at(pick(units)), longest, text, spell=spell, custom=True
-    )
+    return replace(bare, size=0, at=lambda units: at(pick(units)), spell=spell)
 
 
 def _stored(name: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:

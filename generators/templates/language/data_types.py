@@ -81,6 +81,7 @@ class DataType:
     custom: bool = False  # whether an author gave the values, which may be any text
     group: str | None = None  # of types that go together: made from the same uniforms
     filled: DataType | None = None  # the same type without empty cells, if it has some
+    listed: tuple[str, ...] = ()  # the values that an author gave, as text
 
     def make(self, units: Units) -> list[Any]:
         """As many values as uniforms."""

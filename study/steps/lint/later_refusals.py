@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
+from math import log10
 
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
 from generators.templates.family import template_family
@@ -38,6 +39,7 @@ class _EveryKey(Mapping[str, str]):
         return 0
 
 
+INSTANCES_A_SEED = 100  # that a template's question may make at least
 EVERY_KEY = _EveryKey()  # to build models that are never asked
 
 
@@ -125,6 +127,21 @@ def guessable_questions(protocol: Protocol) -> Faults:
                 f"{name}, question {question.id}: one answer is right in "
                 f"{question.most_frequent:.0%} of its samples (above {GUESSABLE:.0%}), so that "
                 "knowing it gains little: vary the question, or leave it out",
+            )
+
+
+def few_instances(protocol: Protocol) -> Faults:
+    """Yield template questions with so few different instances that those of one arm tell those of
+    the other."""
+    drawn = sum(map(protocol.tranche_size, range(1 + len(protocol.reserve))))
+    for name, question in _checked_questions(protocol):
+        size = question.log10_instances
+        if size is not None and size < log10(INSTANCES_A_SEED * drawn):
+            yield (
+                ("tasks",),
+                f"{name}, question {question.id}: {round(10**size):,} different instances for "
+                f"{drawn:,} seeds, so that released ones tell private ones; let it vary to "
+                f"{INSTANCES_A_SEED * drawn:,} or more, or take fewer seeds",
             )
 
 

@@ -32,6 +32,7 @@ from study.steps.init.new_study import on_this_machine
 from study.steps.lint.later_refusals import (
     EVERY_KEY,
     context_faults,
+    few_instances,
     file_faults,
     guessable_questions,
     key_faults,
@@ -98,6 +99,7 @@ def find_errors(study: Study) -> Faults:
         context_faults(study),
         price_faults(study),
         file_faults(study),
+        few_instances(study.protocol),
     )
 
 

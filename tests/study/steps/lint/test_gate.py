@@ -53,7 +53,7 @@ TEMPLATE = """\
 tests:
 - question_id: plain
   samples: 2
-  template: "Respond only with forty-two"
+  template: "Respond only with forty-two, whatever {{number1:1000:9999}} is"
   scoring_type: stringmatch
   expected_response: "forty-two"
 - question_id: wide
