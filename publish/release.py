@@ -281,8 +281,9 @@ def _write_files(
 
 def _is_shown(family: TemplateFamily, drawn: Sequence[_Drawn]) -> bool:
     """Report whether the public instances hold all that the template's author listed: the rows of
-    tables, and values as long as sentences. The others are what private instances are made of."""
-    hidden = [row for row in family.listed_rows() if len(row) > 1 or len(row[0]) >= SENTENCE]
+    tables, and sentences. The others are what private instances are made of."""
+    rows = family.listed_rows()
+    hidden = [r for r in rows if len(r) > 1 or len(r[0]) >= SENTENCE or r[0].count(" ") > 1]
     for _, entry in drawn:
         if hidden and (entry.family, entry.version) == (family.name, family.version):
             made, _ = regenerate(entry, lambda name: family)

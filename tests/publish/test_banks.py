@@ -18,12 +18,19 @@ BANK = tuple(
     (f"In which year did the surveyors reach hut {number} above the lake?", 1800 + number)
     for number in range(40)
 )
-TEXT = """\
-values:
+ROWS = """\
   together:
   - types: [asked, year]
     rows: {rows}
-tests:
+"""
+LIST = """\
+  types:
+    asked: {rows}
+    year: [1800, 1801]
+"""
+TEXT = """\
+values:
+{values}tests:
 - question_id: survey
   samples: 4
   template: "{{{{semantic1:asked}}}} Write the year{more}."
@@ -34,7 +41,8 @@ NUMBER = " and {{number1:1:999999}}"
 
 
 def text_of(rows: Any, more: str = NUMBER) -> str:
-    return TEXT.format(rows=json.dumps(rows), more=more)
+    form = ROWS if isinstance(rows[0], tuple) else LIST
+    return TEXT.format(values=form.format(rows=json.dumps(rows)), more=more)
 
 
 def drawn(family: TemplateFamily) -> Draw:
@@ -42,7 +50,11 @@ def drawn(family: TemplateFamily) -> Draw:
     return make_draw([(name, "survey")], 12, lambda _: family, b"bank")
 
 
-@pytest.mark.parametrize("rows", [BANK, BANK[:2]], ids=["bank", "table"])
+@pytest.mark.parametrize(
+    "rows",
+    [BANK, BANK[:2], [asked for asked, _ in BANK], [asked for asked, _ in BANK[:2]]],
+    ids=["bank", "table", "sentences", "two sentences"],
+)
 def test_a_template_goes_out_only_if_public_instances_show_all_its_rows(
     tmp_path: Path, rows: Any
 ) -> None:
