@@ -132,13 +132,14 @@ def shown(value: Any) -> str:
     return json.dumps(value)[:_MOST_SHOWN]
 
 
-RELATIVE, ABSOLUTE = 1e-6, 1e-9  # the tolerances of numbers
+RELATIVE = 1e-6  # the tolerance of numbers that are not whole
 _MOST_READ = 1 << 20
 _MOST_SEARCHED = 1 << 16
 _MOST_TRIES = 100  # at finding JSON in a text
 _MOST_DIGITS = 64
 _LONGEST_LINE = 4096  # characters at the end of the last line that are searched for an answer
 
+_CURRENCY = ("$", "€", "£", "-$", "-€", "-£")
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _MARKED = (
     ("**", re.compile(r"\*\*([^*\n]+)\*\*")),
@@ -149,7 +150,9 @@ _LEAD = re.compile(r"(?:[:=]|\b(?:is|are))\s+", re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?=\.?[0-9])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
 )
-_IN_TEXT = re.compile(r"(?<![\w.,])[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w)")
+_IN_TEXT = re.compile(
+    r"(?<![\w.,])[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?:\s?%)?(?!\w|\.[0-9])"
+)
 _BRACKET = re.compile(r"[\[{]")
 _DECODER = json.JSONDecoder()
 _BEFORE = "\"'`*_" + string.whitespace
@@ -161,7 +164,7 @@ def same_text_leniently(expected: str, text: str) -> bool:
     wanted = plain(expected)
     if wanted == "":  # nothing but signs, which then do count
         return text.strip() == expected.strip()
-    number = as_number(wanted)
+    number = None if wanted.startswith(_CURRENCY) else as_number(wanted)
     return any(_same_plain(wanted, number, plain(answer)) for answer in _texts(text, number))
 
 
@@ -192,15 +195,16 @@ def same_value_leniently(expected: Any, actual: Any) -> bool:
 
 
 def as_number(value: Any) -> int | float | None:
-    """The number that a JSON scalar is or spells, or None."""
+    """The number that a JSON scalar is or spells, an answer's with its currency; None for others: a
+    text with a leading zero or a percent sign says more than a number does."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
         return value
     text = str(value).strip() if len(value) <= _MOST_DIGITS else ""
     minus = text.startswith("-")
-    text = text[text[:1] in ("-", "+") :].lstrip("$€£ ").removesuffix("%").rstrip()
-    if not _NUMBER.fullmatch(text):
+    text = text[text[:1] in ("-", "+") :].lstrip("$€£ ")
+    if not _NUMBER.fullmatch(text) or (text[0] == "0" and text[1:2].isdigit()):
         return None
     digits = text.replace(",", "")
     try:
@@ -214,17 +218,19 @@ def as_number(value: Any) -> int | float | None:
 
 
 def same_number(wanted: int | float, given: int | float) -> bool:
-    """True if two numbers are equal within the tolerances."""
-    try:
-        return math.isclose(wanted, given, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-    except OverflowError:  # an integer beyond the floats
+    """True if two numbers are equal, those that are not whole within the tolerance."""
+    if isinstance(wanted, int) or wanted.is_integer():
         return wanted == given
+    try:
+        return math.isclose(wanted, given, rel_tol=RELATIVE)
+    except OverflowError:  # an integer beyond the floats
+        return False
 
 
 def plain(text: str) -> str:
     """A text without what rule 6 forgives."""
     bare = text.removeprefix("\ufeff").rstrip(_AFTER).lstrip(_BEFORE)
-    return " ".join(bare.split()).casefold()
+    return " ".join(bare.split()).replace(" %", "%").casefold()
 
 
 def _same_scalar_leniently(wanted: Any, given: Any) -> bool:

@@ -382,8 +382,9 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
 
     RUN_DIR holds precheck.jsonl and responses.jsonl, and the sandbox as a tree or a zip. A missing
     response is wrong. What is wrong strictly and right leniently is a formatting failure, not one
-    of the task. Questions about files are undetermined if the sandbox is not there; then this
-    exits with 1. Scores that another program wrote are kept as scores.before.json, and compared.
+    of the task. Questions about files are undetermined if the sandbox is not there, and samples
+    whose run failed have no score; then this exits with 1, as for a line that cannot be read.
+    Scores that another program wrote are kept as scores.before.json, and compared.
 
     \b
     Examples:
@@ -399,7 +400,7 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
     else:
         _print_scores(scores, differing)
         print_line(f"wrote {path}")
-    exit_by(not scores.undetermined)
+    exit_by(not scores.undetermined and not scores.skipped)
 
 
 def _print_scores(scores: RunScores, differing: list[str] | None) -> None:

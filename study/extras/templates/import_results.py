@@ -65,20 +65,23 @@ class Imported:
     rows: tuple[ResultRow, ...]
     overall: tuple[Overall, ...]
     warnings: tuple[str, ...]
+    skipped: int = 0  # lines that could not be read
 
 
 def import_picard(
     folders: Sequence[tuple[str, Path]], arm: Arm, look: int, at: datetime, remaps: Sequence[str]
 ) -> Imported:
     """Rows of run folders, each a model's, scored strictly. A sample without a response is the
-    model's failure, 0, as the original counts it. The same sample in two folders of one model is
-    a replicate. Raises StudyError as ``score_run`` does."""
+    model's failure, 0, as the original counts it; one whose run failed is missing. The same sample
+    in two folders of one model is a replicate. Raises StudyError as ``score_run`` does."""
     rows: list[ResultRow] = []
     warnings: list[str] = []
+    skipped = 0
     for run in score_runs(folders, at, remaps):
+        skipped += run.scores.skipped
         warnings += run.warnings
         rows += [_picard_row(result, run, arm, look) for result in run.scores.results]
-    return Imported(tuple(rows), (), tuple(warnings))
+    return Imported(tuple(rows), (), tuple(warnings), skipped)
 
 
 def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
@@ -124,7 +127,8 @@ def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow
         score=None if result.undetermined else float(result.strict.correct),
         passed=None if result.undetermined else int(result.strict.correct),
         total=None if result.undetermined else 1,
-        stop_reason="answered" if answered else "no response",
+        stop_reason="" if result.lost else "answered" if answered else "no response",
+        error_class=result.lost,
         turns=run.rounds.get(sample.qs_id) or 0,
     )
 

@@ -12,12 +12,14 @@ A path of a key is looked up
   named ``sandbox…``, a leading ``test_artifacts/`` taken off.
 
 A path that leads out is refused before anything is scored. A question about files without a tree is
-undetermined and stays out of the denominator. A response that is given twice counts as it was given
+undetermined and stays out of the denominator, and so does a sample whose run failed
+(``execution_successful: false``). A response that is given twice counts as it was given
 last; one that is not there is wrong, and stays in the denominator.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from collections import Counter
@@ -43,6 +45,7 @@ CONVERSATIONS = "conversations"
 BEFORE = "scores.before.json"  # the earlier scores of another program
 MISSING = "missing response"
 UNDETERMINED = "undetermined"
+LOST = "lost run"
 _NO_TREE = "the sandbox tree is not there, so this cannot be scored"
 _MOST_LINE = 1 << 29
 _BY_RESPONSE = ("stringmatch", "jsonmatch")
@@ -75,14 +78,22 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """In place of a response: a run that failed for something else than the model, and for what."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Result of one sample; without scores if there is no response, or if it is undetermined: it
-    asks for files, and the tree is not there."""
+    asks for files and the tree is not there, or its run was lost."""
 
     sample: Sample
     scores: Scores | None
     reason: str = ""  # why there are no scores
     undetermined: bool = False
+    lost: str = ""  # the cause of a lost run
 
     @property
     def strict(self) -> AnswerScore:
@@ -99,7 +110,7 @@ class Result:
     def failure(self) -> str | None:
         """The kind of the failure; None if there is none."""
         if self.undetermined:
-            return UNDETERMINED
+            return LOST if self.lost else UNDETERMINED
         if self.scores is None:
             return MISSING
         return self.scores.failure.value if self.scores.failure else None
@@ -138,6 +149,7 @@ class RunScores:
                 "task_failures": tally["task_failures"],
                 "missing_responses": tally["missing_responses"],
                 "undetermined": tally["undetermined"],
+                "lost_runs": tally["lost_runs"],
                 "malformed_responses": self.skipped,
                 "warnings": list(self.warnings),
             },
@@ -283,13 +295,16 @@ def read_samples(path: Path) -> tuple[Sample, ...]:
 
 
 def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
-    """Return the last response to each sample, and why each malformed line was skipped. Raises
-    StudyError for a file that cannot be read."""
+    """Return the last response to each sample, or that its run was lost, and why each malformed
+    line was skipped. Raises StudyError for a file that cannot be read."""
     responses: dict[Id, Any] = {}
     skipped: list[str] = []
     for line in _lines(path, skipped):
         try:
-            responses[line.id()] = line.entry.get("response_text", "")
+            said = line.entry.get("response_text", "")
+            if line.entry.get("execution_successful") is False:
+                said = Lost(line.text("error_message") or "unknown")
+            responses[line.id()] = said
         except StudyError as error:
             skipped.append(str(error))
     return responses, skipped
@@ -351,6 +366,7 @@ def _lines(path: Path, skipped: list[str] | None = None) -> Iterator[_Line]:
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), b""), 1):
+                line = _first(path, line) if number == 1 else line
                 if line.isspace():
                     continue
                 try:
@@ -364,6 +380,16 @@ def _lines(path: Path, skipped: list[str] | None = None) -> Iterator[_Line]:
         raise StudyError(
             f"{path}: {error.strerror}; a run folder holds {PRECHECK} and {RESPONSES}"
         ) from None
+
+
+def _first(path: Path, line: bytes) -> bytes:
+    """The first line without a byte order mark. Raises StudyError for other forms of file."""
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise StudyError(f"{path}: is UTF-16; write it as UTF-8")
+    line = line.removeprefix(codecs.BOM_UTF8)
+    if line.lstrip().startswith(b"["):
+        raise StudyError(f"{path}: is a JSON array; write an object a line, without brackets")
+    return line
 
 
 def _entry(line: bytes) -> Mapping[str, Any]:
@@ -460,8 +486,11 @@ def _score(
         return Result(sample, None, f"{RESPONSES} holds no response to it")
     if sample.line in lacking:
         return Result(sample, None, _NO_TREE, undetermined=True)
+    response = responses[sample.id]
+    if isinstance(response, Lost):
+        reason = f"its run failed: {response.cause}"
+        return Result(sample, None, reason, undetermined=True, lost=response.cause)
     try:
-        response = responses[sample.id]
         return Result(sample, score_both(sample.key, response, SampleFiles(files, sample.qs_id)))
     except TemplateError as error:
         raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
@@ -485,15 +514,16 @@ def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[s
 
 def _tally(results: Sequence[Result]) -> dict[str, int]:
     failures = [result.failure for result in results]
-    undetermined = failures.count(UNDETERMINED)
+    undetermined, lost = failures.count(UNDETERMINED), failures.count(LOST)
     return {
         "correct": sum(result.strict.correct for result in results),
-        "total": len(results) - undetermined,
+        "total": len(results) - undetermined - lost,
         "lenient_correct": sum(result.lenient.correct for result in results),
         "formatting_failures": failures.count(Failure.FORMATTING.value),
         "task_failures": failures.count(Failure.TASK.value),
         "missing_responses": failures.count(MISSING),
         "undetermined": undetermined,
+        "lost_runs": lost,
     }
 
 

@@ -48,6 +48,7 @@ COLUMNS = {  # of tables of scores, by the name of the value
     "task failures": "task_failures",
     "missing": "missing_responses",
     "undetermined": "undetermined",
+    "lost runs": "lost_runs",
 }
 
 

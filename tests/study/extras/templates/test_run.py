@@ -188,7 +188,7 @@ def test_a_conversation_that_fails_is_recorded_and_the_run_goes_on(
     assert failed["response_text"] == ""
     page = (tmp_path / "run" / "results.html").read_text()
     assert "Failed conversations: 1." in page
-    assert page.count("task failure, conversation failed") == 1
+    assert page.count("lost run, conversation failed") == 1
 
 
 def test_a_server_that_is_not_there_stops_the_run_which_continues_later(

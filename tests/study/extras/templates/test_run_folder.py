@@ -465,12 +465,32 @@ def test_a_response_that_is_no_text_is_wrong(run, said):
     assert not one(run, precheck("stringmatch", 1, expected_response="amber"), said)
 
 
-def test_a_failed_execution_is_scored_by_what_it_said(run):
+def test_a_failed_execution_is_no_answer_whatever_it_said(run):
     key = precheck("stringmatch", 1, expected_response="amber")
     (run / "precheck.jsonl").write_text(lines([key]))
     row = response(1, 1, "amber") | {"execution_successful": False, "error_message": "late"}
     (run / "responses.jsonl").write_text(lines([row]))
+    scores = score_run(run, AT)
+    (result,) = scores.results
+    assert (result.scores, result.failure, result.lost) == (None, "lost run", "late")
+    head = scores.as_json()["metadata"]
+    assert (head["total_questions"], head["lost_runs"], head["undetermined"]) == (0, 1, 0)
+    (run / "responses.jsonl").write_text(lines([row, response(1, 1, "amber")]))
+    assert score_run(run, AT).results[0].strict.correct, "the run was repeated"
+
+
+def test_a_byte_order_mark_does_not_count_and_other_forms_of_files_are_refused(run):
+    key = precheck("stringmatch", 1, expected_response="amber")
+    (run / "precheck.jsonl").write_text(lines([key]))
+    text = lines([response(1, 1, "amber")])
+    (run / "responses.jsonl").write_text(text, encoding="utf-8-sig")
     assert score_run(run, AT).results[0].strict.correct
+    (run / "responses.jsonl").write_text(text, encoding="utf-16")
+    with pytest.raises(StudyError, match="is UTF-16; write it as UTF-8"):
+        score_run(run, AT)
+    (run / "responses.jsonl").write_text(f"[{text}]")
+    with pytest.raises(StudyError, match="is a JSON array; write an object a line"):
+        score_run(run, AT)
 
 
 def test_blank_lines_do_not_count_and_other_line_ends_do_not_matter(run):
@@ -580,6 +600,7 @@ def test_scores_are_written_in_their_shape_with_the_lenient_column_beside(run):
         "task_failures": 0,
         "missing_responses": 1,
         "undetermined": 0,
+        "lost_runs": 0,
     }
     assert written["by_scoring_type"]["readfile_stringmatch"]["task_failures"] == 1
     rows = written["detailed_results"]

@@ -192,12 +192,13 @@ def test_the_registration_names_the_versions_and_an_edited_file_is_a_broken_prom
         sweep(pipeline.open_study(tmp_path), 0)
 
 
-def test_instances_that_an_agent_cannot_tell_apart_are_drawn_once(tmp_path: Path):
-    """One number of three and no files: six different questions cannot be had."""
+def test_a_question_of_few_instances_is_no_source_of_two_arms(tmp_path: Path):
+    """One number of three and no files."""
     few = OWN.replace("{{entity1}} {{number1:1000:9999}}", "{{number1:1:3}}")
     (tmp_path / "ours.yml").write_text(few)
     text = PROTOCOL.replace("  - {template: formats}\n", "").replace("{template: past}", "ours.yml")
-    with pytest.raises(RegistryError, match=r"ours/greet: .* too few different"):
+    said = "question greet: 3 different instances for 6 seeds"
+    with pytest.raises(StudyError, match=said):
         make_study(tmp_path, text.replace("seeds_per_arm: 1", "seeds_per_arm: 3"))
     family = template_family("ours.yml", few)
     assert family.questions == ("greet",)
