@@ -6,10 +6,13 @@ episode are optional. Errors name the file and a row, counted from 1 after the h
 
 from __future__ import annotations
 
+import codecs
+import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,7 @@ _DEFAULTS: Mapping[str, Any] = {
 } | {"grader": GRADER, "attempts": 1}
 _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
 MAX_BYTES = 4_000_000_000
+_MOST_HEADER = 1 << 20
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 
 
@@ -88,6 +92,7 @@ def _read(path: Path) -> Any:
             return pq.read_table(path)
         if not path.name.endswith((".csv", ".csv.gz")):
             raise AnalysisError(f"{path}: a table is a .csv, .csv.gz or .parquet file")
+        _check_form(path)
         texts = {name: pa.string() for name, kind in SCHEMA.items() if kind == "string"}
         options = csv.ConvertOptions(
             column_types=texts,
@@ -104,6 +109,19 @@ def _read(path: Path) -> Any:
         kind = "Parquet" if path.suffix == ".parquet" else "CSV"
         reason = str(error).splitlines()[0]
         raise AnalysisError(f"{path}: not a readable {kind} file ({reason})") from error
+
+
+def _check_form(path: Path) -> None:
+    """Raise AnalysisError for what spreadsheets write in place of UTF-8 with commas; OSError."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        header = file.readline(_MOST_HEADER)
+    if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise AnalysisError(f"{path}: is UTF-16; write it as UTF-8")
+    for sign, name in ((b";", "';'"), (b"\t", "tabs")):
+        if sign in header and b"," not in header:
+            raise AnalysisError(
+                f"{path}: is separated by {name}; write it with commas, and numbers with points"
+            )
 
 
 def _rename(arrow: Any, path: Path) -> Any:
@@ -169,7 +187,8 @@ def _only_grader(graders: Sequence[str], path: Path) -> str | None:
 
 
 def _refuse_controls(arrow: Any, path: Path) -> None:
-    """Names go to terminals and pages: no escape sequence, no line break, no turned text."""
+    """Names go to terminals and pages: no escape sequence, no line break, no turned text. No two
+    differ by what a reader cannot see."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -182,6 +201,14 @@ def _refuse_controls(arrow: Any, path: Path) -> None:
         if len(bad):
             row = pc.index(column, bad[0]).as_py() + 1
             raise AnalysisError(f"{path}: row {row}: {name} holds a control character")
+        spelt: dict[str, str] = {}
+        for text in filter(None, distinct.to_pylist()):
+            other = spelt.setdefault(normalize("NFC", " ".join(text.split())), text)
+            if other != text:
+                raise AnalysisError(
+                    f"{path}: {name}: {other!a} and {text!a} differ by blanks or the form "
+                    "of their letters only: write one of them"
+                )
 
 
 def _column(arrow: Any, name: str, path: Path) -> Any:

@@ -108,11 +108,8 @@ class CompiledQuestion:
     @property
     def log10_variables(self) -> float:
         """log10 of how many configurations the variables may take; those of one row count once."""
-        rows: dict[object, float] = {}
-        for variable in self.variables:
-            of = variable.group or variable.key
-            rows[of] = max(rows.get(of, 0.0), variable.log10_values)
-        return sum(rows.values())
+        ordered = sorted(self.variables, key=lambda variable: variable.log10_values)
+        return sum({each.group or each.key: each.log10_values for each in ordered}.values())
 
 
 def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion:

@@ -132,6 +132,7 @@ def shown(value: Any) -> str:
     return json.dumps(value)[:_MOST_SHOWN]
 
 
+_BEYOND = 1e300  # integers may be larger than floats
 RELATIVE = 1e-6  # the tolerance of numbers that are not whole
 _MOST_READ = 1 << 20
 _MOST_SEARCHED = 1 << 16
@@ -207,24 +208,15 @@ def as_number(value: Any) -> int | float | None:
     if not _NUMBER.fullmatch(text) or (text[0] == "0" and text[1:2].isdigit()):
         return None
     digits = text.replace(",", "")
-    try:
-        number = int(digits)
-    except ValueError:
-        try:
-            number = float(digits)  # type: ignore[assignment] # an int where it can be
-        except ValueError:
-            return None
+    number = int(digits) if digits.isdigit() else float(digits)
     return -number if minus else number
 
 
 def same_number(wanted: int | float, given: int | float) -> bool:
     """True if two numbers are equal, those that are not whole within the tolerance."""
-    if isinstance(wanted, int) or wanted.is_integer():
-        return wanted == given
-    try:
-        return math.isclose(wanted, given, rel_tol=RELATIVE)
-    except OverflowError:  # an integer beyond the floats
-        return False
+    whole = isinstance(wanted, int) or wanted.is_integer()
+    close = not whole and abs(given) < _BEYOND and math.isclose(wanted, given, rel_tol=RELATIVE)
+    return close or wanted == given
 
 
 def plain(text: str) -> str:

@@ -77,11 +77,8 @@ class Sample:
         return [path for path in (self.key.file, *self.key.paths) if path]
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """In place of a response: a run that failed for something else than the model, and for what."""
-
-    cause: str
+class Lost(str):
+    """In place of a response: the cause for which a run failed, which was not the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +142,7 @@ class RunScores:
                 "scorer": "dosimeter",
                 "lenient_correct_answers": tally["lenient_correct"],
                 "lenient_accuracy_percentage": _percentage(tally["lenient_correct"], total),
-                "formatting_failures": tally["formatting_failures"],
-                "task_failures": tally["task_failures"],
-                "missing_responses": tally["missing_responses"],
-                "undetermined": tally["undetermined"],
-                "lost_runs": tally["lost_runs"],
+                **{name: n for name, n in tally.items() if not name.endswith(("correct", "total"))},
                 "malformed_responses": self.skipped,
                 "warnings": list(self.warnings),
             },
@@ -488,8 +481,7 @@ def _score(
         return Result(sample, None, _NO_TREE, undetermined=True)
     response = responses[sample.id]
     if isinstance(response, Lost):
-        reason = f"its run failed: {response.cause}"
-        return Result(sample, None, reason, undetermined=True, lost=response.cause)
+        return Result(sample, None, f"its run failed: {response}", True, str(response))
     try:
         return Result(sample, score_both(sample.key, response, SampleFiles(files, sample.qs_id)))
     except TemplateError as error:
@@ -498,10 +490,7 @@ def _score(
 
 def _skipped_words(skipped: Sequence[str]) -> list[str]:
     """A warning about malformed lines of responses."""
-    if not skipped:
-        return []
-    words = "1 malformed line was" if len(skipped) == 1 else f"{len(skipped)} malformed lines were"
-    return [f"{words} skipped; the first: {skipped[0]}"]
+    return [f"malformed lines skipped: {len(skipped)}; the first: {skipped[0]}"] if skipped else []
 
 
 def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[str]:

@@ -128,7 +128,7 @@ def test_columns_of_lists_are_refused(tmp_path: Path) -> None:
 def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
     for name, content, said in (
         ("a.parquet", b"PAR1 no", "not a readable Parquet file"),
-        ("a.csv", b"\xff\xfe\x00", "not a readable CSV file|no column"),
+        ("a.csv", b"\xff\xfe\x00", "not a readable CSV file|no column|is UTF-16"),
         ("a.txt", b"x", "a table is a .csv, .csv.gz or .parquet file"),
     ):
         path = tmp_path / name
@@ -137,3 +137,34 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
             read_result_file(path)
     with pytest.raises(AnalysisError, match="no such file"):
         read_result_file(tmp_path / "none.csv")
+
+
+HEADER = "model,arm,stratum,instance,score\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "said"),
+    [
+        (HEADER.replace(",", ";") + "a;public;s/easy;i;0,5\n", "utf-8", "is separated by ';'"),
+        (HEADER.replace(",", "\t") + "a\tpublic\ts/easy\ti\t0.5\n", "utf-8", "by tabs"),
+        (HEADER + "a,public,s/easy,i,0.5\n", "utf-16", "is UTF-16; write it as UTF-8"),
+        (
+            HEADER + "old,public,s/easy,i,0.5\nold ,private,s/easy,j,0.5\n",
+            "utf-8",
+            "model: 'old' and 'old ' differ by blanks",
+        ),
+        (
+            HEADER + "caf\u00e9,public,s/easy,i,0.5\ncafe\u0301,private,s/easy,j,0.5\n",
+            "utf-8",
+            r"model: 'caf\\xe9' and 'cafe\\u0301' differ by blanks",
+        ),
+    ],
+    ids=["semicolons", "tabs", "utf-16", "blank", "normal form"],
+)
+def test_what_spreadsheets_write_is_refused_by_its_cause(
+    tmp_path: Path, text: str, encoding: str, said: str
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text, encoding=encoding)
+    with pytest.raises(AnalysisError, match=said):
+        read_result_file(path)

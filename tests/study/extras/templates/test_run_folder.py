@@ -558,7 +558,7 @@ def test_malformed_lines_of_responses_are_skipped_and_counted(run):
     assert verdicts(scores) == ([True], [True])
     assert scores.as_json()["metadata"]["malformed_responses"] == 5
     (told,) = scores.warnings
-    assert told.startswith("5 malformed lines were skipped; the first: ")
+    assert told.startswith("malformed lines skipped: 5; the first: ")
     assert "responses.jsonl:1: is no JSON (" in told
 
 
