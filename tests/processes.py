@@ -85,7 +85,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     for item in session.items:
         groups.setdefault(group_of(item), []).append(item)
     here = groups.pop(HERE)
-    shared = [group for group in groups.values() if group]
+    # What takes longest lies at the top, tests of whole studies: it must not be begun last.
+    shared = [groups[name] for name in sorted(groups, key=lambda name: name.count("/"))]
     queue, end = os.pipe()
     for number in range(len(shared)):
         os.write(end, number.to_bytes(_WIDTH))

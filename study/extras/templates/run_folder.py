@@ -294,10 +294,10 @@ def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
     skipped: list[str] = []
     for line in _lines(path, skipped):
         try:
-            said = line.entry.get("response_text", "")
+            response = line.entry.get("response_text", "")
             if line.entry.get("execution_successful") is False:
-                said = Lost(line.text("error_message") or "unknown")
-            responses[line.id()] = said
+                response = Lost(line.text("error_message") or "unknown")
+            responses[line.id()] = response
         except StudyError as error:
             skipped.append(str(error))
     return responses, skipped

@@ -39,7 +39,7 @@ class _EveryKey(Mapping[str, str]):
         return 0
 
 
-INSTANCES_A_SEED = 100  # that a template's question may make at least
+INSTANCES_A_SEED = 4  # that a question of a template makes at the least
 EVERY_KEY = _EveryKey()  # to build models that are never asked
 
 
