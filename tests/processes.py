@@ -85,8 +85,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     for item in session.items:
         groups.setdefault(group_of(item), []).append(item)
     here = groups.pop(HERE)
-    # What takes longest lies at the top, tests of whole studies: it must not be begun last.
-    shared = [groups[name] for name in sorted(groups, key=lambda name: name.count("/"))]
+    shared = [group for group in groups.values() if group]
     queue, end = os.pipe()
     for number in range(len(shared)):
         os.write(end, number.to_bytes(_WIDTH))
