@@ -174,12 +174,16 @@ def _other_content(target: _Target, tag: str) -> PublishError:
 
 
 def _client() -> ModuleType:
-    """huggingface_hub without Xet: with it an upload may take several commits."""
+    """huggingface_hub without its bars, and without Xet, with which an upload may take several
+    commits."""
     os.environ["HF_HUB_DISABLE_XET"] = "1"
     import huggingface_hub
     import huggingface_hub.constants
+    import huggingface_hub.utils
 
     huggingface_hub.constants.HF_HUB_DISABLE_XET = True  # if it was imported before
+    # A bar that its request's failure leaves open would take the message on its line.
+    huggingface_hub.utils.disable_progress_bars()
     return huggingface_hub
 
 

@@ -11,11 +11,12 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from generators.templates.family import TemplateFamily
 from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
 from publish.leakcheck.check import FindFamily, counted, regenerate, release_files
-from publish.leakcheck.secrets import SENTENCE
+from publish.leakcheck.secrets import SENTENCE, drawn_rows
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
 from registry.ledger.draw_records import SealedSet
@@ -287,11 +288,19 @@ def _is_shown(family: TemplateFamily, drawn: Sequence[_Drawn]) -> bool:
     for _, entry in drawn:
         if hidden and (entry.family, entry.version) == (family.name, family.version):
             made, _ = regenerate(entry, lambda name: family)
-            texts = [made.brief.prompt, *map(str, made.truth.table("variables").column("value"))]
-            texts += [asset.data.decode("utf-8", "replace") for asset in made.brief.assets]
-            shown = "\n".join(texts)
-            hidden = [row for row in hidden if not all(value in shown for value in row)]
+            lines = [" ".join(row) for row in drawn_rows(made)]
+            lines += chain(
+                *(a.data.decode("utf-8", "replace").split("\n") for a in made.brief.assets)
+            )
+            hidden = [row for row in hidden if not any(_shows(line, row) for line in lines)]
     return not hidden
+
+
+def _shows(line: str, row: tuple[str, ...]) -> bool:
+    """Report whether all values stand in a line, each by itself."""
+    return all(value in line for value in row) and all(
+        re.search(rf"(?<!\w){re.escape(value)}(?!\w)", line) for value in row
+    )
 
 
 def _keep_first(

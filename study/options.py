@@ -153,37 +153,6 @@ def cluster_address(
     )
 
 
-def cluster_options(when: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the options on where a sweep runs; their help starts with ``when`` they count."""
-    options = (
-        click.option(
-            "--address",
-            callback=cluster_address,
-            show_default="start one here",
-            help=f"{when}Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
-        ),
-        click.option(
-            "--workers",
-            show_default="study.yaml's, else 1",
-            type=click.IntRange(1),
-            help=f"{when}Number of Ray workers; one for each machine is enough.",
-        ),
-        click.option(
-            "--parallel",
-            show_default="study.yaml's, else 6",
-            type=click.IntRange(1, 1024),
-            help=f"{when}Number of episodes that a worker runs at once.",
-        ),
-    )
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 def unknown_price_option(models: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the option that allows paid calls of unknown cost, to ``models`` in its help."""
     return click.option(

@@ -111,10 +111,10 @@ class Host:
         """End it with all its processes at once."""
         with suppress(FileNotFoundError):  # lost before
             self.thaw()  # what entered it reaps no child while it is stopped
-        self.holder.kill()
-        with suppress(ProcessLookupError):
-            os.kill(self.first, 9)
-        self.holder.wait()
+        with self.holder:  # its pipes are closed, too
+            self.holder.kill()
+            with suppress(ProcessLookupError):
+                os.kill(self.first, 9)
         wait_until(lambda: not Path(f"/proc/{self.first}").exists())
 
     @property
@@ -186,8 +186,8 @@ def network(folder: Path, *names: str) -> Iterator[Network]:
     finally:
         for host in made.hosts.values():
             host.lose()
-        bridge.kill()
-        bridge.wait()
+        with bridge:  # its pipes are closed, too
+            bridge.kill()
 
 
 def why_not() -> str:

@@ -26,7 +26,7 @@ _WIDTH = 4  # bytes of a group's number in the queue
 def group_of(item: pytest.Item) -> str:
     """The group of a test: one for engines and clusters, by its own marks, one for the finished
     study (tests/study/conftest.py), one for stored snapshots, of which the process that reports
-    tells those that no test uses; else its file."""
+    names those that no test uses; else its file."""
     if any(item.get_closest_marker(name) for name in ("docker", "ray")):
         return ENGINES
     names = getattr(item, "fixturenames", ())
@@ -44,7 +44,7 @@ class Child:
     _begun: str = field(default="", repr=False)  # of a line that is not whole yet
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield what it has told since."""
+        """Yield what it has reported since."""
         for line in self.reports:
             self._begun += line
             if line.endswith("\n"):
@@ -52,22 +52,22 @@ class Child:
                 self._begun = ""
 
 
-class Teller:
-    """Tells the first process of the tests of this one."""
+class Reporter:
+    """Reports the tests of this process to the first one."""
 
     def __init__(self, config: pytest.Config, path: Path) -> None:
         self.config, self.file = config, path.open("w", encoding="utf-8")
 
-    def _tell(self, value: object) -> None:
+    def _write(self, value: object) -> None:
         self.file.write(json.dumps(value) + "\n")
         self.file.flush()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._tell({"at": nodeid})
+        self._write({"at": nodeid})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook = self.config.hook
-        self._tell(hook.pytest_report_to_serializable(config=self.config, report=report))
+        self._write(hook.pytest_report_to_serializable(config=self.config, report=report))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,7 +129,7 @@ def _run(session: pytest.Session, items: Iterator[pytest.Item]) -> Iterator[None
 
 
 def _fork(session: pytest.Session, number: int, items: Iterator[pytest.Item]) -> Child:
-    folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    folder: Path = session.config._tmp_path_factory.getbasetemp()
     path = folder / f"reports-{number}"
     path.touch()
     if pid := os.fork():
@@ -138,13 +138,13 @@ def _fork(session: pytest.Session, number: int, items: Iterator[pytest.Item]) ->
     try:
         manager, capture = session.config.pluginmanager, "capturemanager"
         manager.unregister(name="terminalreporter")
-        manager.register(Teller(session.config, path))
+        manager.register(Reporter(session.config, path))
         manager.getplugin(capture).stop_global_capturing()  # its files are the first process's
         manager.getplugin(capture).start_global_capturing()
         manager.getplugin(capture).suspend_global_capture()
         own = folder / f"process-{number}"
         own.mkdir(mode=0o700)
-        session.config._tmp_path_factory._basetemp = own  # type: ignore[attr-defined]
+        session.config._tmp_path_factory._basetemp = own
         for _ in _run(session, items):
             pass
         status = 0
@@ -156,19 +156,19 @@ def _fork(session: pytest.Session, number: int, items: Iterator[pytest.Item]) ->
 
 
 def _show(session: pytest.Session, children: Sequence[Child]) -> None:
-    """Report what the other processes have told. One that died has failed at its test."""
+    """Report what the other processes have. One that died has failed at its test."""
     hook, config = session.config.hook, session.config
     for child in children:
         if child.status is not None:
             continue
         ended, status = os.waitpid(child.pid, os.WNOHANG)  # before its last words are read
-        for told in child.lines():
-            if "at" in told:
-                child.at = told["at"]
+        for line in child.lines():
+            if "at" in line:
+                child.at = line["at"]
                 continue
-            if isinstance(told["longrepr"], list):  # place and reason of a skip
-                told["longrepr"] = tuple(told["longrepr"])
-            report = hook.pytest_report_from_serializable(config=config, data=told)
+            if isinstance(line["longrepr"], list):  # place and reason of a skip
+                line["longrepr"] = tuple(line["longrepr"])
+            report = hook.pytest_report_from_serializable(config=config, data=line)
             hook.pytest_runtest_logreport(report=report)
             if report.when == "teardown":
                 hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)

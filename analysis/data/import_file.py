@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,7 @@ def _check_form(path: Path) -> None:
         header = file.readline(_MOST_HEADER)
     if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise AnalysisError(f"{path}: is UTF-16; write it as UTF-8")
-    for sign, name in ((b";", "';'"), (b"\t", "tabs")):
+    for sign, name in ((b";", "';'"), (b"\t", "tabs"), (b"|", "'|'")):
         if sign in header and b"," not in header:
             raise AnalysisError(
                 f"{path}: is separated by {name}; write it with commas, and numbers with points"
@@ -203,8 +203,8 @@ def _refuse_controls(arrow: Any, path: Path) -> None:
             raise AnalysisError(f"{path}: row {row}: {name} holds a control character")
         spelt: dict[str, str] = {}
         for text in filter(None, distinct.to_pylist()):
-            other = spelt.setdefault(normalize("NFC", " ".join(text.split())), text)
-            if other != text:
+            seen = "".join(c for c in text if category(c) != "Cf")  # of no width
+            if (other := spelt.setdefault(normalize("NFC", " ".join(seen.split())), text)) != text:
                 raise AnalysisError(
                     f"{path}: {name}: {other!a} and {text!a} differ by blanks or the form "
                     "of their letters only: write one of them"

@@ -81,10 +81,10 @@ class TemplateFamily:
     def listed_rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the rows and values that the author listed, as text: samples are made of them."""
         groups: dict[str, list[tuple[str, ...]]] = {}
-        for question in self.file.questions[:1]:  # all have the file's values
-            for kind in question.values.types.values():
-                if listed := (kind.filled or kind).listed:
-                    groups.setdefault(kind.group or kind.name, []).append(listed)
+        types = self.file.questions[0].values.types if self.file.questions else {}  # the file's
+        for kind in types.values():
+            if listed := (kind.filled or kind).listed:
+                groups.setdefault(kind.group or kind.name, []).append(listed)
         for columns in groups.values():
             yield from zip(*columns, strict=True)
 

@@ -18,7 +18,7 @@ import string
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, permutations
 from types import MappingProxyType
 from typing import Any
 
@@ -214,6 +214,7 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
         yield from _json_spellings(value)
     for _, table in instance.truth.tables:
         yield from _table_forms(table)
+    yield from (pattern.data for pattern in _drawn_pairs(instance))
 
 
 # -- the patterns of one secret --------------------------------------------------------------
@@ -228,6 +229,9 @@ def _groups(secret: Secret) -> Iterator[tuple[str, tuple[Pattern, ...]]]:
     for kind, text in _texts(secret):
         if len(text) >= SHORTEST:
             yield kind, (Pattern("folded", text),)
+    for pattern in _drawn_pairs(secret.instance):
+        if len(pattern.data) >= SHORTEST:
+            yield "drawn row", (pattern,)
     for _, table in secret.instance.truth.tables:
         yield from (("truth table", group) for group in _binary_columns(table))
 
@@ -370,6 +374,21 @@ def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:
     yield from (("answer key", _folded(text)) for text in _json_spellings(dict(secret.key)))
     for value in _parts(dict(secret.key)):
         yield from (("answer key", text) for text in map(_folded, _json_spellings(value)))
+
+
+def drawn_rows(instance: TaskInstance) -> list[list[str]]:
+    """The values that a template's sample has drawn, those of one number together."""
+    tables = [table.rows for name, table in instance.truth.tables if name == "variables"]
+    rows: dict[str, list[str]] = {}
+    for name, value in chain.from_iterable(tables):
+        rows.setdefault(str(name).partition(":")[0], []).append(str(value))
+    return list(rows.values())
+
+
+def _drawn_pairs(instance: TaskInstance) -> Iterator[Pattern]:
+    """Two values of a row, one after the other, whatever stands between them."""
+    for first, second in chain.from_iterable(permutations(row, 2) for row in drawn_rows(instance)):
+        yield _in_bare((first + second).encode())
 
 
 def _table_texts(name: str, table: TruthTable) -> Iterator[bytes]:

@@ -7,7 +7,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from itertools import chain, islice
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import boto3
 import botocore.exceptions as failures
-import botocore.session
 from botocore.config import Config
-from botocore.loaders import Loader
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.stores.base import check_key, check_prefix
@@ -296,13 +293,6 @@ def _check_endpoint(endpoint: str, bucket: str) -> None:
         raise StoreError(f"s3://{bucket}: endpoint must be http(s)://host[:port], without secrets")
 
 
-@cache
-def _loader() -> Loader:
-    """What reads the descriptions of services, a tenth of a second for each client otherwise."""
-    loader: Loader = botocore.session.get_session().get_component("data_loader")
-    return loader
-
-
 def _connect(endpoint: str, region: str) -> S3Client:
     """A client of its own session: clients may be shared by threads, sessions may not."""
     options: Any = {"addressing_style": "path"} if endpoint else {}
@@ -313,9 +303,7 @@ def _connect(endpoint: str, region: str) -> S3Client:
         max_pool_connections=64,
         s3=options,
     )
-    core = botocore.session.get_session()
-    core.register_component("data_loader", _loader())
-    session = boto3.session.Session(botocore_session=core, region_name=region or None)
+    session = boto3.session.Session(region_name=region or None)
     return session.client(
         "s3",
         endpoint_url=endpoint or None,

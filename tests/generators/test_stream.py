@@ -15,7 +15,7 @@ ROOT = Seed(bytes(range(32)))
 
 
 class Forced(Stream):
-    """A stream that gives the words that it is told."""
+    """A stream of given words."""
 
     __slots__ = ("_words",)
 

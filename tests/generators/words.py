@@ -9,7 +9,7 @@ from generators.stream import Stream
 
 
 class Told(Stream):
-    """A stream that gives the words that it is told, the last of them for ever."""
+    """A stream of given words, the last of them for ever."""
 
     __slots__ = ("_words",)
 

@@ -166,7 +166,7 @@ def guest(provider: DockerSandboxes) -> bool:
 
 @dataclass(frozen=True)
 class Attack:
-    """What an agent does, which limits are recorded of it, and words that it is told."""
+    """What an agent does, which limits are recorded of it, and words in the replies that it gets."""
 
     turns: tuple[Reply, ...]
     hits: str

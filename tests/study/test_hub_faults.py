@@ -112,7 +112,6 @@ class Case:
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with HubServer({TOKEN: "alice"}) as hub:
         place = f"release: {{repository: {REPOSITORY}, endpoint: '{hub.url}'}}\n"
         init_study(tmp_path / "before", STUDY + place)

@@ -149,8 +149,8 @@ def test_a_wave_is_swept_by_one_at_a_time(registered: Study) -> None:
     holder.stdout.readline()
     arguments = ["sweep", "--wave", "0", "--allow-dirty", "--study", str(registered.folder)]
     result = CliRunner().invoke(main, arguments)
-    holder.kill()
-    holder.wait()
+    with holder:  # its pipe is closed, too
+        holder.kill()
     assert result.exit_code == 2
     assert "another sweep of wave 0" in result.stderr
     assert kinds(registered) == WHOLE[:4]

@@ -70,16 +70,18 @@ class Sweep:
     def __init__(self, study: Study, *options: str) -> None:
         self.process = start_sweep(study, "--allow-unknown-price", *options, **marks(study))
         self.errors: list[str] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """End its processes, if the test fails."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        with self.process:  # its pipes are closed, too
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self._reader.join()
 
     def _read(self) -> None:
         assert self.process.stderr is not None

@@ -132,7 +132,6 @@ def shown(value: Any) -> str:
     return json.dumps(value)[:_MOST_SHOWN]
 
 
-_BEYOND = 1e300  # integers may be larger than floats
 RELATIVE = 1e-6  # the tolerance of numbers that are not whole
 _MOST_READ = 1 << 20
 _MOST_SEARCHED = 1 << 16
@@ -140,7 +139,6 @@ _MOST_TRIES = 100  # at finding JSON in a text
 _MOST_DIGITS = 64
 _LONGEST_LINE = 4096  # characters at the end of the last line that are searched for an answer
 
-_CURRENCY = ("$", "€", "£", "-$", "-€", "-£")
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _MARKED = (
     ("**", re.compile(r"\*\*([^*\n]+)\*\*")),
@@ -152,7 +150,8 @@ _NUMBER = re.compile(
     r"(?=\.?[0-9])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
 )
 _IN_TEXT = re.compile(
-    r"(?<![\w.,])[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?:\s?%)?(?!\w|\.[0-9])"
+    r"(?<![\w.,])[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+    r"(?:\s?%|\s(?:per ?cent|thousand|million|billion)\b)?(?!\w|\.[0-9])"  # no unit is left out
 )
 _BRACKET = re.compile(r"[\[{]")
 _DECODER = json.JSONDecoder()
@@ -165,7 +164,7 @@ def same_text_leniently(expected: str, text: str) -> bool:
     wanted = plain(expected)
     if wanted == "":  # nothing but signs, which then do count
         return text.strip() == expected.strip()
-    number = None if wanted.startswith(_CURRENCY) else as_number(wanted)
+    number = None if set(wanted) & set("$€£") else as_number(wanted)  # a key keeps its unit
     return any(_same_plain(wanted, number, plain(answer)) for answer in _texts(text, number))
 
 
@@ -198,14 +197,12 @@ def same_value_leniently(expected: Any, actual: Any) -> bool:
 def as_number(value: Any) -> int | float | None:
     """The number that a JSON scalar is or spells, an answer's with its currency; None for others: a
     text with a leading zero or a percent sign says more than a number does."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return value
+    if value is None or isinstance(value, int | float):
+        return None if isinstance(value, bool) else value
     text = str(value).strip() if len(value) <= _MOST_DIGITS else ""
     minus = text.startswith("-")
     text = text[text[:1] in ("-", "+") :].lstrip("$€£ ")
-    if not _NUMBER.fullmatch(text) or (text[0] == "0" and text[1:2].isdigit()):
+    if not _NUMBER.fullmatch(text) or re.match("0[0-9,]", text):
         return None
     digits = text.replace(",", "")
     number = int(digits) if digits.isdigit() else float(digits)
@@ -215,7 +212,8 @@ def as_number(value: Any) -> int | float | None:
 def same_number(wanted: int | float, given: int | float) -> bool:
     """True if two numbers are equal, those that are not whole within the tolerance."""
     whole = isinstance(wanted, int) or wanted.is_integer()
-    close = not whole and abs(given) < _BEYOND and math.isclose(wanted, given, rel_tol=RELATIVE)
+    # An integer may be larger than any float.
+    close = not whole and abs(given) < 1e300 and math.isclose(wanted, given, rel_tol=RELATIVE)
     return close or wanted == given
 
 

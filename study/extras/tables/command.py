@@ -16,7 +16,7 @@ from study.extras.tables.external_table import analyze_table
 from study.extras.templates.import_results import import_parametr, import_picard, write_rows
 from study.extras.templates.run_folder import named_folders
 from study.options import PATH, json_option
-from study.printing import exit_by, print_json, print_line, print_records
+from study.printing import print_json, print_line, print_records
 from study.steps.report.command import print_verdicts
 
 if TYPE_CHECKING:
@@ -100,13 +100,12 @@ def _write(imported: Imported, out: Path, as_json: bool) -> None:
     if as_json:
         summary = {"rows": count, "rows_in_file": total, "file": str(out), "overall": overall}
         print_json(summary | {"warnings": list(imported.warnings)})
-        exit_by(not imported.skipped)
+        return
     if overall:
         print_records([_overall_row(score) for score in overall], title="Overall")
     for warning in imported.warnings:
         click.echo(f"warning: {warning}", err=True)
     print_line(f"{count} rows into {out}, which has {total}")
-    exit_by(not imported.skipped)
 
 
 def _overall_row(score: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,6 @@ class Imported:
     rows: tuple[ResultRow, ...]
     overall: tuple[Overall, ...]
     warnings: tuple[str, ...]
-    skipped: int = 0  # lines that could not be read
 
 
 def import_picard(
@@ -76,12 +75,10 @@ def import_picard(
     in two folders of one model is a replicate. Raises StudyError as ``score_run`` does."""
     rows: list[ResultRow] = []
     warnings: list[str] = []
-    skipped = 0
     for run in score_runs(folders, at, remaps):
-        skipped += run.scores.skipped
         warnings += run.warnings
         rows += [_picard_row(result, run, arm, look) for result in run.scores.results]
-    return Imported(tuple(rows), (), tuple(warnings), skipped)
+    return Imported(tuple(rows), (), tuple(warnings))
 
 
 def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:

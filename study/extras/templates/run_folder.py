@@ -192,8 +192,16 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
     paths = (path for sample in samples for path in sample.paths)
     files = RunFiles(run, parse_remaps(remaps, run), paths)
     lacking, doubts = _check_paths(samples, files)
+    if skipped:  # a line that cannot be read may be of any of them
+        unread = Lost(f"its response is not among the lines of {RESPONSES} that can be read")
+        responses = {sample.id: unread for sample in samples} | responses
     results = tuple([_score(sample, responses, files, lacking) for sample in samples])
-    warnings = _skipped_words(skipped) + _left_over(samples, responses) + doubts
+    warnings = (
+        [f"malformed lines skipped: {len(skipped)}; the first: {skipped[0]}"] if skipped else []
+    )
+    if lost := sum(bool(result.lost) for result in results):
+        warnings.append(f"runs that failed, without a verdict: {lost}")
+    warnings += _left_over(samples, responses) + doubts
     return RunScores(run.resolve().name, at, results, tuple(warnings), len(skipped))
 
 
@@ -231,10 +239,13 @@ class ModelRun:
 def score_runs(
     folders: Sequence[tuple[str, Path]], at: datetime, remaps: Sequence[str]
 ) -> Iterator[ModelRun]:
-    """Score the run folders of some models, as ``score_run`` does."""
+    """Score the run folders of some models, as ``score_run`` does. Raises StudyError for malformed
+    lines, too."""
     replicates: Counter[str] = Counter()
     for model, folder in folders:
         scores = score_run(folder, at, remaps)
+        if scores.skipped:
+            raise StudyError(f"{folder}: {scores.warnings[0]}; mend or remove them")
         yield ModelRun(model, folder, replicates[model], scores, read_rounds(folder))
         replicates[model] += 1
 
@@ -295,8 +306,9 @@ def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
     for line in _lines(path, skipped):
         try:
             response = line.entry.get("response_text", "")
-            if line.entry.get("execution_successful") is False:
-                response = Lost(line.text("error_message") or "unknown")
+            if line.entry.get("execution_successful", True) is not True:
+                cause = "".join(filter(str.isprintable, str(line.entry.get("error_message") or "")))
+                response = Lost(cause[:100] or "unknown")
             responses[line.id()] = response
         except StudyError as error:
             skipped.append(str(error))
@@ -312,8 +324,7 @@ def read_rounds(run: Path) -> dict[str, int | None]:
     rounds = {}
     for path in sorted((run / CONVERSATIONS).glob("q*_s*.json")):
         try:
-            statistics = json.loads(path.read_bytes()).get("statistics") or {}
-            count = statistics.get("inference_rounds")
+            count = (json.loads(path.read_bytes()).get("statistics") or {}).get("inference_rounds")
         except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise StudyError(f"{path}: is no conversation: {error}") from None
         rounds[path.stem] = count if type(count) is int else None
@@ -486,11 +497,6 @@ def _score(
         return Result(sample, score_both(sample.key, response, SampleFiles(files, sample.qs_id)))
     except TemplateError as error:
         raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
-
-
-def _skipped_words(skipped: Sequence[str]) -> list[str]:
-    """A warning about malformed lines of responses."""
-    return [f"malformed lines skipped: {len(skipped)}; the first: {skipped[0]}"] if skipped else []
 
 
 def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.options import cluster_options, dirty_option, json_option, study_option
+from study.options import cluster_address, dirty_option, json_option, study_option
 from study.printing import (
     exit_by,
     print_json,
@@ -40,7 +40,24 @@ if TYPE_CHECKING:
 @click.command()
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
-@cluster_options("")
+@click.option(
+    "--address",
+    callback=cluster_address,
+    show_default="start one here",
+    help="Ray cluster: auto, HOST:6379 or ray://HOST:10001.",
+)
+@click.option(
+    "--workers",
+    show_default="study.yaml's, else 1",
+    type=click.IntRange(1),
+    help="Number of Ray workers; one for each machine is enough.",
+)
+@click.option(
+    "--parallel",
+    show_default="study.yaml's, else 6",
+    type=click.IntRange(1, 1024),
+    help="Number of episodes that a worker runs at once.",
+)
 @click.option(
     "--close-missing",
     is_flag=True,

@@ -147,6 +147,12 @@ HEADER = "model,arm,stratum,instance,score\n"
     [
         (HEADER.replace(",", ";") + "a;public;s/easy;i;0,5\n", "utf-8", "is separated by ';'"),
         (HEADER.replace(",", "\t") + "a\tpublic\ts/easy\ti\t0.5\n", "utf-8", "by tabs"),
+        (HEADER.replace(",", "|") + "a|public|s/easy|i|0.5\n", "utf-8", "is separated by '"),
+        (
+            HEADER + "old,public,s/easy,i,0.5\no\u200bld,private,s/easy,j,0.5\n",
+            "utf-8",
+            "model: 'old' and",
+        ),
         (HEADER + "a,public,s/easy,i,0.5\n", "utf-16", "is UTF-16; write it as UTF-8"),
         (
             HEADER + "old,public,s/easy,i,0.5\nold ,private,s/easy,j,0.5\n",
@@ -159,7 +165,7 @@ HEADER = "model,arm,stratum,instance,score\n"
             r"model: 'caf\\xe9' and 'cafe\\u0301' differ by blanks",
         ),
     ],
-    ids=["semicolons", "tabs", "utf-16", "blank", "normal form"],
+    ids=["semicolons", "tabs", "bars", "no width", "utf-16", "blank", "normal form"],
 )
 def test_what_spreadsheets_write_is_refused_by_its_cause(
     tmp_path: Path, text: str, encoding: str, said: str

@@ -307,8 +307,8 @@ def test_no_container_is_left_when_the_owner_is_killed() -> None:
     assert owner.stdout.readline() == "ready\n"
     theirs = set(containers("dosimeter.run=killed-owner"))
     assert len(theirs) == 4
-    owner.kill()
-    owner.wait()
+    with owner:  # its pipe is closed, too
+        owner.kill()
     wait_until_gone(theirs, left=1)  # those that ran go by themselves
     docker.reap()  # the one that never started
     assert not wait_until_gone(theirs)

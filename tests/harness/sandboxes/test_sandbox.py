@@ -322,8 +322,8 @@ box.run(["sleep", "600"], 600)
     assert owner.stdout is not None
     work = Path(owner.stdout.readline().strip())
     assert work.is_dir()
-    owner.send_signal(signal.SIGKILL)
-    owner.wait()
+    with owner:  # its pipe is closed, too
+        owner.send_signal(signal.SIGKILL)
     wait_until(lambda: not work.exists())
 
 

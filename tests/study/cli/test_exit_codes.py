@@ -151,8 +151,9 @@ def test_an_interrupted_command_ends_with_130(folder: Path, number: int) -> None
         started.send_signal(number)
         err = started.stderr.read()
     finally:
-        started.kill()
-    assert started.wait() == 130, err
+        with started:  # its pipe is closed, too
+            started.kill()
+    assert started.returncode == 130, err
     assert "run the same command again" in err
     assert not (folder / "store").exists()
 

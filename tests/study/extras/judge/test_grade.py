@@ -268,8 +268,8 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
         [*command, "--study", str(study.folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert replied.wait(120)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with process:  # its pipe is closed, too
+        process.send_signal(signal.SIGKILL)
     go_on.set()
     digest = record_digest(study.protocol.judges[0])
     grades = graded_by(study, digest)

@@ -479,6 +479,27 @@ def test_a_failed_execution_is_no_answer_whatever_it_said(run):
     assert score_run(run, AT).results[0].strict.correct, "the run was repeated"
 
 
+@pytest.mark.parametrize("flag", [False, None, "false", 0])
+def test_what_is_not_called_a_success_is_none_and_its_cause_is_one_plain_line(run, flag):
+    (run / "precheck.jsonl").write_text(lines([precheck("stringmatch", 1, expected_response="a")]))
+    row = response(1, 1, "a") | {"execution_successful": flag, "error_message": {"x": "\x1b[2J\n"}}
+    (run / "responses.jsonl").write_text(lines([row]))
+    (result,) = score_run(run, AT).results
+    assert result.undetermined
+    assert result.lost.isprintable()
+
+
+def test_a_sample_whose_line_cannot_be_read_is_not_wrong(run):
+    keys = [precheck("stringmatch", 1, sample, expected_response="a") for sample in (1, 2)]
+    (run / "precheck.jsonl").write_text(lines(keys))
+    (run / "responses.jsonl").write_text(lines([response(1, 1, "a")]) + '{"question_id": 1, "sam')
+    scores = score_run(run, AT)
+    assert [result.failure for result in scores.results] == [None, "lost run"]
+    assert scores.as_json()["metadata"]["accuracy_percentage"] == 100.0
+    with pytest.raises(StudyError, match=r"malformed lines skipped: 1.*mend or remove them"):
+        list(score_runs([("m", run)], AT, ()))
+
+
 def test_a_byte_order_mark_does_not_count_and_other_forms_of_files_are_refused(run):
     key = precheck("stringmatch", 1, expected_response="amber")
     (run / "precheck.jsonl").write_text(lines([key]))

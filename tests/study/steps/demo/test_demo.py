@@ -55,8 +55,8 @@ def kill_with_results(demo: subprocess.Popen[str], folder: Path, least: int) -> 
         assert demo.poll() is None, demo.communicate()
         assert not stall.over()
         time.sleep(0.2)
-    os.killpg(demo.pid, signal.SIGKILL)
-    demo.wait()
+    with demo:  # its pipes are closed, too
+        os.killpg(demo.pid, signal.SIGKILL)
     time.sleep(3)  # what the dead driver started ends on its own
 
 

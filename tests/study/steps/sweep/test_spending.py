@@ -231,8 +231,8 @@ def test_a_killed_driver_loses_no_count_of_what_was_spent(tmp_path: Path) -> Non
             assert killed.poll() is None, killed.communicate()
             assert time.monotonic() < deadline, "nothing was bought in time"
             time.sleep(0.05)
-        os.killpg(killed.pid, signal.SIGKILL)
-        killed.wait()
+        with killed:  # its pipes are closed, too
+            os.killpg(killed.pid, signal.SIGKILL)
         resumed = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert resumed.returncode == 1, resumed.stderr
     outcome = json.loads(resumed.stdout)

@@ -124,8 +124,8 @@ def test_a_killed_sweep_goes_on_without_losing_or_repeating_an_episode(tmp_path:
     study = make_study(tmp_path / "study", 20)
     killed = start_sweep(study)
     wait_for_results(study, killed, 15)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
+    with killed:  # its pipes are closed, too
+        os.killpg(killed.pid, signal.SIGKILL)
     time.sleep(2)  # workers of the dead driver end on their own
     before = results_of(study)
     assert 15 <= len(before) < 80, "killed in the middle"
