@@ -88,10 +88,7 @@ def measure(stratum: str) -> dict[str, Any]:
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
     if stratum in BUDGET:
-        outcome |= {
-            "target_ms": 1000 * BUDGET[stratum],
-            "met": spent / made <= BUDGET[stratum],
-        }
+        outcome |= {"target_ms": 1000 * BUDGET[stratum], "met": spent / made <= BUDGET[stratum]}
     return outcome
 
 

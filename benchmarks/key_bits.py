@@ -17,12 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from generators.family import FamilyOfParts
-from generators.ladder import (
-    order_statistics,
-    program_repair,
-    sequence_variants,
-    table_analytics,
-)
+from generators.ladder import order_statistics, program_repair, sequence_variants, table_analytics
 from generators.ladder.order_statistics import parameters as order_parameters
 from generators.ladder.program_repair import parameters as repair_parameters
 from generators.ladder.program_repair.solver import edits, split_functions

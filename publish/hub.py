@@ -22,14 +22,7 @@ from typing import TYPE_CHECKING, Any
 from publish.dataset_card import tag_of
 from publish.errors import PublishError
 from publish.leakcheck.check import release_files
-from publish.release import (
-    CARD,
-    HUBS_OWN,
-    draft_folder,
-    file_digest,
-    lasting,
-    read_release,
-)
+from publish.release import CARD, HUBS_OWN, draft_folder, file_digest, lasting, read_release
 from registry.errors import RegistryError
 
 if TYPE_CHECKING:
@@ -179,11 +172,11 @@ def _client() -> ModuleType:
     os.environ["HF_HUB_DISABLE_XET"] = "1"
     import huggingface_hub
     import huggingface_hub.constants
-    import huggingface_hub.utils
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     huggingface_hub.constants.HF_HUB_DISABLE_XET = True  # if it was imported before
     # A bar that its request's failure leaves open would take the message on its line.
-    huggingface_hub.utils.disable_progress_bars()
+    disable_progress_bars()
     return huggingface_hub
 
 

@@ -131,9 +131,7 @@ EXTRAS = (
         (".contribution:look", ".demo:after_demo_wave"),
     ),
     Extra(
-        "probe",
-        (("probe", DESIGN, "ask models about instances from memory"),),
-        (".results:look",),
+        "probe", (("probe", DESIGN, "ask models about instances from memory"),), (".results:look",)
     ),
     Extra("reveal", (("reveal", EVIDENCE, "publish seeds, so that anyone can check the draw"),)),
     Extra("keys", (("keys", EVIDENCE, "make and check the keys of a study"),)),

@@ -44,10 +44,7 @@ def test_the_core_does_without_all_extras() -> None:
 def test_an_extra_bears_one_noun_and_imports_only_what_it_needs() -> None:
     places = {f"{place}/{name}": name for place in ("study/extras", *PACKAGES) for name in NAMES}
     for folder, name in places.items():
-        needs = {
-            *next(extra.needs for extra in catalogue.EXTRAS if extra.name == name),
-            name,
-        }
+        needs = {*next(extra.needs for extra in catalogue.EXTRAS if extra.name == name), name}
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             others = [o for o in NAMES if any(f"from {at}.{o}." in text for at in PLACES)]

@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 44_700,
+    "platform": 44_520,
     "picard": 11_750,
-    "families": 7_400,
-    "benchmarks": 2_900,
-    "tests": 53_200,
+    "families": 7_330,
+    "benchmarks": 2_850,
+    "tests": 53_040,
 }
-MOST_PARAMETERS, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 26, 160, 80
+MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 26, 160, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -133,6 +133,21 @@ def test_a_call_can_be_read() -> None:
         > MOST_PARAMETERS
     ]
     assert long == []
+
+
+def test_no_constructor_is_called_by_many_positions() -> None:
+    calls = {
+        path: [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Call)]
+        for path in files(*PACKAGES)
+    }
+    many = [
+        f"{name_of(path)}:{call.lineno}: {call.func.id}"
+        for path, found in calls.items()
+        for call in found
+        if isinstance(call.func, ast.Name) and call.func.id[0].isupper()
+        if len(call.args) > MOST_POSITIONAL
+    ]
+    assert many == []
 
 
 # --- what a newcomer meets ---

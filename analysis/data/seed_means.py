@@ -216,12 +216,7 @@ def _distinct(values: Ints) -> Ints:
     return np.asarray(ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0])
 
 
-def _cell_means(
-    value: Floats,
-    instance: Ints,
-    column: Ints,
-    shape: tuple[int, int],
-) -> Floats:
+def _cell_means(value: Floats, instance: Ints, column: Ints, shape: tuple[int, int]) -> Floats:
     """Mean of the non-missing values of each (instance, column), NaN if there is none."""
     here, size = ~np.isnan(value), shape[0] * shape[1]
     cell = instance[here] * shape[1] + column[here]
@@ -232,12 +227,7 @@ def _cell_means(
     return mean.reshape(shape)
 
 
-def _counts(
-    mask: Bools,
-    instance: Ints,
-    column: Ints,
-    shape: tuple[int, int],
-) -> Ints:
+def _counts(mask: Bools, instance: Ints, column: Ints, shape: tuple[int, int]) -> Ints:
     cell = instance[mask] * shape[1] + column[mask]
     return np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
 

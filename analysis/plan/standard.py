@@ -403,9 +403,7 @@ def _controls(
 
 
 def _static(
-    registered: RegisteredPlan,
-    parts: SeedMeans,
-    looks: Sequence[tuple[LookResult, LookData]],
+    registered: RegisteredPlan, parts: SeedMeans, looks: Sequence[tuple[LookResult, LookData]]
 ) -> Iterator[ControlResult]:
     """The control on static criteria at each look that has them."""
     for look, _ in looks:

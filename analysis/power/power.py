@@ -286,12 +286,7 @@ def _total_z(design: PowerDesign, target: float) -> float:
 
 
 def claims(
-    plan: Plan,
-    values: Floats,
-    control: Floats | None,
-    stratum: Ints,
-    public: Bools,
-    seed: int,
+    plan: Plan, values: Floats, control: Floats | None, stratum: Ints, public: Bools, seed: int
 ) -> Bools:
     """True for each model that the plan names in a study (B, models): D5, P1, P3 of one look.
 
@@ -307,13 +302,7 @@ def claims(
 
 
 def first_rejections(
-    scores: Floats,
-    stratum: Ints,
-    public: Bools,
-    *,
-    alpha: float,
-    permutations: int,
-    seed: int,
+    scores: Floats, stratum: Ints, public: Bools, *, alpha: float, permutations: int, seed: int
 ) -> Ints:
     """P4 of many studies at once: the look at which each rejects, from 1, 0 for never.
     ``scores`` (n, B, looks) are D on seeds that all looks use."""

@@ -14,11 +14,7 @@ _CALCULATED = "would have been found is shown by calculation, not in this study"
 
 
 def limits_of(
-    plan: Plan,
-    looks: Sequence[LookResult] = (),
-    *,
-    of_study: bool = True,
-    leak_found: str = "",
+    plan: Plan, looks: Sequence[LookResult] = (), *, of_study: bool = True, leak_found: str = ""
 ) -> tuple[str, ...]:
     """The limits of a plan's results, a sentence or two each: first those of every plan.
     ``of_study`` is false for a table from elsewhere; ``leak_found`` is how a leak of known size was

@@ -195,9 +195,7 @@ def _cause_rows(report: Report) -> Iterator[tuple[object, ...]]:
         yield *key, arms.get(Arm.PUBLIC, 0), arms.get(Arm.PRIVATE, 0)
 
 
-def _control_rows(
-    controls: Sequence[ControlResult],
-) -> list[tuple[str, dict[str, list[int]]]]:
+def _control_rows(controls: Sequence[ControlResult]) -> list[tuple[str, dict[str, list[int]]]]:
     """Each control with its waves by state."""
     rows: dict[str, dict[str, list[int]]] = {}
     for control in controls:

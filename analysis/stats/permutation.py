@@ -195,12 +195,7 @@ def count_allocations(stratum: Ints, public: Bools) -> int:
     )
 
 
-def permute_gaps(
-    values: Floats,
-    stratum: Ints,
-    public: Bools,
-    **draws: Unpack[Draws],
-) -> Permuted:
+def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]) -> Permuted:
     """Gaps under permuted labels: all allocations where there are ``enumerate_up_to`` or fewer,
     else ``permutations`` drawn ones. ``values`` (n, models, outcomes), NaN where absent.
 

@@ -111,12 +111,7 @@ class _Sums:
 
 
 def monitor(
-    looks: Sequence[LookScores],
-    *,
-    alpha: float,
-    looks_planned: int,
-    permutations: int,
-    seed: int,
+    looks: Sequence[LookScores], *, alpha: float, looks_planned: int, permutations: int, seed: int
 ) -> Monitoring:
     """P4 on the looks so far: at look k, of the rows still live those with the largest T_k are
     removed, until floor(cum_k (P+1)) are gone; the study rejects when the observed row goes.

@@ -224,10 +224,10 @@ def count_rounds(subject: Subject, question: str, rows: Sequence[AnswerRow]) -> 
         average,
         _mean_interval(known, average),
         max(values),
-        min(values),
-        min(multimode(values)),
-        len(values),
-        len(rows) - len(values),
+        least=min(values),
+        mode=min(multimode(values)),
+        answers=len(values),
+        missing=len(rows) - len(values),
     )
 
 
@@ -291,10 +291,10 @@ def _failure_mode(
         tuple(formats.items()),
         file,
         direct,
-        mean_of(list(formats.values())),
-        gap,
-        gap_interval,
-        weakness_pattern(file.mean, direct.mean),
+        overall=mean_of(list(formats.values())),
+        gap=gap,
+        gap_interval=gap_interval,
+        pattern=weakness_pattern(file.mean, direct.mean),
     )
 
 

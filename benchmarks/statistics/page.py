@@ -323,10 +323,7 @@ def _wrong() -> Table:
         ),
         Row(
             "Lost runs are not lost at random | the runs that are left, taken for all",
-            (
-                Figure(loss_key(64), "at random"),
-                Figure(loss_key(64), "contaminated", most=0.05),
-            ),
+            (Figure(loss_key(64), "at random"), Figure(loss_key(64), "contaminated", most=0.05)),
         ),
     ]
     for per_arm, fault, kind in UNPROTECTED:

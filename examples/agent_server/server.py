@@ -131,10 +131,7 @@ class Agent:
 
     @contextmanager
     def _converse(
-        self,
-        model: Model,
-        messages: list[Message],
-        opened: AbstractContextManager[Toolbox],
+        self, model: Model, messages: list[Message], opened: AbstractContextManager[Toolbox]
     ) -> Iterator[Iterator[Json]]:
         with opened as tools:
             yield self._events(model, messages, tools)
@@ -276,11 +273,7 @@ class AgentHandler(DeadlineHandler):
                 return
             with self.agent.open(self._read()) as events:
                 self._stream(events)
-        except (
-            BadBody,
-            BadRequest,
-            HarnessError,
-        ) as bad:
+        except (BadBody, BadRequest, HarnessError) as bad:
             # A HarnessError: the model does not take this temperature, for instance.
             self._refuse(400, str(bad))
         except AttemptFailed as failed:

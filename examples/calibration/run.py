@@ -74,10 +74,7 @@ def section(model: TrainedModel, url: str) -> dict[str, object]:
 
 
 def write_models(
-    folder: Path,
-    models: Mapping[str, TrainedModel],
-    waves: Sequence[Sequence[str]],
-    url: str = URL,
+    folder: Path, models: Mapping[str, TrainedModel], waves: Sequence[Sequence[str]], url: str = URL
 ) -> None:
     """Put the models and waves into study.yaml."""
     path = folder / "study.yaml"

@@ -14,13 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
-from examples.calibration.model import (
-    LENGTH,
-    Floats,
-    answers_to,
-    read_weights,
-    served_name,
-)
+from examples.calibration.model import LENGTH, Floats, answers_to, read_weights, served_name
 from generators.ladder.order_statistics.parameters import NAME
 
 PORT = 8764

@@ -131,8 +131,7 @@ def read_release_rows(folder: Path) -> Rows:
         for path in sorted((folder / "data").rglob("*.parquet"))
         for each in pq.read_table(path, columns=columns).to_pylist()
         for row in rows_of(
-            {file["path"]: file["text"] for file in each["input_files"]},
-            json.loads(each["answer"]),
+            {file["path"]: file["text"] for file in each["input_files"]}, json.loads(each["answer"])
         )
     ]
     if not rows:

@@ -221,13 +221,13 @@ def _metarubrics(key: Key) -> tuple[Metarubric, ...]:
     strict, lenient = scored(False), scored(True)
     text = "The answer is right by the scoring type {scoring_type}"
     return (
-        Metarubric("strict", "DH", 1.0, f"{text}, to the letter.", strict, "key"),
+        Metarubric("strict", "DH", 1.0, f"{text}, to the letter.", strict, source="key"),
         Metarubric(
             "lenient",
             "DH",
             0.0,
             f"{text}, however it is packed: fences, prose around it, the way numbers are written.",
             lenient,
-            "key",
+            source="key",
         ),
     )

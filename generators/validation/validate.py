@@ -31,12 +31,7 @@ from generators.errors import GeneratorError
 from generators.grading.rubric import Rubric, is_static
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Family, TaskInstance
-from generators.validation.overlap import (
-    fingerprints,
-    rising_scores,
-    shared_among,
-    shared_between,
-)
+from generators.validation.overlap import fingerprints, rising_scores, shared_among, shared_between
 from generators.validation.result import Attack, Survey, Validation
 from generators.validation.scores import (
     SIZES,

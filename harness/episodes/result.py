@@ -37,12 +37,7 @@ _SHARED = tuple(field.name for field in fields(EpisodeColumns))
 
 
 def summarise_episode(
-    wave: int,
-    cell: Cell,
-    episode: Episode,
-    grade: Grade,
-    attempts: int,
-    price: Price | None = None,
+    wave: int, cell: Cell, episode: Episode, grade: Grade, attempts: int, price: Price | None = None
 ) -> EpisodeResult:
     """Return the result of a cell: the grade, cost and tokens of the attempt that counts.
     ``attempts`` is how many were made in all; the budget counts what the others cost."""

@@ -147,7 +147,7 @@ def _work(
             container = sandbox.id
             if isinstance(model, Agent):
                 agent_run = model.work(
-                    AgentTask(brief, sandbox, seed, journal, tick, request.ceiling)
+                    AgentTask(brief, sandbox, seed, journal, tick, ceiling=request.ceiling)
                 )
             else:
                 agent_run = run_agent(

@@ -154,12 +154,7 @@ class ModelProxy:
         """Return the calls as turns. A turn lasts until the next call begins."""
         moments = [*(call.begun for call in self._calls), self._tick()]
         return tuple(
-            Turn(
-                call.reply,
-                tuple(call.uses),
-                round(end - begun, SECONDS_DIGITS),
-                call.prompt,
-            )
+            Turn(call.reply, tuple(call.uses), round(end - begun, SECONDS_DIGITS), call.prompt)
             for call, (begun, end) in zip(self._calls, pairwise(moments), strict=True)
         )
 

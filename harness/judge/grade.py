@@ -133,11 +133,7 @@ def keep_grade(store: Store, judge: str, grade: Grade, keys: Keys, look: int | N
 
 
 def read_grade(
-    store: Store,
-    judge: str,
-    episode: str,
-    keys: Keys,
-    look: int | None = None,
+    store: Store, judge: str, episode: str, keys: Keys, look: int | None = None
 ) -> Grade | None:
     """Return a judge's grade of an episode, the first one or that of a later look; None if there
     is none. Raises BrokenPromise."""

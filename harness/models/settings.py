@@ -367,8 +367,7 @@ PlainSettings = (
     | LocalSettings
 )
 AnyModel = Annotated[
-    ScriptedSettings | PlainSettings | AgentServerSettings,
-    Field(discriminator="provider"),
+    ScriptedSettings | PlainSettings | AgentServerSettings, Field(discriminator="provider")
 ]
 AnyJudge = Annotated[ScriptedJudgeSettings | PlainSettings, Field(discriminator="provider")]
 

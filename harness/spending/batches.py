@@ -105,9 +105,7 @@ class BatchDesk:
         return f"{BATCHES}{hex_of(self.payer.pin)}/{self.scope}/"
 
     def buy(
-        self,
-        wanted: Mapping[str, ModelRequest],
-        journal: Callable[[str], Journal],
+        self, wanted: Mapping[str, ModelRequest], journal: Callable[[str], Journal]
     ) -> dict[str, BatchOutcome]:
         """Buy the wanted requests by name, 64 hexadecimal digits each, and store the replies in
         their journals; go on first with the batches that were begun. A request that the budget

@@ -89,11 +89,7 @@ class PaidCall:
 PAID_CALL_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)
 
 
-_FOLDERS = {
-    CallKind.EPISODE: RESPONSES,
-    CallKind.JUDGE: JUDGE_CALLS,
-    CallKind.PROBE: PROBES,
-}
+_FOLDERS = {CallKind.EPISODE: RESPONSES, CallKind.JUDGE: JUDGE_CALLS, CallKind.PROBE: PROBES}
 _READERS = 8  # threads that read the store
 _LOOKS = 3  # at an episode that is at work
 _BLOCK = 1024  # cells that are read before the first of them is yielded

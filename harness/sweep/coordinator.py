@@ -23,11 +23,7 @@ from harness.sweep.run_cell import count_spend, keep_killed, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
 from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
-from harness.sweep.worker_process import (
-    MOST_LEASED,
-    Renewal,
-    begin_process,
-)
+from harness.sweep.worker_process import MOST_LEASED, Renewal, begin_process
 from registry.errors import StoreUnavailable
 from registry.provenance import utc_now
 from registry.stores import open_store

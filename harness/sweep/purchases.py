@@ -40,9 +40,7 @@ class CallCounts:
 
     def __add__(self, other: CallCounts) -> CallCounts:
         return CallCounts(
-            self.requests + other.requests,
-            self.refused + other.refused,
-            self.waited + other.waited,
+            self.requests + other.requests, self.refused + other.refused, self.waited + other.waited
         )
 
 

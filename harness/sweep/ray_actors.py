@@ -175,8 +175,7 @@ class _Coordination:
             num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False
         )(Coordinator)
         self.actor = actor.options(
-            max_concurrency=1,
-            resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None,
+            max_concurrency=1, resources={HEAD: 0.001} if HEAD in ray.cluster_resources() else None
         ).remote(options, _measure)
 
     def progress(self) -> Progress:

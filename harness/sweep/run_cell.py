@@ -29,13 +29,7 @@ from harness.storage import (
     replied_names,
     result_key,
 )
-from harness.sweep.governor import (
-    KILLED,
-    PROVIDER_FAILURES,
-    RATE_WAIT,
-    Consumption,
-    LeaseOutcome,
-)
+from harness.sweep.governor import KILLED, PROVIDER_FAILURES, RATE_WAIT, Consumption, LeaseOutcome
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import MadeInstance, RunContext, Workbench, instance_of

@@ -300,5 +300,5 @@ def schedule_cells(
         seeds = secret.child("schedule", plan.wave, pin.name)
         rounds = range(-(-runs // _TOGETHER))
         orders = [Permutation(seeds.child("round", number), len(own)) for number in rounds]
-        schedules.append(ModelSchedule(plan, pin, runs, own, orders, key))
+        schedules.append(ModelSchedule(plan, pin, runs, own, orders, key=key))
     return Schedule(schedules)

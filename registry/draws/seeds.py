@@ -15,20 +15,8 @@ from registry.draws.allocation import allocation_seed, check_numbers, commit_sec
 from registry.draws.beacon import check_ahead
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Ledger
-from registry.ledger.draw_records import (
-    Announcement,
-    Beacon,
-    SealedSet,
-    Underpowered,
-    Unproved,
-)
-from registry.sealing import (
-    DrawnSeed,
-    SealedSeeds,
-    commitments_of,
-    commitments_root,
-    seal_seeds,
-)
+from registry.ledger.draw_records import Announcement, Beacon, SealedSet, Underpowered, Unproved
+from registry.sealing import DrawnSeed, SealedSeeds, commitments_of, commitments_root, seal_seeds
 from registry.stores.base import Store
 
 Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
@@ -193,9 +181,7 @@ def announce_draw(
         check_ahead(beacon, time)  # once more: drawing and sealing take their time
     # Of two that draw at once, the second goes on with the announcement of the first.
     entry, _ = ledger.append_unless(
-        record,
-        time,
-        lambda e: e.sequence > after and e.kind in ("announcement", "preregistration"),
+        record, time, lambda e: e.sequence > after and e.kind in ("announcement", "preregistration")
     )
     if entry.kind != "announcement":
         raise RegistryError("the plan was registered in the meantime: nothing is drawn again")
@@ -240,11 +226,7 @@ def record_draw(ledger: Ledger, record: SealedSet, time: str) -> SealedSet:
 
 
 def _draw_one(
-    stratum: Stratum,
-    index: int,
-    entropy: Entropy,
-    identify: Identify,
-    taken: set[str],
+    stratum: Stratum, index: int, entropy: Entropy, identify: Identify, taken: set[str]
 ) -> DrawnSeed:
     for attempt in range(_REDRAWS):
         path = (*stratum, index, attempt)

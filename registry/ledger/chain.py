@@ -22,13 +22,7 @@ from typing import Any
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.draw_records import Announcement
-from registry.ledger.records import (
-    KINDS,
-    OPERATOR_KINDS,
-    read_record,
-    record_body,
-    record_kind,
-)
+from registry.ledger.records import KINDS, OPERATOR_KINDS, read_record, record_body, record_kind
 from registry.signing import Signer, is_signed
 from registry.stores.base import Store
 

@@ -14,13 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.draw_records import (
-    Announcement,
-    Revealed,
-    SealedSet,
-    Underpowered,
-    Unproved,
-)
+from registry.ledger.draw_records import Announcement, Revealed, SealedSet, Underpowered, Unproved
 
 R = TypeVar("R")
 

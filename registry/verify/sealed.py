@@ -13,13 +13,7 @@ from registry.draws.reveal import check_reveals
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger.draw_records import SealedSet
 from registry.ledger.records import RunManifest
-from registry.sealing import (
-    commitments_of,
-    commitments_root,
-    decrypt,
-    open_seeds,
-    recipient_of,
-)
+from registry.sealing import commitments_of, commitments_root, decrypt, open_seeds, recipient_of
 from registry.signing import Signer
 from registry.verify.findings import Findings
 

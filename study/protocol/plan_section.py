@@ -70,9 +70,7 @@ class PlanSection(Section):
     hypotheses: Names | None = None
 
 
-SECTIONS: Mapping[str, type[Section]] = {
-    "controls": ControlsSection,
-}
+SECTIONS: Mapping[str, type[Section]] = {"controls": ControlsSection}
 _OF_EVERY_PRESET = {
     *("looks", "alpha", "permutations", "enumerate_up_to"),
     *("margin", "outcomes", "multiplicity", "target_gap", "marker_alpha"),

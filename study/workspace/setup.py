@@ -47,11 +47,7 @@ def open_gate(underpowered: str, unproved: str) -> tuple[None, None]:
 
 
 def register_plan(
-    study: Study,
-    watch: Watch,
-    now: str,
-    gate: Gate = open_gate,
-    simulate: Callable[[], str] = str,
+    study: Study, watch: Watch, now: str, gate: Gate = open_gate, simulate: Callable[[], str] = str
 ) -> tuple[Preregistration, bool]:
     """Register the plan, if the gate lets it pass, with the chances that ``simulate`` returns in
     words. Return the record, and whether it is new. Raises BrokenPromise if another plan is

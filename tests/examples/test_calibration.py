@@ -21,12 +21,7 @@ from statsmodels.stats.contingency_tables import Table
 from analysis.plan.presets import basic_plan
 from analysis.plan.verdict import CONTAMINATED
 from examples.calibration import run, train
-from examples.calibration.doses import (
-    DosedModel,
-    DoseResponse,
-    cochran_armitage,
-    dose_response,
-)
+from examples.calibration.doses import DosedModel, DoseResponse, cochran_armitage, dose_response
 from examples.calibration.model import (
     hidden_states,
     likeliest_numbers,

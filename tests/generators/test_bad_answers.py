@@ -26,12 +26,7 @@ FAMILIES = {
 }
 BASICS = {name: INSTALLED.family(name) for name in ("compute_average", "count_circles")}
 # What an answer earns whose identifiers are right, and no number.
-BY_NAME = {
-    "cepheids_with_data",
-    "cepheids_without_data",
-    "galaxies_used",
-    "no_of_galaxies",
-}
+BY_NAME = {"cepheids_with_data", "cepheids_without_data", "galaxies_used", "no_of_galaxies"}
 
 
 @functools.cache

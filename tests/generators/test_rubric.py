@@ -176,10 +176,7 @@ def test_a_cell_keeps_its_type():
     assert table.records() == [{"event": 841, "mass": 91.25, "name": "0042"}]
     assert [type(cell) for cell in table.records()[0].values()] == [int, float, str]
     assert table.column("name") == ("0042",)
-    assert table.as_json() == {
-        "columns": ["event", "mass", "name"],
-        "rows": [[841, 91.25, "0042"]],
-    }
+    assert table.as_json() == {"columns": ["event", "mass", "name"], "rows": [[841, 91.25, "0042"]]}
 
 
 def test_headline_values_are_marked_or_all_that_needs_the_key():

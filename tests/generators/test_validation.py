@@ -104,11 +104,7 @@ def test_columns_that_the_files_state_by_design_are_declared():
 
 def test_numbers_are_read_whatever_their_form():
     texts = ["z=0.0123450, -7.12345e-03; v1.2.3", "9_12345 1234", "123456789012"]
-    assert written_numbers(texts) == {
-        5: {"12345"},
-        6: {"123450", "712345"},
-        12: {"123456789012"},
-    }
+    assert written_numbers(texts) == {5: {"12345"}, 6: {"123450", "712345"}, 12: {"123456789012"}}
     assert significand(-0.00999995, 5) == "10000"
     assert significand(70.12345678, 6) == "701235"
 

@@ -21,12 +21,7 @@ NAME = "paid"
 
 def pin_at(url: str) -> ModelPin:
     """The model, asked once for each turn and told the turn's seed, which names it."""
-    settings = {
-        "api_key_env": '""',
-        "base_url": f'"{url}"',
-        "retries": "0",
-        "send_seed": "true",
-    }
+    settings = {"api_key_env": '""', "base_url": f'"{url}"', "retries": "0", "send_seed": "true"}
     return ModelPin(NAME, "openai", "asked", tuple(settings.items()))
 
 

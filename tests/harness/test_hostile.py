@@ -166,7 +166,7 @@ def guest(provider: DockerSandboxes) -> bool:
 
 @dataclass(frozen=True)
 class Attack:
-    """What an agent does, which limits are recorded of it, and words in the replies that it gets."""
+    """What an agent does, which limits are recorded of it, and words of its replies from tools."""
 
     turns: tuple[Reply, ...]
     hits: str
@@ -278,10 +278,7 @@ ATTACKS = {
         PATIENT,
     ),
     "a file in /tmp": Attack(
-        (python(GLUTTON.format(path="/tmp/big")),),
-        "disk",
-        ("No space left", "hit: disk]"),
-        PATIENT,
+        (python(GLUTTON.format(path="/tmp/big")),), "disk", ("No space left", "hit: disk]"), PATIENT
     ),
     "a million files": Attack(
         (python("for n in range(1_000_000): open(f'small{n}', 'w').close()"),),
@@ -306,9 +303,7 @@ ATTACKS = {
         ("limits hit: time]",),
     ),
     "busy loops": Attack(
-        (python(BUSY), python(LEFT)),
-        "time",
-        ("limits hit: time]", "exit code 137", "left: [1]"),
+        (python(BUSY), python(LEFT)), "time", ("limits hit: time]", "exit code 137", "left: [1]")
     ),
     "children that hold the output": Attack(
         (python(HOLDERS), command("find /proc -maxdepth 2 -name comm -exec cat {} +")),

@@ -76,10 +76,7 @@ def test_a_row_knows_its_tranche_and_whether_it_is_burned(study: Study) -> None:
         leaked = row.wave == 1 and entry.tranche == 0 and entry.arm is Arm.PRIVATE
         assert row.burned == int(leaked)
         ran.setdefault((row.wave, row.model), set()).add((row.tranche, row.burned))
-    assert ran == {
-        (0, "before"): {(1, 0)},
-        (1, "reader"): {(0, 0), (0, 1), (1, 0)},
-    }
+    assert ran == {(0, "before"): {(1, 0)}, (1, "reader"): {(0, 0), (0, 1), (1, 0)}}
 
 
 def test_the_report_tests_what_is_unexposed_and_shows_nothing_private(study: Study) -> None:

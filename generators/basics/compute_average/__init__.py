@@ -263,7 +263,7 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
             5.0,
             "The answer lists the number {value:.6f} at least {copy} time(s).",
             found,
-            "numbers",
+            source="numbers",
         ),
         Metarubric(
             "block_averages",
@@ -272,7 +272,7 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
             "The answer states that the average of block {block} is {average:.2f} "
             f"(± {AVERAGE_TOLERANCE}).",
             averaged,
-            "blocks",
+            source="blocks",
         ),
         Metarubric(
             "computed_average",
@@ -281,7 +281,7 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
             f"The answer states that the average of all numbers is {{average:.2f}} "
             f"(± {AVERAGE_TOLERANCE}).",
             number_near("average", AVERAGE_TOLERANCE, read),
-            "final_result",
+            source="final_result",
             headline=True,
         ),
     )

@@ -221,13 +221,7 @@ _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 _WHOLE = {"type": "integer"}
 ANSWER_SCHEMA = answer_schema(
     NAME,
-    {
-        "counts": _COUNTS,
-        "average": NUMBER,
-        "median": NUMBER,
-        "spread": _WHOLE,
-        "different": _WHOLE,
-    },
+    {"counts": _COUNTS, "average": NUMBER, "median": NUMBER, "spread": _WHOLE, "different": _WHOLE},
 )
 
 
@@ -257,7 +251,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             12.0,
             "The answer states that {filename} shows {n_circles} disc(s).",
             _count_is_right,
-            "images",
+            source="images",
         ),
         Metarubric(
             "average_circles",
@@ -266,7 +260,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             "The answer states that the average number of discs per picture is {average:.2f} "
             f"(± {AVERAGE_TOLERANCE}).",
             number_near("average", AVERAGE_TOLERANCE, gate),
-            "result",
+            source="result",
             headline=True,
         ),
         Metarubric(
@@ -283,7 +277,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             "The answer states that the median number of discs per picture is {median:.1f} "
             f"(± {AVERAGE_TOLERANCE}).",
             number_near("median", AVERAGE_TOLERANCE, gate),
-            "result",
+            source="result",
         ),
         Metarubric(
             "spread_of_circles",
@@ -291,7 +285,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             1.0,
             "The answer states that the largest count is {spread} more than the smallest.",
             whole("spread"),
-            "result",
+            source="result",
         ),
         Metarubric(
             "different_counts",
@@ -299,7 +293,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             1.0,
             "The answer states that there are {different} different counts.",
             whole("different"),
-            "result",
+            source="result",
         ),
     )
 

@@ -29,7 +29,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
         10.0,
         "The answer to question {id} ({question}) is {answer}.",
         is_right,
-        "questions",
+        source="questions",
         criteria=MOST_CRITERIA,
     )
     return fill_rubric((*form_criteria(NAME, ANSWER_SCHEMA, 0.2), answers), dict(truth.tables))

@@ -10,17 +10,8 @@ from generators.ladder.program_repair.parameters import (
     PROGRAM_FILE,
     Parameters,
 )
-from generators.ladder.program_repair.rubric import (
-    ANSWER_SCHEMA,
-    make_key,
-    make_nulls,
-    make_rubric,
-)
-from generators.ladder.program_repair.sample import (
-    Sample,
-    draw_sample,
-    write_examples,
-)
+from generators.ladder.program_repair.rubric import ANSWER_SCHEMA, make_key, make_nulls, make_rubric
+from generators.ladder.program_repair.sample import Sample, draw_sample, write_examples
 from generators.seed import Streams
 from generators.task import GroundTruth, TruthTable
 
@@ -28,15 +19,7 @@ from generators.task import GroundTruth, TruthTable
 def make_truth(sample: Sample) -> GroundTruth:
     """Tables ``program`` (the right one) and ``tests``: lines of input and of output, of what a
     fault breaks, of what it does not, and of a function without a fault."""
-    columns = (
-        "function",
-        "given",
-        "printed",
-        "kept",
-        "kept_printed",
-        "other",
-        "other_printed",
-    )
+    columns = ("function", "given", "printed", "kept", "kept_printed", "other", "other_printed")
     rows = (
         (
             test.function,

@@ -15,11 +15,7 @@ from generators.attackers import Access, Attacker, Files, NoisySolver
 from generators.ladder.program_repair.parameters import EXAMPLES, PROGRAM_FILE
 from generators.ladder.program_repair.rubric import make_answer
 from generators.ladder.program_repair.sample import iterate_calls
-from generators.ladder.program_repair.solver import (
-    read_examples,
-    repairs,
-    split_functions,
-)
+from generators.ladder.program_repair.solver import read_examples, repairs, split_functions
 from generators.stream import Stream
 
 _FEW, _MANY = 4, 20  # functions of a program: faults are found as well as can be in a few

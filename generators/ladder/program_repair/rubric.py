@@ -28,7 +28,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
         10.0,
         "Given the line `{given}`, the repaired program prints `{printed}`.",
         _repaired,
-        "tests",
+        source="tests",
         criteria=len(tables["tests"].rows),
     )
     return fill_rubric((*form_criteria(NAME, ANSWER_SCHEMA, 0.2), tests), tables)

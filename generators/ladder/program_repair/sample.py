@@ -191,10 +191,7 @@ def _misfit(right: Sequence[Any], wrong: Sequence[Any], parameters: Parameters) 
 
 
 def _tested(
-    function: Function,
-    faulty: str,
-    runs: list[tuple[Input, Any, Any]],
-    parameters: Parameters,
+    function: Function, faulty: str, runs: list[tuple[Input, Any, Any]], parameters: Parameters
 ) -> _Tested | None:
     """The faulty function with examples that fail, so many that each edit of one token that meets
     them all agrees with the right function on the whole pool; and hidden tests from the rest."""
@@ -246,10 +243,7 @@ def _hidden_tests(
 
 
 def _combined(
-    made: Sequence[_Tested],
-    names: Sequence[tuple[str, str]],
-    parameters: Parameters,
-    draws: Stream,
+    made: Sequence[_Tested], names: Sequence[tuple[str, str]], parameters: Parameters, draws: Stream
 ) -> tuple[_Tested, ...] | None:
     """Functions that pass the list of one with a fault to one without, on inputs of the first."""
     outers = draws.shuffle([tested.function for tested in made if not tested.is_faulty])

@@ -47,19 +47,9 @@ class Parameters(FamilyParameters):
 
 
 BY_DIFFICULTY = {
-    "easy": Parameters(
-        bases=240,
-        codons=50,
-        strands=("+",),
-        variants=6,
-        limits=Limits(turns=10),
-    ),
+    "easy": Parameters(bases=240, codons=50, strands=("+",), variants=6, limits=Limits(turns=10)),
     "medium": Parameters(
-        bases=720,
-        codons=150,
-        strands=("+", "-"),
-        variants=12,
-        limits=Limits(turns=10),
+        bases=720, codons=150, strands=("+", "-"), variants=12, limits=Limits(turns=10)
     ),
     "hard": Parameters(
         bases=1500,

@@ -69,7 +69,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
                 0.5,
                 "The answer lists no variant of {name} at a position other than {positions}.",
                 Gated(none_else, found),
-                "sample",
+                source="sample",
             ),
             *_of_a_variant(precise),
         ),
@@ -97,7 +97,7 @@ def _of_a_variant(precise: Check) -> tuple[Metarubric, ...]:
             2.0,
             "The answer lists the variant {ref} to {alt} at position {position}.",
             called,
-            "variants",
+            source="variants",
             criteria=_CRITERIA,
         ),
         Metarubric(
@@ -106,7 +106,7 @@ def _of_a_variant(precise: Check) -> tuple[Metarubric, ...]:
             3.0,
             "The answer gives the variant at position {position} the effect {effect}.",
             stated("effect"),
-            "variants",
+            source="variants",
             criteria=_CRITERIA,
         ),
         Metarubric(
@@ -115,7 +115,7 @@ def _of_a_variant(precise: Check) -> tuple[Metarubric, ...]:
             5.0,
             "The answer gives the variant at position {position} the protein change {change}.",
             stated("change"),
-            "coding",
+            source="coding",
             criteria=_CRITERIA,
         ),
     )

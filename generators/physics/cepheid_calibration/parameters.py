@@ -62,9 +62,13 @@ def _limits(turns: int, minutes: float) -> Limits:
 
 
 BY_DIFFICULTY = {
-    "easy": Parameters(34, 1.0, 0.5, 0.0001, 0.5, 0.3, limits=_limits(20, 20)),
-    "medium": Parameters(200, 0.35, 0.5, 0.00007, 0.35, 0.2, limits=_limits(30, 30)),
-    "hard": Parameters(4000, 0.42, 0.05, 0.00005, 0.25, 0.1, limits=_limits(50, 45)),
+    "easy": Parameters(34, 1.0, 0.5, 0.0001, 0.5, sigma_tolerance=0.3, limits=_limits(20, 20)),
+    "medium": Parameters(
+        200, 0.35, 0.5, 0.00007, 0.35, sigma_tolerance=0.2, limits=_limits(30, 30)
+    ),
+    "hard": Parameters(
+        4000, 0.42, 0.05, 0.00005, 0.25, sigma_tolerance=0.1, limits=_limits(50, 45)
+    ),
 }
 
 

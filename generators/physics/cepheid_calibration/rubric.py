@@ -84,7 +84,7 @@ def _lists(precise: Check, ample: Check, read: Check) -> tuple[Metarubric, ...]:
             1.5,
             "The answer lists the Cepheid {cepheid_id} among those used.",
             lambda row: Gated(ListsItem(_LIST, str(row["cepheid_id"])), precise),
-            "redshifts",
+            source="redshifts",
         ),
         Metarubric(
             "cepheids_without_data",
@@ -93,7 +93,7 @@ def _lists(precise: Check, ample: Check, read: Check) -> tuple[Metarubric, ...]:
             "The answer does not list the Cepheid {cepheid_id} (which lacks: {lacks}) among those "
             "used.",
             lambda row: Gated(OmitsItem(_LIST, str(row["cepheid_id"])), ample),
-            "excluded",
+            source="excluded",
         ),
         Metarubric(
             "estimated_redshifts",
@@ -102,7 +102,7 @@ def _lists(precise: Check, ample: Check, read: Check) -> tuple[Metarubric, ...]:
             "The answer states that the redshift of the Cepheid {cepheid_id} is {z:.6f}: anything "
             "from {z_min:.6f} to {z_max:.6f}.",
             _within("z"),
-            "redshifts",
+            source="redshifts",
         ),
         Metarubric(
             "absolute_magnitudes",
@@ -111,7 +111,7 @@ def _lists(precise: Check, ample: Check, read: Check) -> tuple[Metarubric, ...]:
             "The answer states that the absolute magnitude of the Cepheid {cepheid_id} is "
             "{M:.4f}: anything from {M_min:.4f} to {M_max:.4f}.",
             lambda row: Gated(_within("M")(row), read),
-            "redshifts",
+            source="redshifts",
         ),
     )
 
@@ -123,7 +123,7 @@ def _fit(read: Check, result: Row) -> tuple[Metarubric, ...]:
             f"to {{{name}_max:.5f}}."
         )
         check = number_between(name, f"{name}_min", f"{name}_max", gate)
-        return Metarubric(key, "SR", weight, text, check, "results", headline=True)
+        return Metarubric(key, "SR", weight, text, check, source="results", headline=True)
 
     def beside(name: str) -> ShareOf:  # the error of a value that is wrong is a guess (R8b)
         within = NumberWithin((name,), float(result[f"{name}_min"]), float(result[f"{name}_max"]))

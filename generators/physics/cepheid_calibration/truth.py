@@ -10,11 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generators.physics.cepheid_calibration.parameters import (
-    MAGNITUDE_TOLERANCE,
-    NAME,
-    Parameters,
-)
+from generators.physics.cepheid_calibration.parameters import MAGNITUDE_TOLERANCE, NAME, Parameters
 from generators.physics.cepheid_calibration.sample import Galaxy, Sample, distance_of, spread
 from generators.task import GroundTruth, Scalar, TruthTable
 

@@ -36,11 +36,7 @@ _LARGEST = 1e6  # km/s/Mpc: whatever is below was meant as a Hubble constant
 
 ANSWER_SCHEMA = answer_schema(
     NAME,
-    {
-        "galaxies": list_of(record_of(id=TEXT, z=NUMBER, d=NUMBER)),
-        "H0": NUMBER,
-        "sigma_H0": NUMBER,
-    },
+    {"galaxies": list_of(record_of(id=TEXT, z=NUMBER, d=NUMBER)), "H0": NUMBER, "sigma_H0": NUMBER},
 )
 
 
@@ -51,10 +47,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     ids = tuple(str(row["galaxy_ID"]) for row in galaxies)
     # A list of everything is no finding (R8a) ...
     listed = ShareOf(
-        (
-            ItemPrecision(_GALAXIES, ids, source=_SOURCE),
-            ItemRecall(_GALAXIES, ids, source=_SOURCE),
-        ),
+        (ItemPrecision(_GALAXIES, ids, source=_SOURCE), ItemRecall(_GALAXIES, ids, source=_SOURCE)),
         share=1.0,
     )
     # ... a constant without its redshifts is a guess (R8e) ...
@@ -108,7 +101,7 @@ def _readings(count: int, listed: ShareOf) -> tuple[Metarubric, ...]:
             1.0,
             "The answer lists exactly {n} galaxies as used in the analysis.",
             Gated(ItemCount(_GALAXIES, count), listed),
-            "results",
+            source="results",
         ),
         Metarubric(
             "galaxies_used",
@@ -116,7 +109,7 @@ def _readings(count: int, listed: ShareOf) -> tuple[Metarubric, ...]:
             1.0,
             "The answer lists the galaxy {galaxy_ID} as used in the analysis.",
             is_listed,
-            "analyzed_galaxies",
+            source="analyzed_galaxies",
         ),
         Metarubric(
             "z_estimation",
@@ -125,7 +118,7 @@ def _readings(count: int, listed: ShareOf) -> tuple[Metarubric, ...]:
             "The answer states that the redshift of galaxy {galaxy_ID} is {z:.6f}: anything "
             "from {z_min:.6f} to {z_max:.6f}.",
             z_is_right,
-            "analyzed_galaxies",
+            source="analyzed_galaxies",
         ),
     )
 
@@ -144,7 +137,7 @@ def _results(measured: Check, right: Check) -> tuple[Metarubric, ...]:
             "The answer states that the distance of galaxy {galaxy_ID}, from its Cepheid alone, "
             "is {distance_Mpc:.3f} Mpc: anything from {distance_min:.3f} to {distance_max:.3f}.",
             distance_is_right,
-            "analyzed_galaxies",
+            source="analyzed_galaxies",
         ),
         Metarubric(
             "h_estimation",
@@ -153,7 +146,7 @@ def _results(measured: Check, right: Check) -> tuple[Metarubric, ...]:
             "The answer states that the Hubble constant is {H0:.3f} km/s/Mpc: anything from "
             "{H0_min:.3f} to {H0_max:.3f}.",
             number_between("H0", "H0_min", "H0_max", measured),
-            "results",
+            source="results",
             headline=True,
         ),
         Metarubric(
@@ -163,7 +156,7 @@ def _results(measured: Check, right: Check) -> tuple[Metarubric, ...]:
             "The answer states that the statistical uncertainty of the Hubble constant is "
             "{sigma_H0:.4f} km/s/Mpc: anything from {sigma_min:.4f} to {sigma_max:.4f}.",
             number_between("sigma_H0", "sigma_min", "sigma_max", right),
-            "results",
+            source="results",
             headline=True,
         ),
     )

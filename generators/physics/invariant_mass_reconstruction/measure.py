@@ -146,10 +146,7 @@ def _draw_tracks(
     first, second = (
         tuple(
             _smeared_hit(
-                layer,
-                crossing(lepton, radius, detector.field),
-                response.hit_error / radius,
-                stream,
+                layer, crossing(lepton, radius, detector.field), response.hit_error / radius, stream
             )
             for layer, radius in enumerate(detector.layers)
             if not stream.chance(parameters.inefficiency)

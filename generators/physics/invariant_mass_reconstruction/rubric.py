@@ -71,7 +71,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
         "value",
         tuple(float(mass) for mass in graded.column("mass")),
         GATE_TOLERANCES * tolerance,
-        GATE_SHARE,
+        share=GATE_SHARE,
         source="events_graded",
     )
     tables = {
@@ -139,7 +139,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             f"The answer states {what} from {{{name}_low:.8f}} to {{{name}_high:.8f}} (the "
             f"reference fit finds {{{name}:.4f}}).",
             number_between(path, f"{name}_low", f"{name}_high", read),
-            "fit",
+            source="fit",
             headline=True,
         )
 
@@ -152,7 +152,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "The answer states that the radius of {words} is {radius:.3f} m "
             f"(± {RADIUS_TOLERANCE}).",
             _radius_is_right,
-            "layers",
+            source="layers",
         ),
         Metarubric(
             "module_gains",
@@ -161,7 +161,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "The answer states that the gain of calorimeter module {module} is {gain:.2f} MeV per "
             f"count (± {100 * GAIN_TOLERANCE:g} %).",
             _gain_is_right,
-            "gains",
+            source="gains",
         ),
         Metarubric(
             "magnetic_field",
@@ -170,7 +170,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "The answer states that the magnetic field is {field:.3f} T "
             f"(± {100 * FIELD_TOLERANCE:g} %).",
             _field_is_right,
-            "field",
+            source="field",
         ),
         Metarubric(
             "muon_pairs",
@@ -178,7 +178,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             1.5,
             f"The answer states that {{muon_pairs}} events have two muons (± {reach:g}).",
             muon_pairs,
-            "counts",
+            source="counts",
         ),
         Metarubric(
             "invariant_masses",
@@ -187,7 +187,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "The answer states for event {event_id} an invariant mass from {low:.6f} to "
             f"{{high:.6f}} GeV (true is {{mass:.6f}} ± {100 * tolerance:g} %).",
             _mass_is_right,
-            "events_graded",
+            source="events_graded",
         ),
         fitted("particle_mass", 3.0, "mass", "mass_GeV", "a mass of the particle in GeV"),
         fitted(

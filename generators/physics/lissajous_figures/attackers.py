@@ -112,9 +112,7 @@ def miss_tips(missed: float, files: Files, draws: Stream) -> dict[str, Any]:
 
 
 def _read_all(
-    files: Files,
-    read: Callable[[bytes], Reading],
-    find: Callable[[float, Coils], str] = find_coil,
+    files: Files, read: Callable[[bytes], Reading], find: Callable[[float, Coils], str] = find_coil
 ) -> dict[str, Any]:
     rows = read_rows(files[TABLE].decode())
     tested = [row for row in rows if row["measurement_id"]]

@@ -94,7 +94,7 @@ def _read(table: str, truth: GroundTruth, share: float = 0.0) -> ItemsWithin:
     names = tuple(map(str, truth.table(table).column("supply_id")))
     hertz = tuple(map(float, truth.table(table).column("frequency_hz")))
     return ItemsWithin(
-        SUPPLIES, names, "frequency_hz", hertz, FREQUENCY_TOLERANCE, share, source=table
+        SUPPLIES, names, "frequency_hz", hertz, FREQUENCY_TOLERANCE, share=share, source=table
     )
 
 
@@ -152,7 +152,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "The answer states that the power supply {supply_id} has a frequency of {hertz} Hz "
             f"({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz).",
             lambda row: Gated(_frequency(row), gates.read),
-            "tested",
+            source="tested",
         ),
         Metarubric(
             "period",
@@ -161,7 +161,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "The answer states that the figure of the power supply {supply_id} repeats after "
             "{period_ms} ms.",
             lambda row: Gated(_near(row, "period_ms", PERIOD_TOLERANCE), gates.read),
-            "tested",
+            source="tested",
             criteria=4,
         ),
         Metarubric(
@@ -171,7 +171,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "The answer states that the figure of the power supply {supply_id} has the symmetry "
             "{symmetry} at every phase.",
             symmetry,
-            "tested",
+            source="tested",
             criteria=4,
         ),
         Metarubric(
@@ -180,7 +180,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             3.5,
             "The answer states that the coil {coil} fits the power supply {supply_id}.",
             coil,
-            "good",
+            source="good",
             criteria=5,
         ),
         Metarubric(
@@ -190,7 +190,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             "The answer states that no coil fits the power supply {supply_id}, so that it is "
             "faulty.",
             coil,
-            "faulty",
+            source="faulty",
             criteria=5,
         ),
     )
@@ -215,7 +215,7 @@ def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
             "The answer states that {faulty} of the tested supplies of machine {machine} are "
             "faulty.",
             lambda row: counted("machine_faults", "machine", row),
-            "machines",
+            source="machines",
         ),
         Metarubric(
             "batch_faults",
@@ -223,7 +223,7 @@ def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
             2.0,
             "The answer states that {faulty} of the tested supplies of batch {batch} are faulty.",
             lambda row: counted("batch_faults", "batch", row),
-            "batches",
+            source="batches",
         ),
         Metarubric(
             "faulty_machines",
@@ -231,7 +231,7 @@ def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
             1.0,
             f"The answer lists machine {{machine}} as faulty {rate}",
             listed,
-            "faulty_machines",
+            source="faulty_machines",
             headline=True,
         ),
         Metarubric(
@@ -240,7 +240,7 @@ def _faults(gates: _Gates) -> tuple[Metarubric, ...]:
             1.0,
             f"The answer does not list machine {{machine}} as faulty {rate}",
             omitted,
-            "not_faulty_machines",
+            source="not_faulty_machines",
             headline=True,  # of a list of all machines, half is right
         ),
     )

@@ -182,10 +182,7 @@ def _untested(parameters: Parameters, streams: Streams) -> Iterator[_Slot]:
 
 
 def _figures(
-    parameters: Parameters,
-    streams: Streams,
-    tested: Sequence[_Slot],
-    fitting: frozenset[Ratio],
+    parameters: Parameters, streams: Streams, tested: Sequence[_Slot], fitting: frozenset[Ratio]
 ) -> tuple[dict[_Slot, Figure], int]:
     """The figure of each tested unit, and how many were drawn again."""
     ratios = _ratios(parameters, streams, tested, fitting)
@@ -197,10 +194,7 @@ def _figures(
 
 
 def _ratios(
-    parameters: Parameters,
-    streams: Streams,
-    tested: Sequence[_Slot],
-    fitting: frozenset[Ratio],
+    parameters: Parameters, streams: Streams, tested: Sequence[_Slot], fitting: frozenset[Ratio]
 ) -> dict[_Slot, Ratio]:
     """The ratio of each unit. Among the good ones, and among the faulty ones, each possible ratio
     occurs as often as any other, or once more: instances are equally hard to read."""

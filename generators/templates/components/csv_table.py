@@ -76,7 +76,7 @@ def compile_csv(content: Mapping[str, Any], values: ValueSet) -> CsvTable:
     after = {later for later, _ in together}
     free = [kind for place, kind in enumerate(types) if place not in after]
     space = rows * sum(kind.log10_values for kind in free)
-    return CsvTable(header, types, sizes_of(types), together, rows, space)
+    return CsvTable(header, types, sizes_of(types), together, rows, log10_space=space)
 
 
 def _headers(written: Any) -> tuple[str, ...]:

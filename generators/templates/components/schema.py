@@ -163,7 +163,7 @@ def _split(node: Node, stream: Stream, count: int, least: int, most: int) -> lis
 
 def leaf(kind: DataType) -> Leaf:
     """A single value of a data type."""
-    return Leaf(kind.log10_values, kind.longest * 2 + 2, 1, kind.draw, kind.write, kind)
+    return Leaf(kind.log10_values, kind.longest * 2 + 2, 1, kind.draw, kind.write, kind=kind)
 
 
 DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}

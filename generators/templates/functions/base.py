@@ -67,10 +67,10 @@ class Function:
     name: str
     min_arguments: int
     max_arguments: int
-    takes_file: bool
-    rest: bool
     compute: Callable[[Sequence[str], Any], str]
     check: Callable[[Sequence[str]], object] | None = None
+    takes_file: bool = True
+    rest: bool = False
     split: Callable[[str], list[str]] | None = None
     matches: Callable[[Sequence[str], Any], Iterator[Match]] | None = None
 

@@ -114,7 +114,7 @@ def _of_column(verb: str) -> Function:
         if verb != "count":
             yield match_numbers(arguments[0], file.parsed(parse_table).column(arguments[0]))
 
-    return Function(f"csv_{verb}", 1, 1, True, False, compute, matches=matches)
+    return Function(f"csv_{verb}", 1, 1, compute, matches=matches)
 
 
 def _of_filtered(verb: str) -> Function:
@@ -132,7 +132,7 @@ def _of_filtered(verb: str) -> Function:
         if verb != "count":
             yield match_numbers(header, table.column(header))
 
-    return Function(f"csv_{verb}_where", 4, 4, True, False, compute, _check_where, matches=matches)
+    return Function(f"csv_{verb}_where", 4, 4, compute, _check_where, matches=matches)
 
 
 def select_cells(table: CsvRows, header: str, filtered: str, sign: str, value: str) -> Cells:
@@ -197,10 +197,10 @@ def _check_index(*places: int) -> Callable[[Sequence[str]], None]:
 
 
 CSV = table_of(
-    Function("csv_cell", 2, 2, True, False, csv_cell, _check_index(0, 1)),
-    Function("csv_row", 1, 1, True, False, csv_row, _check_index(0)),
-    Function("csv_value", 2, 2, True, False, csv_value, _check_index(0)),
-    Function("csv_column", 1, 1, True, False, csv_column),
+    Function("csv_cell", 2, 2, csv_cell, _check_index(0, 1)),
+    Function("csv_row", 1, 1, csv_row, _check_index(0)),
+    Function("csv_value", 2, 2, csv_value, _check_index(0)),
+    Function("csv_column", 1, 1, csv_column),
     *map(_of_column, _VERBS),
     *map(_of_filtered, _VERBS),
 )

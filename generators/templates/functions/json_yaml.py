@@ -396,8 +396,8 @@ def _function(language: str, verb: str) -> Function:
 
     name = f"{language}_{verb}"
     if verb in _LABELS:
-        return Function(name, 1, 2, True, True, compute, check, _TWO_PATHS, matches)
-    return Function(name, least, 1, True, True, compute, check, matches=matches)
+        return Function(name, 1, 2, compute, check, rest=True, split=_TWO_PATHS, matches=matches)
+    return Function(name, least, 1, compute, check, rest=True, matches=matches)
 
 
 TREE = table_of(*(_function(kind, verb) for kind in ("json", "yaml") for verb in _ANSWERS))

@@ -36,13 +36,13 @@ def match_comparison(
     met = sum(map(passes, values))
     kind: Kind = "literal" if sign in _EQUAL else "range" if sign in _ORDERS else "filter"
     known = () if met else ends_of(values) if kind == "range" else _some(values)
-    return Match(kind, part, met, len(values), literal, known)
+    return Match(kind, part, met, len(values), literal, known=known)
 
 
 def match_numbers(part: str, values: Sequence[Any]) -> Match:
     """How many of the values are numbers."""
     met = sum(number_of(value) is not None for value in values)
-    return Match("number", part, met, len(values), "", () if met else _some(values)[:3])
+    return Match("number", part, met, len(values), "", known=() if met else _some(values)[:3])
 
 
 def ends_of(values: Iterable[Any]) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _match_step(written: str, step: JsonStep, holders: Sequence[Any], met: int) 
             )
         elif any(isinstance(one, list) for one in holders):
             remedy = f"a list stands there: write [*] or [0] before .{step.name}"
-    return Match("path", written, met, len(holders), step.name, known, remedy)
+    return Match("path", written, met, len(holders), step.name, known=known, remedy=remedy)
 
 
 def _match_field(comparison: JsonComparison, items: Sequence[Any]) -> Iterator[Match]:
@@ -142,7 +142,7 @@ def match_xml(path: str, document: XmlDocument) -> Iterator[Match]:
 def _match_names(part: str, name: str, met: int, of: int, known: tuple[str, ...]) -> Match:
     sought = next((one for one in _names(name) if one not in known), "")
     like = tuple(one for one in known if one.startswith("@") == sought.startswith("@"))
-    return Match("path", part, met, of, sought, like if sought and not met else ())
+    return Match("path", part, met, of, sought, known=like if sought and not met else ())
 
 
 def _match_predicate(
@@ -188,7 +188,7 @@ def _match_condition(
         met,
         have,
         bare,
-        _some(texts) if equal else ends_of(texts),
+        known=_some(texts) if equal else ends_of(texts),
     )
 
 

@@ -209,7 +209,7 @@ def _places(text: str) -> int:
 
 
 def _math(name: str, least: int, most: int, compute: Callable[..., str]) -> Function:
-    return Function(name, least, most, False, False, compute)
+    return Function(name, least, most, compute, takes_file=False)
 
 
 ARITHMETIC = table_of(

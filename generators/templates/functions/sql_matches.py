@@ -119,7 +119,7 @@ def _match(comparison: Comparison, database: QueriedTables) -> Iterator[Match]:
                     f"ORDER BY 1 LIMIT {MOST_KNOWN}"
                 )
             )
-        yield Match(kind, comparison.part, met, have, bare, known)
+        yield Match(kind, comparison.part, met, have, bare, known=known)
 
 
 def _number(database: QueriedTables, sql: str) -> int:

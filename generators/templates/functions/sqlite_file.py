@@ -337,11 +337,10 @@ SQLITE = table_of(
         "sqlite_query",
         1,
         1,
-        True,
-        True,
         sqlite_query,
         lambda arguments: check_query(arguments[0]),
+        rest=True,
         matches=_matches_of_query,
     ),
-    Function("sqlite_value", 2, 3, True, False, sqlite_value, _check_value),
+    Function("sqlite_value", 2, 3, sqlite_value, _check_value),
 )

@@ -40,8 +40,8 @@ def _check(arguments: Sequence[str]) -> None:
 
 
 TEXT = table_of(
-    Function("file_line", 1, 1, True, False, file_line, _check),
-    Function("file_word", 1, 1, True, False, file_word, _check),
-    Function("file_line_count", 0, 0, True, False, lambda _, file: str(len(file.lines))),
-    Function("file_word_count", 0, 0, True, False, lambda _, file: str(len(file.words))),
+    Function("file_line", 1, 1, file_line, _check),
+    Function("file_word", 1, 1, file_word, _check),
+    Function("file_line_count", 0, 0, lambda _, file: str(len(file.lines))),
+    Function("file_word_count", 0, 0, lambda _, file: str(len(file.words))),
 )

@@ -168,15 +168,17 @@ def _matches_attribute(arguments: Sequence[str], file: OpenFile) -> Iterator[Mat
 def _function(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
     if name == "xpath_attr":
         return Function(
-            name, 1, 1, True, True, compute, _check_attribute, matches=_matches_attribute
+            name, 1, 1, compute, _check_attribute, rest=True, matches=_matches_attribute
         )
     adds = name.rpartition("_")[2] in numeric.AGGREGATES
     matches = _matches_numbers if adds else _matches_in
-    return Function(name, 1, 1, True, True, compute, _check, matches=matches)
+    return Function(name, 1, 1, compute, _check, rest=True, matches=matches)
 
 
 def _of_labels(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
-    return Function(name, 1, 2, True, True, compute, _check, parts_paths("./@"), _matches_in)
+    return Function(
+        name, 1, 2, compute, _check, rest=True, split=parts_paths("./@"), matches=_matches_in
+    )
 
 
 XML = table_of(

@@ -89,7 +89,14 @@ class SandboxForm(Form):
         config = self.config(place, given)
         depends_on = self.depends_on(place, given)
         return Component(
-            kind or "?", name or "", target or "", content, config, depends_on, place, self.values
+            kind or "?",
+            name or "",
+            target or "",
+            content,
+            config,
+            depends_on=depends_on,
+            place=place,
+            values=self.values,
         )
 
     def name(self, place: Place, given: Mapping[str, Any], named: bool) -> str | None:

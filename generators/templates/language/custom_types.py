@@ -41,7 +41,7 @@ def listed(
     positive = values if weights is None else [v for v, w in zip(values, weights, strict=True) if w]
     log10 = math.log10(len(set(positive)))
     at = partial(taken, table)
-    bare = DataType(name, kind, log10, len(values), at, longest, text, custom=True, listed=written)
+    bare = DataType(name, kind, len(values), at, longest, log10=log10, custom=True, listed=written)
     if weights is None:
         return replace(bare, texts=texts)
     pick = _picker(weights)
@@ -83,7 +83,7 @@ def identifiers(name: str, low: int, high: int) -> DataType:
     size = high - low + 1
     at = partial(distinct_identifiers, low=low, size=size)
     longest = max(len(str(low)), len(str(high)))
-    return DataType(name, "INTEGER", math.log10(size), size, at, longest, str)
+    return DataType(name, "INTEGER", size, at, longest, write=str)
 
 
 def with_empty_cells(kind: DataType, share: float) -> DataType:
@@ -109,9 +109,9 @@ def with_empty_cells(kind: DataType, share: float) -> DataType:
     def write(value: Any) -> str:
         return "" if value is None else kind.write(value)
 
-    return replace(
-        kind, size=0, at=at, write=write, texts=None, spell=spell, custom=True, filled=kind
-    )
+    log10 = kind.log10_values
+    some = replace(kind, size=0, log10=log10, at=at, write=write, texts=None, spell=spell)
+    return replace(some, custom=True, filled=kind)
 
 
 def composed(
@@ -133,4 +133,4 @@ def composed(
 
     log10 = sum(part.log10_values for part in parts)
     longest = sum(part.longest + 1 for part in parts)
-    return DataType(name, "TEXT", log10, 0, at, longest, text, custom=True)
+    return DataType(name, "TEXT", 0, at, longest, log10=log10, custom=True)

@@ -61,6 +61,17 @@ LEAST_WORDS, MOST_WORDS = 2, 5  # of lorem_words
 MOST_TEXTS = 1000  # whole numbers of a kind that are kept as text
 
 
+def text(value: Any) -> str:
+    """A value as CSV, XML and questions show it: ``true``, ``12``, ``0.5``, and null as nothing."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
 @dataclass(frozen=True, slots=True)
 class DataType:
     """A kind of value: how many there are, what column of a database holds it, how it is drawn.
@@ -71,17 +82,22 @@ class DataType:
 
     name: str
     sql: str  # TEXT, INTEGER, REAL or BOOLEAN
-    log10_values: float
     size: int
     at: Callable[[Any], list[Any]]  # the values of as many indices, or uniforms
     longest: int  # characters of the longest value as text
-    write: Callable[[Any], str]
+    log10: float | None = None  # of how many values there are; None: as many as its size says
+    write: Callable[[Any], str] = text
     texts: Callable[[], NDArray[object_]] | None = None  # of all indices, where they are few
     spell: Callable[[Any], list[str]] | None = None  # ``texts_at``, where there is a quicker way
     custom: bool = False  # whether an author gave the values, which may be any text
     group: str | None = None  # of types that go together: made from the same uniforms
     filled: DataType | None = None  # the same type without empty cells, if it has some
     listed: tuple[str, ...] = ()  # the values that an author gave, as text
+
+    @property
+    def log10_values(self) -> float:
+        """log10 of how many values there are."""
+        return math.log10(self.size) if self.log10 is None else self.log10
 
     def make(self, units: Units) -> list[Any]:
         """As many values as uniforms."""
@@ -106,17 +122,6 @@ class DataType:
     def draw(self, stream: Stream, count: int) -> list[Any]:
         """``count`` values. ``id`` repeats none before all 9,999 were drawn; others may."""
         return self.make(stream.uniforms(count))
-
-
-def text(value: Any) -> str:
-    """A value as CSV, XML and questions show it: ``true``, ``12``, ``0.5``, and null as nothing."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value)
 
 
 def money(value: float) -> str:
@@ -192,7 +197,7 @@ def _lazy_choice(
 ) -> DataType:
     table = cache(lambda: lookup(values()))
     at = partial(taken, table)
-    return DataType(name, "TEXT", math.log10(size), size, at, longest, text, table)
+    return DataType(name, "TEXT", size, at, longest, texts=table)
 
 
 def taken(table: Callable[[], NDArray[object_]], drawn: Indices) -> list[Any]:
@@ -208,7 +213,7 @@ def integers(name: str, low: int, high: int) -> DataType:
     def at(drawn: Indices) -> list[Any]:
         return as_list(drawn + low)
 
-    return DataType(name, "INTEGER", math.log10(size), size, at, width, str, texts)
+    return DataType(name, "INTEGER", size, at, width, write=str, texts=texts)
 
 
 def decimals(
@@ -221,7 +226,7 @@ def decimals(
     def at(drawn: Indices) -> list[Any]:
         return as_list((drawn + low) / scale)
 
-    return DataType(name, "REAL", math.log10(size), size, at, longest, write)
+    return DataType(name, "REAL", size, at, longest, write=write)
 
 
 def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = repr) -> DataType:
@@ -325,6 +330,7 @@ def _all() -> dict[str, DataType]:
     phones = 800 * 800 * 10_000
     mail_parts = [LISTS[name] for name in ("first_names", "last_names", "mail_domains")]
     mails = math.prod(map(len, mail_parts))
+    truths = cache(lambda: lookup(TRUTH_VALUES))
     calendar = (GREATEST_DATE - LEAST_DATE).days + 1
     longest_mail = sum(max(map(len, part)) for part in mail_parts)
     types = (
@@ -332,7 +338,7 @@ def _all() -> dict[str, DataType]:
         _choice("first_name", LISTS["first_names"]),
         _choice("last_name", LISTS["last_names"]),
         _choice("entity_pool", POOLS["default"]),
-        DataType("email", "TEXT", math.log10(mails), mails, _emails, longest_mail + 2, text),
+        DataType("email", "TEXT", mails, _emails, longest_mail + 2),
         integers("age", 18, 70),
         _choice("city", LISTS["cities"]),
         _choice("city_name", LISTS["cities"]),
@@ -343,38 +349,30 @@ def _all() -> dict[str, DataType]:
         integers("currency", 1000, 100_000),
         integers("salary", 30_000, 150_000),
         hundredths("price", 1000, 50_099, money),
-        DataType("phone", "TEXT", math.log10(phones), phones, _phones, 14, text),
+        DataType("phone", "TEXT", phones, _phones, 14),
         _lazy_choice("date", days, calendar, 10),
         _choice("status", LISTS["statuses"]),
         _choice("department", LISTS["departments"]),
         _choice("region", LISTS["regions"]),
-        DataType("id", "INTEGER", math.log10(IDS), IDS, distinct_identifiers, 4, str),
+        DataType("id", "INTEGER", IDS, distinct_identifiers, 4, write=str),
         integers("experience", 0, 40),
         integers("score", 60, 100),
         _choice("course", LISTS["courses"]),
         _pairs("semester", LISTS["seasons"], ("2023", "2024", "2025")),
         _choice("category", LISTS["categories"]),
         DataType(
-            "boolean",
-            "BOOLEAN",
-            math.log10(2),
-            len(TRUTH_VALUES),
-            _booleans,
-            5,
-            text,
-            cache(lambda: lookup(TRUTH_VALUES)),
+            "boolean", "BOOLEAN", len(TRUTH_VALUES), _booleans, 5, log10=math.log10(2), texts=truths
         ),
         _choice("lorem_word", LATIN),
         DataType(
             "lorem_words",
             "TEXT",
-            math.log10(some_words),
             0,
             _some_words,
             MOST_WORDS * (longest_word + 1),
-            text,
+            log10=math.log10(some_words),
         ),
-        DataType("version", "TEXT", math.log10(VERSIONS), VERSIONS, _versions, 6, text),
+        DataType("version", "TEXT", VERSIONS, _versions, 6),
         _choice("mail_domain", LISTS["mail_domains"]),
         *(_choice(name, POOLS[name]) for name in SEMANTIC_POOLS),
     )
@@ -385,15 +383,7 @@ DATA_TYPES: Mapping[str, DataType] = MappingProxyType(_all())
 
 # Types of database columns without a data type (not to be asked for by name).
 CALENDAR = DATA_TYPES["date"]
-MOMENT = DataType(
-    "datetime",
-    "TEXT",
-    CALENDAR.log10_values + math.log10(SECONDS_A_DAY),
-    CALENDAR.size * SECONDS_A_DAY,
-    _moments,
-    19,
-    text,
-)
+MOMENT = DataType("datetime", "TEXT", CALENDAR.size * SECONDS_A_DAY, _moments, 19)
 
 
 def infer_type(header: str) -> str:

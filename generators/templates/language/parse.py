@@ -107,9 +107,9 @@ def read_template(text: str | bytes, path: str, values: str = "") -> ParsedTempl
         data.decode("utf-8-sig"),
         questions,
         document.lines,
-        form.values_name,
-        values,
-        path,
+        values_name=form.values_name,
+        values_text=values,
+        path=path,
     )
     whole = not document.faults and not form.values.unread
     return ParsedTemplate(file, foremost(dict.fromkeys(errors)), tuple(form.warnings), whole)

@@ -144,7 +144,7 @@ def match_edits(expected: str) -> Iterator[Match]:
             there = sum(isinstance(holder, list) or key in holder for _, holder, key in reached)
             names = {name: None for _, holder, _ in reached for name in holder if not there}
             last = edit.steps[-1].name
-            yield Match("added", edit.path, there, len(reached), last, tuple(map(str, names)))
+            yield Match("added", edit.path, there, len(reached), last, known=tuple(map(str, names)))
     yield Match("untouched", "", same_json(original, _edited(task)[0]), 1)
 
 

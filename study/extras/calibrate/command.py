@@ -24,7 +24,6 @@ from study.printing import print_json, print_records
 from study.steps.sweep.live import sweep_watch
 
 if TYPE_CHECKING:
-    from study.extras.calibrate.from_agents import RunRequest
     from study.extras.calibrate.from_scores import Calibrated
     from study.workspace.study import Study
 
@@ -83,7 +82,10 @@ def calibrate(
     given["doses"] = _doses(doses)
     place = out or study.folder / FOLDER
     if run:
-        made = _run(study, from_agents.RunRequest(**given), place)
+        request = from_agents.RunRequest(**given)
+        scratch = plan_run(study, request, place)
+        click.echo(f"{scratch.episodes:,} episodes of built-in agents in {place}", err=True)
+        made = run_calibration(study, scratch, request, sweep_watch)
     else:
         made = calibrate_study(study, CalibrateRequest(**given))
     kept = record_calibration(study, made, utc_now())
@@ -93,13 +95,6 @@ def calibrate(
     else:
         _print(made, files)
         click.echo(f"on record: {kept.uri}")
-
-
-def _run(study: Study, request: RunRequest, place: Path) -> Calibrated:
-    scratch = plan_run(study, request, place)
-    size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
-    click.echo(size, err=True)
-    return run_calibration(study, scratch, request, sweep_watch)
 
 
 def _doses(text: str) -> tuple[float, ...]:

@@ -200,7 +200,7 @@ def make_clean_scores(
         means.public[rows],
         means.tranche[rows],
         scores(companion_columns) if companion_columns else None,
-        companions.instead,
+        replaces=companions.instead,
     )
     x = clean.scores.covariate
     return clean, 0.0 if x is None else float((~np.isnan(x[:, 0, 0])).mean())

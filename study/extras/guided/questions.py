@@ -92,13 +92,7 @@ class _Questions:
         gap = self.ask("Gap to detect in a model, in points of 100", "10", _number(0.5, 90))
         budget = self.ask("Budget of a wave in USD", f"{usual.budget:g}", _number(0.01, 1e9))
         return new_study.NewStudy(
-            name,
-            tuple(models),
-            tuple(controls),
-            tasks,
-            looks=looks,
-            gap=gap / 100,
-            budget=budget,
+            name, tuple(models), tuple(controls), tasks, looks=looks, gap=gap / 100, budget=budget
         )
 
     def ask(self, text: str, default: str, read: Callable[[str], T]) -> T:

@@ -80,7 +80,7 @@ def check_judge(
         lock_budget(study, (), stack)
         budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
         price = pricing.price_of(pin.name)
-        caller = Caller(study, CallKind.JUDGE, pin, None, price, budget)
+        caller = Caller(study, CallKind.JUDGE, pin, None, price, budget=budget)
         verdicts, failed = _grade_sheets(judge, caller, (*sheets, *backwards), watch)
         measured = _measured(pin, sheets, backwards, verdicts)
         record_checked(study, pin, measured, now)
@@ -208,7 +208,7 @@ def _compared(
 def _judged(sheet: Sheet, verdicts: Verdicts) -> list[Judged]:
     name = sheet.id.removesuffix(_REVERSED)  # the same answer: what is right of both goes together
     return [
-        Judged(name, sheet.stratum, part.dimension, sheet.style, truth, verdict)
+        Judged(name, sheet.stratum, part.dimension, sheet.style, truth, verdict=verdict)
         for part, truth, verdict in zip(sheet.parts, sheet.truths, verdicts, strict=True)
     ]
 

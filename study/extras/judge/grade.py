@@ -181,8 +181,15 @@ class _Grading:
         stop = threading.Event()  # one for all waves: a provider that fails for good fails for all
         price = self.pricing.price_of(name)
         for wave, cells in owed.items():
-            budget = self.budgets[wave]
-            caller = Caller(self.study, CallKind.JUDGE, judge.pin, wave, price, budget, stop)
+            caller = Caller(
+                self.study,
+                CallKind.JUDGE,
+                judge.pin,
+                wave,
+                price,
+                stop=stop,
+                budget=self.budgets[wave],
+            )
             grade = partial(self._grade_cell, judge, caller)
             for result in caller.call_each(grade, cells):
                 results.append(result)

@@ -341,5 +341,5 @@ def _read_regrading(study: StudySnapshot, record: Regraded) -> Regrading:
         pairs.append((rows[0], rows[1]))
     before, after = zip(*pairs, strict=True) if pairs else ((), ())
     return Regrading(
-        record.judge.name, record.wave, record.first, record.share, tuple(before), tuple(after)
+        record.judge.name, record.wave, record.first, record.share, before, after=after
     )

@@ -38,9 +38,7 @@ def leak() -> None:
 )
 @click.option("--reason", required=True, help="In words, for readers: it is public.")
 @click.option(
-    "--since",
-    metavar="DATE",
-    help="The first day of the leak, today or before. Default: today.",
+    "--since", metavar="DATE", help="The first day of the leak, today or before. Default: today."
 )
 @click.option(
     "--named",

@@ -18,10 +18,7 @@ from analysis.power.power import (
 )
 from analysis.power.variance_components import Components, SimulationSize, rate_error
 from study.extras.power.planning import registered_design
-from study.protocol.draw_checks import (
-    LEAST_CONTROL_RUNS,
-    tested_models,
-)
+from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
 

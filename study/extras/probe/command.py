@@ -9,12 +9,7 @@ import click
 
 from registry.provenance import utc_now
 from study.extras.probe.probe import ProbeRequest, probe_wave
-from study.options import (
-    json_option,
-    models_option,
-    study_option,
-    unknown_price_option,
-)
+from study.options import json_option, models_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
 from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts, print_failing
 

@@ -74,11 +74,15 @@ def _ask_text(
     return run_text_probe(instance, text, inner, replies, way, top)
 
 
-QUESTIONS = ProbeKind("questions", "probe", probe_digest(), probe_messages, run_probe, PROBE_CODEC)
-MARKERS = ProbeKind(
-    "markers", "marker", marker_digest(), marker_messages, run_marker_probe, MARKER_CODEC
+QUESTIONS = ProbeKind(
+    "questions", "probe", probe_digest(), probe_messages, run_probe, codec=PROBE_CODEC
 )
-TEXTS = ProbeKind("texts", "text", text_digest(), released_text, _ask_text, TEXT_PROBE_CODEC, False)
+MARKERS = ProbeKind(
+    "markers", "marker", marker_digest(), marker_messages, run_marker_probe, codec=MARKER_CODEC
+)
+TEXTS = ProbeKind(
+    "texts", "text", text_digest(), released_text, _ask_text, codec=TEXT_PROBE_CODEC, messages=False
+)
 
 
 def instances_of_kind(

@@ -165,7 +165,7 @@ def probe_wave(
             if prober.pin.name in of_texts
         )
         accounts = budget.accounts() if budget is not None else ()
-        return ProbedWave(questions, skipped, silent, accounts, texts, notes, plain)
+        return ProbedWave(questions, skipped, silent, accounts, texts, notes=notes, plain=plain)
 
 
 def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:
@@ -215,7 +215,7 @@ class _Prober:
         owed = sorted(probes.keys() - done_calls(study, pin))
         done = len(probes) - len(owed)
         price = self.priced.price
-        caller = Caller(study, CallKind.PROBE, pin, wave, price, self.budget)
+        caller = Caller(study, CallKind.PROBE, pin, wave, price, budget=self.budget)
 
         def probe(call: str) -> CallResult:
             return self._probe(kind, caller, call, probes[call])
@@ -272,10 +272,10 @@ class _Prober:
             f"{kind.word}-{self.request.wave:04d}",
             model,
             batch_service(model),
-            study.keys(),
-            self.budget,
-            price,
-            batch_bound(pin, price, self.budget),
+            keys=study.keys(),
+            budget=self.budget,
+            price=price,
+            bound=batch_bound(pin, price, self.budget),
         )
         return buy_batches(desk, requests, journals)
 

@@ -57,12 +57,7 @@ def import_() -> None:
 @click.option("--remap", multiple=True, metavar="OLD=NEW", help="Paths that have moved.")
 @json_option
 def picard(
-    folders: tuple[str, ...],
-    arm: str,
-    look: int,
-    out: Path,
-    remap: tuple[str, ...],
-    as_json: bool,
+    folders: tuple[str, ...], arm: str, look: int, out: Path, remap: tuple[str, ...], as_json: bool
 ) -> None:
     """Score PICARD run folders strictly, a row for each sample.
 

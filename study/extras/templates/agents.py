@@ -89,7 +89,7 @@ class ModelAgent:
         from harness.episodes.rollout import AttemptRequest, run_attempt
         from harness.spending.purchases import MemoryJournal
 
-        cell = Cell(tree.sample.qs_id, instance.spec, instance.id, seed, self.name, 0)
+        cell = Cell(tree.sample.qs_id, instance.spec, instance.id, seed, self.name, replicate=0)
         brief = replace(instance.brief, prompt=tree.sample.prompt)
         request = AttemptRequest(cell, 1, brief, "template run", MemoryJournal())
         episode = run_attempt(request, self._model, self._sandboxes, _now)

@@ -230,8 +230,8 @@ def _overall(path: Path, results: _Results) -> Overall:
         tasks[0].judge,
         score,
         (max(0.0, score - half), min(1.0, score + half)),
-        _clustered(tasks, score, weight),
-        len(seeds),
+        clustered=_clustered(tasks, score, weight),
+        seeds=len(seeds),
     )
 
 

@@ -63,9 +63,9 @@ def preview_sample(file: str, question: str | None) -> SamplePreview:
         sample.prompt,
         tuple(_previewed(made.path, made.data) for made in sample.files),
         key.scoring_type,
-        key.expected,
-        key.file,
-        key.paths,
+        expected=key.expected,
+        file=key.file,
+        paths=key.paths,
     )
 
 

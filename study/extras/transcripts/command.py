@@ -34,9 +34,7 @@ wave_option = click.option(
 @click.option("--attempt", type=click.IntRange(1), help="Default: the one that counts.")
 @click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
 @click.option(
-    "--tools",
-    is_flag=True,
-    help="Instead, show how each model used its tools, both arms together.",
+    "--tools", is_flag=True, help="Instead, show how each model used its tools, both arms together."
 )
 @wave_option
 @click.option(

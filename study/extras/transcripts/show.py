@@ -83,7 +83,7 @@ def open_transcript(
 
         record_look(study, [study.waves[manifest.wave]], "show --arm")
     transcript = Transcript(
-        episode, manifest, entry, number_seeds(study)[entry.instance], stored, result
+        episode, manifest, entry, number_seeds(study)[entry.instance], stored, result=result
     )
     if not grade:
         return transcript, turns

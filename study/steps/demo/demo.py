@@ -146,10 +146,7 @@ def _with_model(text: str, name: str) -> str:
 
 def with_judge(text: str, name: str) -> str:
     """The demo's protocol with a built-in judge as its second grader."""
-    for old, more in (
-        (_AGENTS_TEXT, _JUDGE_TEXT),
-        (_PRESET, _JUDGE_RULES.format(name=name)),
-    ):
+    for old, more in ((_AGENTS_TEXT, _JUDGE_TEXT), (_PRESET, _JUDGE_RULES.format(name=name))):
         text = text.replace(old, old + more)
     return text.replace(_WAVES, _JUDGE.format(name=name) + _WAVES)
 

@@ -19,9 +19,7 @@ from study.steps.lint.lint import lint_study
 @click.command()
 @click.argument("path", default=".", type=PATH, metavar="[FILE|DIR]")
 @click.option(
-    "--schema",
-    is_flag=True,
-    help="Print the JSON Schema of study.yaml instead, for editors.",
+    "--schema", is_flag=True, help="Print the JSON Schema of study.yaml instead, for editors."
 )
 @json_option
 def lint(path: Path, schema: bool, as_json: bool) -> None:

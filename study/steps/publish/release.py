@@ -79,8 +79,8 @@ def publish_arm(
         built.count,
         built.content,
         location,
-        revision,
-        built.tranches,
+        revision=revision,
+        tranches=built.tranches,
     )
     _, fresh = study.ledger.append_unless(
         record, now(), lambda entry: entry.kind == "release" and entry.record == record
@@ -89,11 +89,7 @@ def publish_arm(
 
 
 def preview_arm(
-    study: Study,
-    upload: bool | None,
-    watch: Watch,
-    now: Callable[[], str],
-    tranches: Sequence[int],
+    study: Study, upload: bool | None, watch: Watch, now: Callable[[], str], tranches: Sequence[int]
 ) -> Preview:
     """Build and check what ``publish_arm`` would release; nothing of it stays, and no record is
     made. Raises as ``publish_arm``."""
@@ -106,12 +102,14 @@ def preview_arm(
         sizes = [(name, (draft.folder / name).stat().st_size) for name in draft.files]
         card = (draft.folder / CARD).read_text(encoding="utf-8")
     if place is None:
-        return Preview(draft.count, draft.content, tuple(sizes), card, wanted.folder, (), "")
+        return Preview(
+            draft.count, draft.content, tuple(sizes), card, wanted.folder, tags=(), access=""
+        )
     tags = tuple(map(tag_of, draft.tranches))
     gate = "gated, each request answered by hand" if place.gated == "manual" else "gated"
     access = "private" if place.private else gate if place.gated else "public"
     url = f"{place.endpoint or HUB}/datasets/{place.repository}"
-    return Preview(draft.count, draft.content, tuple(sizes), card, url, tags, access)
+    return Preview(draft.count, draft.content, tuple(sizes), card, url, tags=tags, access=access)
 
 
 def withdraw_arm(study: Study, reason: str, now: Callable[[], str]) -> tuple[Withdrawal, bool]:

@@ -215,9 +215,7 @@ def _relatives(study: Study) -> Iterator[Study]:
 
 
 def names_of(
-    entries: Iterable[DrawnSeed],
-    strata: Collection[Stratum],
-    identify: Identify,
+    entries: Iterable[DrawnSeed], strata: Collection[Stratum], identify: Identify
 ) -> set[str]:
     """Return the names and the seeds, in hexadecimal, of the entries of some strata."""
     names: set[str] = set()

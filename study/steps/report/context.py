@@ -71,10 +71,7 @@ def describe_checkpoint(signed: SignedCheckpoint) -> LedgerCheckpoint:
     """Return what a report shows of a checkpoint of the ledger."""
     shown = signed.checkpoint
     return LedgerCheckpoint(
-        records=shown.size,
-        root=shown.root.hex(),
-        study_key=shown.study,
-        note=signed.note.decode(),
+        records=shown.size, root=shown.root.hex(), study_key=shown.study, note=signed.note.decode()
     )
 
 
@@ -102,10 +99,7 @@ def add_changes(study: Study, entries: Sequence[Entry], report: Report) -> Repor
 
 
 def check_report(
-    study: Study,
-    files: Mapping[str, str],
-    through: int,
-    watch: Watch = lambda what, done, of: None,
+    study: Study, files: Mapping[str, str], through: int, watch: Watch = lambda what, done, of: None
 ) -> None:
     """Raise BrokenPromise, which names files and kinds only, if a report holds anything that
     follows from a private seed. Raises PublishError if that cannot be checked."""

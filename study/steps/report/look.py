@@ -139,10 +139,7 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
 
 
 def build_look(
-    study: StudySnapshot,
-    through: int | None,
-    now: str,
-    watch: Watch = lambda what, done, of: None,
+    study: StudySnapshot, through: int | None, now: str, watch: Watch = lambda what, done, of: None
 ) -> StudyLook:
     """Return a look at the closed waves. Nothing is written."""
     registered = registration_of(study)
@@ -181,13 +178,7 @@ def build_look(
         sealed=study.sealed_set(),
         runs=[wave.manifest for wave in waves],
         table=table,
-        analysis=analyse(
-            registered.plan,
-            table,
-            plan_digest,
-            history=history,
-            controls=controls,
-        ),
+        analysis=analyse(registered.plan, table, plan_digest, history=history, controls=controls),
         issued=issue.time if issue else now,
         parts=[part for share in shares for part in share.parts(context)],
         free=free_models(study.protocol),

@@ -135,10 +135,10 @@ def _buy(
             f"episode-{context.wave:04d}",
             served,
             batch_service(served),
-            context.run_keys,
-            budget,
-            price,
-            batch_bound(pin, price, budget),
+            keys=context.run_keys,
+            budget=budget,
+            price=price,
+            bound=batch_bound(pin, price, budget),
             refused=refused,
         )
         buy_batches(desk, requests, journals)

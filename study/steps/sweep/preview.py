@@ -159,14 +159,14 @@ def _render(
         pin.version,
         task.stratum,
         task.mode,
-        messages,
-        tools,
-        files,
-        brief.limits,
-        text,
-        pictures,
-        estimate_text(_schemas(tools)),
-        pin.settings,
+        messages=messages,
+        tools=tools,
+        files=files,
+        limits=brief.limits,
+        text_tokens=text,
+        picture_tokens=pictures,
+        tool_tokens=estimate_text(_schemas(tools)),
+        settings=pin.settings,
     )
 
 

@@ -112,10 +112,7 @@ def open_wave(
 
 
 def close_wave_now(
-    study: Study,
-    wave: int,
-    now: Callable[[], str],
-    watch: Watch = lambda what, done, of: None,
+    study: Study, wave: int, now: Callable[[], str], watch: Watch = lambda what, done, of: None
 ) -> tuple[WaveClosed, bool]:
     """Close a wave if every episode has a result or has failed; failed ones are recorded as
     missing. Nothing is run. Return the record, and whether it is new. ``watch`` gets the steps and

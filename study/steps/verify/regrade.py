@@ -224,7 +224,7 @@ def _regrade_cell(
     left_out = () if wave.prices is not None else ("cost_usd",)
     if names := [name for name in differences(stored, made) if name not in left_out]:
         yield key, f"is not what its attempt and this code give: {', '.join(names)} differ"
-    remade = RemadeEpisode(store, keys, wave.number, cell, instance, last)
+    remade = RemadeEpisode(store, keys, wave.number, cell, instance, attempt=last)
     for extra in wave.extras:
         yield from extra.check(remade, counts)
 
@@ -233,13 +233,7 @@ def _check_attempts(wave: _Wave, cell: Cell, attempts: Sequence[Episode]) -> Ite
     """Yield which attempts are not this episode's, or did not fail before another one."""
     for number, attempt in enumerate(attempts, 1):
         own = (cell.episode, cell.instance, cell.model, cell.replicate, number)
-        names = (
-            attempt.id,
-            attempt.instance,
-            attempt.model,
-            attempt.replicate,
-            attempt.attempt,
-        )
+        names = (attempt.id, attempt.instance, attempt.model, attempt.replicate, attempt.attempt)
         place = attempt_key(cell.episode, number)
         if names != own or attempt.run not in wave.runs:
             yield place, "an attempt at another episode than its name says, or of another run"

@@ -91,9 +91,7 @@ def test_a_dropped_wave_spends_its_look(rows: Sequence[ResultRow], place: int) -
     assert not [line for line in table_departures(plan, table) if "beyond" in line]
 
 
-def test_monitoring_does_not_take_up_the_alpha_of_dropped_looks(
-    rows: Sequence[ResultRow],
-) -> None:
+def test_monitoring_does_not_take_up_the_alpha_of_dropped_looks(rows: Sequence[ResultRow]) -> None:
     plan, table = plans(3)[1], make_table(rows)
     history = WaveHistory(before=frozenset({0}), dropped=frozenset({2, 4}))
     whole = analyse(plan, table, REGISTRATION, history=WaveHistory(before=frozenset({0})))

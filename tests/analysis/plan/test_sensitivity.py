@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.plan.sensitivity import (
-    compare_burned,
-    leave_one_out,
-)
+from analysis.plan.sensitivity import compare_burned, leave_one_out
 from analysis.stats.intervals import estimate_gap
 from analysis.stats.permutation import max_t, p_values, permute_gaps
 

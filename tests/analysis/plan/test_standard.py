@@ -13,12 +13,7 @@ import pytest
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.plan.controls import (
-    FROZEN_CHANGE,
-    RELEASED_BEFORE,
-    STATIC_CRITERIA,
-    second_opinion,
-)
+from analysis.plan.controls import FROZEN_CHANGE, RELEASED_BEFORE, STATIC_CRITERIA, second_opinion
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import Analysis, analyse
 from analysis.plan.presets import SENSITIVITY, standard_plan

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from analysis.errors import AnalysisError
-from analysis.stats.adjustment import (
-    calibrate,
-    centre_within,
-    control_means,
-    fit_slope,
-    unadjusted,
-)
+from analysis.stats.adjustment import calibrate, centre_within, control_means, fit_slope, unadjusted
 from analysis.stats.intervals import estimate_gap
 from analysis.stats.permutation import max_t, p_values, permute_gaps
 

@@ -73,8 +73,7 @@ def test_nothing_is_omitted_from_a_list_that_is_not_there():
 
 
 @pytest.mark.parametrize(
-    ("z", "right"),
-    [(0.02, True), (0.03, True), (0.025, True), (0.0199, False), (0.0301, False)],
+    ("z", "right"), [(0.02, True), (0.03, True), (0.025, True), (0.0199, False), (0.0301, False)]
 )
 def test_a_number_is_asked_for_in_a_closed_interval(z, right):
     check = ItemNumber(GALAXIES, "0017", "z", 0.02, 0.03)

@@ -18,21 +18,9 @@ from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.cepheid_calibration import FAMILY
 from generators.physics.cepheid_calibration.attackers import ATTACKERS, NOISY
-from generators.physics.cepheid_calibration.parameters import (
-    BY_DIFFICULTY,
-    DECOYS,
-    FAINTEST,
-    TABLE,
-)
-from generators.physics.cepheid_calibration.sample import (
-    Galaxy,
-    draw_sample,
-    is_degenerate,
-)
-from generators.physics.cepheid_calibration.truth import (
-    fit_line,
-    make_truth,
-)
+from generators.physics.cepheid_calibration.parameters import BY_DIFFICULTY, DECOYS, FAINTEST, TABLE
+from generators.physics.cepheid_calibration.sample import Galaxy, draw_sample, is_degenerate
+from generators.physics.cepheid_calibration.truth import fit_line, make_truth
 from generators.physics.spectra import LAB_LINES, is_identifiable
 from generators.seed import SeedStreams
 from generators.task import DIFFICULTIES

@@ -42,11 +42,7 @@ from generators.physics.invariant_mass_reconstruction.render import (
 )
 from generators.physics.invariant_mass_reconstruction.sample import Detector, Lepton, Particle
 from generators.seed import SeedStreams
-from generators.validation.scores import (
-    attack_scores,
-    noisy_scores,
-    solver_answer,
-)
+from generators.validation.scores import attack_scores, noisy_scores, solver_answer
 from generators.validation.validate import public_seeds
 from tests.generators.measures import as_many
 from tests.generators.words import Forced

@@ -19,10 +19,7 @@ from PIL import Image
 from generators.attackers import Access
 from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
-from generators.grading.rubric import (
-    check_answer,
-    score_verdicts,
-)
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.lissajous_figures import FAMILY
 from generators.physics.lissajous_figures import solver as solve
 from generators.physics.lissajous_figures.attackers import ATTACKERS, miss_tips
@@ -48,11 +45,7 @@ from generators.physics.lissajous_figures.render import (
     write_table,
 )
 from generators.physics.lissajous_figures.rubric import make_rubric
-from generators.physics.lissajous_figures.sample import (
-    draw_figure,
-    draw_sample,
-    tip_gap,
-)
+from generators.physics.lissajous_figures.sample import draw_figure, draw_sample, tip_gap
 from generators.physics.lissajous_figures.truth import make_truth
 from generators.seed import Seed, SeedStreams
 from generators.task import DIFFICULTIES

@@ -87,10 +87,7 @@ def test_a_ceiling_is_read_from_a_models_settings() -> None:
     [
         (pin(episode_tokens="0"), "'episode_tokens': 0: Input should be greater than"),
         (pin(episode_tokens="1.5"), "'episode_tokens': 1.5: Input should be a valid integer"),
-        (
-            pin(episode_tokens='"many"'),
-            '"many": Input should be a valid integer',
-        ),
+        (pin(episode_tokens='"many"'), '"many": Input should be a valid integer'),
         (pin(episode_usd="-1"), "'episode_usd': -1: Input should be greater than 0"),
         (pin(episode_usd="1"), "its price is unknown"),
         (pin("agent_server", episode_tokens="10"), "unknown setting 'episode_tokens'"),

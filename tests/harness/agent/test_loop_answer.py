@@ -143,9 +143,7 @@ def test_reminder_and_last_question_are_what_they_were(sandbox: Sandbox) -> None
     assert [step.closed for step in after.steps] == [step.closed for step in before.steps]
 
 
-def test_carrying_calls_out_again_takes_no_more_working_time_than_it_took(
-    sandbox: Sandbox,
-) -> None:
+def test_carrying_calls_out_again_takes_no_more_working_time_than_it_took(sandbox: Sandbox) -> None:
     limits = Limits(working_seconds=6.0)
     quick = call(("execute_python", {"code": "import time; time.sleep(.01)"}))
     journal = MemoryJournal()
@@ -153,9 +151,7 @@ def test_carrying_calls_out_again_takes_no_more_working_time_than_it_took(
     with pytest.raises(Killed):
         conduct(first, sandbox, brief(limits=limits), journal)
     # As on a machine that is far too slow: each of the two takes longer than there is.
-    slow = call(
-        ("execute_python", {"code": "import time; time.sleep(3.5)"}),
-    )
+    slow = call(("execute_python", {"code": "import time; time.sleep(3.5)"}))
     stored = {turn: replace(reply, message=slow.message) for turn, reply in journal.replies.items()}
     second = Playback([say(ANSWER)], paid=True)
     done = conduct(second, sandbox, brief(limits=limits), MemoryJournal(stored))

@@ -138,10 +138,7 @@ def test_an_attempt_that_resumes_has_the_same_conversation() -> None:
 
 
 def test_with_nothing_left_to_leave_out_there_is_no_answer() -> None:
-    with openai(completion(ANSWER, [LONG]), TOO_LONG, TOO_LONG) as (
-        model,
-        served,
-    ):
+    with openai(completion(ANSWER, [LONG]), TOO_LONG, TOO_LONG) as (model, served):
         episode = play(model, MemoryJournal())
     assert (episode.stop, episode.answer, len(served.requests)) == (
         StopReason.CONTEXT_LIMIT, "", 3,

@@ -193,12 +193,7 @@ def test_a_provider_that_fails_is_a_failed_attempt() -> None:
 def test_an_attempt_in_one_turn_opens_no_sandbox() -> None:
     """So a model that is not ours may run without an engine: nothing of it is carried out."""
     model = Playback([call(("run_command", {"command": "ls"}))])
-    episode = run_attempt(
-        attempt(CELL, brief()),
-        model,
-        LocalSandboxes(),
-        noon,
-    )
+    episode = run_attempt(attempt(CELL, brief()), model, LocalSandboxes(), noon)
     assert (episode.container, episode.stop) == ("", StopReason.ANSWERED)
     assert episode.steps[0].uses == ()
 
@@ -211,10 +206,7 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
         model = build_model(given, {"OPENAI_API_KEY": "sk"})
         cell = dataclasses.replace(CELL, instance=circles.id)
         episode = run_attempt(
-            attempt(cell, circles.brief, read_window(given)),
-            model,
-            LocalSandboxes(),
-            noon,
+            attempt(cell, circles.brief, read_window(given)), model, LocalSandboxes(), noon
         )
     (request,) = served.requests
     assert served.faults == []
@@ -245,11 +237,7 @@ def test_the_context_window_is_a_setting_of_the_model() -> None:
         ("scripted", {"agent": "trivial"}, "setting 'context': a single turn needs"),
         ("scripted", {"agent": "honest", "context": 9}, "an agent that works through tools"),
         ("agent_server", {**ADDRESS, "tree": "host"}, "an agent that works through tools"),
-        (
-            "openai",
-            {**ADDRESS, "context": "9"},
-            "setting 'context': \"9\": Input should be",
-        ),
+        ("openai", {**ADDRESS, "context": "9"}, "setting 'context': \"9\": Input should be"),
     ],
 )
 def test_a_model_that_takes_no_single_turn_is_refused(

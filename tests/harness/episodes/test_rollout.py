@@ -130,9 +130,7 @@ def test_an_answer_file_that_is_no_file_is_no_answer(sandboxes: LocalSandboxes) 
     assert (episode.stop, episode.answer_file) == (StopReason.ANSWERED, None)
 
 
-def test_a_failed_provider_makes_a_failed_episode_with_its_steps(
-    sandboxes: LocalSandboxes,
-) -> None:
+def test_a_failed_provider_makes_a_failed_episode_with_its_steps(sandboxes: LocalSandboxes) -> None:
     lost = AttemptFailed(Boundary.PROVIDER, "rate_limit")
     episode = attempt(Playback([WRITE, lost]), sandboxes)
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, "provider:rate_limit")

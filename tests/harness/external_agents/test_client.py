@@ -51,15 +51,7 @@ from registry.ledger.records import ModelPin
 from registry.result_row import Arm
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
-from tests.harness.chat_server import (
-    Json,
-    Line,
-    Talk,
-    result,
-    running,
-    said,
-    stream,
-)
+from tests.harness.chat_server import Json, Line, Talk, result, running, said, stream
 from tests.harness.paid_attempt import Vouched, journal_of
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 from tests.progress import wait_until

@@ -59,10 +59,7 @@ while True:
 print("working", file=sys.stderr)
 print(text)
 """
-PROGRAMS = {
-    "small": SMALL_AGENT,
-    "silent": "#!/bin/sh\necho no idea >&2; exit 3\n",
-}
+PROGRAMS = {"small": SMALL_AGENT, "silent": "#!/bin/sh\necho no idea >&2; exit 3\n"}
 
 
 def attempt(

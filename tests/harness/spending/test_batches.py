@@ -156,9 +156,7 @@ def test_a_killed_process_goes_on_with_its_batch(sold: tuple[Sold, BatchDesk], m
     assert server.bought == dict.fromkeys(CALLS, 1), "nothing was bought twice"
 
 
-def test_a_batch_that_was_never_submitted_is_submitted_then(
-    sold: tuple[Sold, BatchDesk],
-) -> None:
+def test_a_batch_that_was_never_submitted_is_submitted_then(sold: tuple[Sold, BatchDesk]) -> None:
     server, desk = sold
     server.refused = 1
     kept = journals()

@@ -52,11 +52,7 @@ def book(count: int, kept: Budget, *others: str) -> LeaseBook:
         for name in models
     )
     return LeaseBook(
-        cells,
-        bytes(len(cells)),
-        LeaseRules(1e9),
-        budget=kept,
-        recount=lambda cell: Spend(),
+        cells, bytes(len(cells)), LeaseRules(1e9), budget=kept, recount=lambda cell: Spend()
     )
 
 

@@ -117,9 +117,7 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     assert result.status is Status.MISSING
 
 
-def test_a_cell_that_was_given_up_for_killed_workers_is_missing(
-    sandboxes: LocalSandboxes,
-) -> None:
+def test_a_cell_that_was_given_up_for_killed_workers_is_missing(sandboxes: LocalSandboxes) -> None:
     """Its paid replies are the next attempt's, and the wave can be closed without it."""
     work = bench(sandboxes)
     store, context = work.store, work.context

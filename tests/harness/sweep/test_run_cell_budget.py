@@ -99,11 +99,7 @@ def opened(url: str, folder: Path, limits: SpendingLimits) -> Workbench:
         "paid",
         "openai",
         "asked",
-        (
-            ("base_url", '"http://h/v1"'),
-            ("context", "6000"),
-            ("max_tokens", "200"),
-        ),
+        (("base_url", '"http://h/v1"'), ("context", "6000"), ("max_tokens", "200")),
     )
     bound = attempt_bound(stated, PRICE, 11)
     model = PricedModel("paid", "openai", PRICE, bound if limits.reserve == "bound" else None)

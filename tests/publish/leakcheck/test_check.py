@@ -25,12 +25,7 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from publish.errors import PublishError
-from publish.leakcheck.check import (
-    check_folder,
-    find_leaks,
-    release_files,
-    release_needles,
-)
+from publish.leakcheck.check import check_folder, find_leaks, release_files, release_needles
 from publish.leakcheck.secrets import Needles, Secret, needles_of
 from publish.leakcheck.unpack import Chunk
 from publish.release import ReleaseManifest, ReleaseText, build_release

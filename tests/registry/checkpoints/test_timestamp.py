@@ -96,8 +96,7 @@ def test_an_authority_that_fails_is_one_error_and_stores_nothing(authority: Auth
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["ftp://host/", "file:///etc/passwd", "host", "https://", "https://anna:secret@host/tsr"],
+    "url", ["ftp://host/", "file:///etc/passwd", "host", "https://", "https://anna:secret@host/tsr"]
 )
 def test_other_urls_are_refused_without_their_secret(url: str) -> None:
     with pytest.raises(RegistryError) as caught:

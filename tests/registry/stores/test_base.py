@@ -160,9 +160,7 @@ def test_a_prefix_is_any_beginning_of_a_name(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "store",
-    ["memory", "folder", pytest.param("seaweedfs", marks=pytest.mark.slow)],
-    indirect=True,
+    "store", ["memory", "folder", pytest.param("seaweedfs", marks=pytest.mark.slow)], indirect=True
 )
 def test_more_names_than_a_page_holds_are_listed(store: Store) -> None:
     names = [f"many/{number:04d}" for number in range(1100)]

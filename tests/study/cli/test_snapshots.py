@@ -61,12 +61,7 @@ def folder(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("status",),
-        ("wave", "list"),
-        ("log",),
-        ("show", "--wave", "2", "--model", "mild-2"),
-    ],
+    [("status",), ("wave", "list"), ("log",), ("show", "--wave", "2", "--model", "mild-2")],
     ids=" ".join,
 )
 def test_tables_of_a_study(

@@ -107,9 +107,7 @@ def test_parts_have_the_same_bytes_whatever_is_stored_or_derived_first(
         assert plain_parts(copied) == expected
 
 
-def test_deriving_that_is_killed_at_any_put_goes_on_with_the_missing_parts(
-    study: Study,
-) -> None:
+def test_deriving_that_is_killed_at_any_put_goes_on_with_the_missing_parts(study: Study) -> None:
     folder = study.folder / "store" / "tables"
     list(table_of(study).parts())
     expected = plain_parts(study)

@@ -167,7 +167,7 @@ def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> SqliteTabl
     order = sorted(places, key=lambda index: spec.refers_to_itself(index))
     sizes = np.array([[float(columns[index].size)] for index in order]).reshape(len(order), 1)
     together = partners([columns[index].kind for index in order])
-    return SqliteTable(root, spec.rows, columns, tuple(order), sizes, together)
+    return SqliteTable(root, spec.rows, columns, tuple(order), sizes, together=together)
 
 
 def _column(spec: ColumnSpec, specs: Sequence[TableSpec]) -> SqliteColumn:

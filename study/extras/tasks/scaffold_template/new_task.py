@@ -166,7 +166,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             4.0,
             "The answer lists the reading {id} as bad.",
             listed,
-            "bad",
+            source="bad",
         ),
         Metarubric(
             "mean",
@@ -174,7 +174,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             8.0,
             f"The answer states that the mean is {{mean:.2f}} (± {MEAN_TOLERANCE}).",
             number_near("mean", MEAN_TOLERANCE, read),
-            "result",
+            source="result",
         ),
     )
 

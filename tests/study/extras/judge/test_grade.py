@@ -255,15 +255,7 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
         return both(request)
 
     served.always = slow
-    command = [
-        sys.executable,
-        "-m",
-        "study.main",
-        "judge",
-        "grade",
-        "--judge",
-        "strict",
-    ]
+    command = [sys.executable, "-m", "study.main", "judge", "grade", "--judge", "strict"]
     process = subprocess.Popen(
         [*command, "--study", str(study.folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -145,9 +145,7 @@ def test_it_is_a_study_of_its_own(piloted: tuple[Study, dict[str, Any]]) -> None
     assert not any(secret.encode() in text for secret in secrets for text in texts)
 
 
-def test_no_instance_or_seed_of_it_is_in_either_arm(
-    piloted: tuple[Study, dict[str, Any]],
-) -> None:
+def test_no_instance_or_seed_of_it_is_in_either_arm(piloted: tuple[Study, dict[str, Any]]) -> None:
     study, _ = piloted
     if study.ledger.last("sealed-set") is None:
         draw_tiny(study)

@@ -27,16 +27,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.ray, pytest.mark.timeout(0)]
 
 def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "study.main",
-            "demo",
-            "--study",
-            str(folder),
-            "--json",
-            *options,
-        ],
+        [sys.executable, "-m", "study.main", "demo", "--study", str(folder), "--json", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -159,9 +159,7 @@ def test_the_same_look_is_the_same_bytes_whatever_the_ledger_holds_since(study: 
     assert len(study.ledger.entries()) == count
 
 
-def test_a_later_look_says_what_is_new_since_one_that_is_as_the_ledger_has_it(
-    study: Study,
-) -> None:
+def test_a_later_look_says_what_is_new_since_one_that_is_as_the_ledger_has_it(study: Study) -> None:
     first, page = pipeline.report(study, 0)
     assert first.changes is None
     data = page.with_name("report.json")

@@ -56,10 +56,7 @@ def pin(name: str, provider: str = "openai", url: str = "") -> ModelPin:
 
 
 def run_of(
-    wave: int,
-    *models: ModelPin,
-    tranches: tuple[tuple[int, ...], ...] = (),
-    **retention: str,
+    wave: int, *models: ModelPin, tranches: tuple[tuple[int, ...], ...] = (), **retention: str
 ) -> RunManifest:
     return RunManifest(
         "study",
@@ -278,9 +275,7 @@ def test_a_leak_that_cannot_be_is_refused(
     assert not study.ledger.find("leak")
 
 
-def test_a_model_is_probed_on_what_it_runs_and_groups_are_adjusted_together(
-    reserved: Path,
-) -> None:
+def test_a_model_is_probed_on_what_it_runs_and_groups_are_adjusted_together(reserved: Path) -> None:
     study = open_study(reserved)
     own = instances_of_model(study, 1, study.protocol.wave_models(1)[1], study.instances())
     assert len(own) == 2 * 2 * 2

@@ -162,10 +162,7 @@ def cluster() -> Iterator[Any]:
     prepare_ray(None)
     from ray.cluster_utils import Cluster
 
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "include_dashboard": False},
-    )
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = [made.add_node(num_cpus=1, resources={"sandbox": 2}) for _ in range(2)]
     yield made, nodes
     made.shutdown()

@@ -219,10 +219,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     again = pipeline.open_study(study.folder)
     with pytest.raises(BrokenPromise, match="other models, model settings, tranches"):
         begin_wave(
-            again,
-            SweepRequest(1, allow_dirty=True),
-            pinned_image(again.protocol),
-            lambda: "",
+            again, SweepRequest(1, allow_dirty=True), pinned_image(again.protocol), lambda: ""
         )
     more = text.replace("tranches: 2, seeds", "tranches: 3, seeds")
     (study.folder / "study.yaml").write_text(more)
