@@ -95,6 +95,10 @@ class PowerDesign:
         least = min(sd / raised for sd, raised in pairs if raised > 0)
         return least * math.sqrt(2 * mean / n)
 
+    def shown(self, gap: float) -> float:
+        """The part of an inflation that the score has room for, between guesses and full marks."""
+        return min((1 - self.components.guessed) * gap, self.components.lacks)
+
     @property
     def raised(self) -> tuple[float, ...]:
         """The inflation of each outcome, in units of the first one's."""
@@ -255,18 +259,21 @@ def formula_power(design: PowerDesign) -> float:
     """Φ(gap / SE − z), z of the look's alpha shared by its models."""
     from scipy.special import ndtr
 
-    return float(ndtr(design.setting.gap / design.standard_error - _critical(design)))
+    shown = design.shown(design.setting.gap)
+    return float(ndtr(shown / design.standard_error - _critical(design)))
 
 
 def formula_gap(design: PowerDesign, target: float) -> float:
     """The gap of that power."""
-    return _total_z(design, target) * design.standard_error
+    shown = _total_z(design, target) * design.standard_error
+    return shown / (1 - design.components.guessed)
 
 
 def formula_seeds(design: PowerDesign, target: float) -> int:
     """The seeds an arm and stratum of that power."""
     one = _with_seeds(design, 1).standard_error
-    return max(2, math.ceil((_total_z(design, target) * one / design.setting.gap) ** 2))
+    shown = design.shown(design.setting.gap)
+    return max(2, math.ceil((_total_z(design, target) * one / shown) ** 2))
 
 
 def _critical(design: PowerDesign) -> float:
@@ -330,7 +337,7 @@ def _one_look(design: PowerDesign, effort: SimulationSize) -> Bools:
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
     outcomes = len(plan.outcomes)
-    raised = setting.gap * np.array(design.raised)
+    raised = design.shown(setting.gap) * np.array(design.raised)
     named: list[Bools] = []
     size = len(stratum) * (setting.models + 1) * outcomes
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
@@ -376,7 +383,7 @@ def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> I
         spread = components.sd[0] * math.sqrt(design.own_share / setting.models)
         shape = (len(stratum), count, plan.looks)
         scores = shared + spread * stream.standard_normal(shape)
-        scores[public, :, setting.onset - 1 :] += setting.study_gap
+        scores[public, :, setting.onset - 1 :] += design.shown(setting.study_gap)
         if x is not None:
             flat = scores.reshape(len(stratum), -1, 1)
             wide = np.repeat(x, plan.looks, axis=1)

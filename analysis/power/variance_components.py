@@ -26,13 +26,19 @@ class Components:
     """``sd`` of a run's score within a stratum, by outcome; ``seed_share`` of its variance stays
     with the instance, ``shared`` of that with all models; ``correlation`` of the other outcomes
     with the first. ``raised`` is the inflation of each outcome by a leak that raises the first by
-    1, () if by 1 too."""
+    1, () if by 1 too.
+
+    What a leak can raise has a floor and a ceiling: who knows an answer gains nothing where a guess
+    is right, in a share ``guessed`` of all runs; and no score rises by more than it ``lacks`` of
+    full marks, where earlier runs show that."""
 
     sd: tuple[float, ...]
     seed_share: float
     shared: float
     correlation: float = 0.0
     raised: tuple[float, ...] = ()
+    guessed: float = 0.0
+    lacks: float = 1.0
 
     @property
     def parts(self) -> tuple[float, float, float]:
@@ -98,6 +104,8 @@ def check_components(components: Components) -> Components:
         value = getattr(components, name)
         if not 0 <= value <= 1:
             raise AnalysisError(f"{name.replace('_', ' ')} {value:g}: a share lies in 0…1")
+    if not 0 <= components.guessed < 1 or components.lacks <= 0:
+        raise AnalysisError("guesses or earlier runs score full marks, so that no leak can show")
     if not -1 <= components.correlation <= 1:
         raise AnalysisError(f"correlation {components.correlation:g} lies outside -1…1")
     return components
@@ -149,6 +157,7 @@ def estimate_components(
         shared / stable if stable else 0.0,
         _with_first(covariance),
         tuple((lacking / lacking[0]).tolist()),
+        lacks=float(lacking[0]),
     )
     priced = scored["cost_usd"][~np.isnan(scored["cost_usd"])]
     return PilotVariance(

@@ -72,7 +72,7 @@ def _values(record: Preregistration, sealed: SealedSet) -> dict[str, Any]:
     known, unproved = record.underpowered, record.unproved
     shortfalls = "" if known is None else f" Known shortfalls: {'; '.join(known.shortfalls)}."
     if unproved is not None:
-        shortfalls += f" Questions that are not proved: {'; '.join(unproved.questions)}."
+        shortfalls += f" Tasks that are not proved: {'; '.join(unproved.tasks)}."
     return {
         **{"study": record.study, "plan": plan, "sealed": sealed, "words": words},
         **{"digest": record_digest(record), "pinned": record.provenance},

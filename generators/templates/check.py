@@ -56,6 +56,7 @@ class QuestionReport:
     distinct: int | None = None  # answers among them
     most_frequent: float | None = None  # share of the answer that came most often
     constant_guess: float | None = None  # right answers of the best guess of the other half
+    key_in_prompt: bool = False  # in every sample
     faults: tuple[str, ...] = ()  # errors in it; a question without any is proved
 
     @property
@@ -335,6 +336,7 @@ class _Finder:
             distinct=len(set(answers)),
             most_frequent=Counter(answers).most_common(1)[0][1] / len(made) if enough else None,
             constant_guess=constant_guess(answers) if enough else None,
+            key_in_prompt=proof.is_given,
         )
         self.judge(question, report)
         return report

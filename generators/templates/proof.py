@@ -89,6 +89,7 @@ class Proof:
     answers: Counter[str] = field(default_factory=Counter)
     unnamed: Counter[str] = field(default_factory=Counter)
     unrounded: int = 0
+    given: int = 0  # samples whose key stands in the prompt
     samples: int = 0
     _settled: set[Call] = field(default_factory=set)  # of which no more is looked for
     _read: set[str] = field(default_factory=set)  # files that this sample's key was read from
@@ -133,6 +134,7 @@ class Proof:
                 self._note(None, tuple(match_edits(key.expected)))
         elif _LONG.search(key.expected) and not _EXACT.search(sample.prompt):
             self.unrounded += 1
+        self.given += f" {_words(answer)} " in f" {_words(sample.prompt)} "
         self.unnamed.update(_unnamed(sample, self._read))
 
     # -- what it proves ---------------------------------------------------------------------------
@@ -172,6 +174,11 @@ class Proof:
                 f"the answer is {answer[:60]!r} in all of {self.samples} samples, though a "
                 "function computes it: vary what it depends on, such as the filter or the rows",
             )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the key stood in the prompt of every sample."""
+        return self._enough and self.given == self.samples
 
     @property
     def _enough(self) -> bool:
@@ -263,6 +270,11 @@ def _order(text: str) -> tuple[float, str]:
         return float(text), ""
     except ValueError:
         return 0.0, text
+
+
+def _words(text: str) -> str:
+    """A text's words, one blank between them, without the marks around them."""
+    return " ".join(word.strip("`'\".,;:!?()[]") for word in text.split())
 
 
 def _calls(text: Text) -> Iterator[Call]:

@@ -15,11 +15,11 @@ class Underpowered:
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """Template questions that `dosimeter template check` finds an error in, and that were drawn or
-    registered all the same."""
+    """Template questions in which `dosimeter template check` finds an error, and families of
+    installed packages in which `dosimeter tasks check` does, that were registered all the same."""
 
     reason: str  # as given, in words
-    questions: tuple[str, ...]  # file and question; the errors might quote a private template
+    tasks: tuple[str, ...]  # file and question, or family@version; errors might quote a template
 
 
 @dataclass(frozen=True, slots=True)

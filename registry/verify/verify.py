@@ -86,8 +86,8 @@ def _note_unchecked(findings: Findings, expected_head: str | None) -> None:
     records = findings.of("preregistration") or findings.of("sealed-set")
     for unproved in dict.fromkeys(record.unproved for _, record in records if record.unproved):
         findings.unchecked.append(
-            f"whether each part of the keys of {', '.join(unproved.questions)} meets something in"
-            f" their files: --unproved was given, since {unproved.reason}"
+            f"whether {', '.join(unproved.tasks)} can be solved and not be guessed: --unproved was"
+            f" given, since {unproved.reason}"
         )
     for _, record in findings.of("wave-closed"):
         if not record.objects_root:

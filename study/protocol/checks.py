@@ -75,8 +75,11 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
         named, slash, difficulty = task.partition("/")
         family, at, version = named.partition("@")
         if not slash:
-            message = f"{task!r}: write family/difficulty, for instance count_circles/medium"
-            yield ("tasks", index), message
+            yield (
+                ("tasks", index),
+                f"{task!r}: write family/difficulty, for instance count_circles/medium, or "
+                f"{{template: {task}}} for the questions of a template of the library",
+            )
             continue
         pinned = {"version": version} if at else {}
         tasks[index] = {"family": family, "difficulty": difficulty, **pinned}

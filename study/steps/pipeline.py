@@ -49,7 +49,7 @@ def draw(
 ) -> tuple[SealedSet, bool]:
     """Seed → sealed set: seeds at random, announced in the ledger by their commitments, and then
     allotted to both arms. ``underpowered`` is the reason to draw for a plan that cannot answer,
-    ``unproved`` that for template questions with an error."""
+    ``unproved`` that for tasks with an error."""
     gate = _gate(study, watch, underpowered, unproved)
     return draw_seeds(study, watch, utc_now, gate, request)
 
@@ -63,8 +63,8 @@ def register(
     """The plan, promised before any data, with the code and image it is promised for; and its
     ``registration.json``, for a public registry. study.yaml is recorded too, also as it was
     changed since. Seeds are drawn first if none are drawn yet.
-    ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for
-    template questions with an error; by default the draw's."""
+    ``underpowered`` is the reason to register one that cannot answer, ``unproved`` that for tasks
+    with an error; by default the draw's."""
     if not is_drawn(study):
         pinned_image(study.protocol, watch)  # without an engine nothing is drawn either
         draw(study, watch, underpowered, unproved=unproved)
@@ -89,7 +89,7 @@ def _gate(
     def check(powerless: str, faulty: str) -> tuple[Underpowered | None, Unproved | None]:
         from study.steps.register.gate import check_proved, check_ready
 
-        proved = check_proved(study, unproved or faulty)
+        proved = check_proved(study, unproved or faulty, watch)
         return check_ready(study, underpowered or powerless, watch), proved
 
     return check

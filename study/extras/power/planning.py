@@ -40,6 +40,7 @@ from registry.ledger.records import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol.protocol import Protocol, Task, read_protocol
+from study.steps.lint.later_refusals import share_guessed
 from study.steps.register.draw import pilots_of
 from study.steps.sweep.spending import example_of
 from study.workspace.address import open_study
@@ -279,9 +280,10 @@ def _expected(plan: Plan, protocol: Protocol | None) -> Components:
     results; from published results alone without a study."""
     if protocol is None:
         return replace(ARTICLE, sd=_sds(plan.outcomes))
-    return weigh_criteria(
+    found = weigh_criteria(
         [weigh_task(task, protocol.catalog, plan.outcomes) for task in protocol.tasks]
     )
+    return replace(found, guessed=share_guessed(protocol))
 
 
 def _sds(outcomes: Sequence[str]) -> tuple[float, ...]:

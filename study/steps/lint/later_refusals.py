@@ -3,13 +3,16 @@ before anything is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from math import log10
 
+from generators.catalog import BUILT_IN_NAMES
+from generators.task import Family
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
 from generators.templates.family import template_family
+from generators.validation.validate import survey
 from harness.errors import HarnessError
 from harness.spending.budget import Budget
 from harness.spending.prices import read_prices
@@ -39,6 +42,8 @@ class _EveryKey(Mapping[str, str]):
         return 0
 
 
+Watch = Callable[[str, int, int], None]  # what, done, of
+CHECKED_SEEDS = 20  # of a family that is not the repository's own
 INSTANCES_A_SEED = 4  # that a question of a template makes at the least
 EVERY_KEY = _EveryKey()  # to build models that are never asked
 
@@ -118,16 +123,23 @@ def key_faults(study: Study) -> Faults:
         )
 
 
-def guessable_questions(protocol: Protocol) -> Faults:
-    """Yield template questions of the study with an answer that anybody can guess."""
+def share_guessed(protocol: Protocol) -> float:
+    """Return how often a guess is right, as a mean over the study's strata."""
+    rates = [question.constant_guess or 0.0 for _, question in _checked_questions(protocol)]
+    return sum(rates) / len(protocol.tasks)
+
+
+def weak_questions(protocol: Protocol) -> Faults:
+    """Yield template questions of which a leak shows little: a guess is often right, or the key
+    stands in the prompt."""
     for name, question in _checked_questions(protocol):
-        if (question.most_frequent or 0) > GUESSABLE:
-            yield (
-                ("tasks",),
-                f"{name}, question {question.id}: one answer is right in "
-                f"{question.most_frequent:.0%} of its samples (above {GUESSABLE:.0%}), so that "
-                "knowing it gains little: vary the question, or leave it out",
-            )
+        rate, place = question.constant_guess or 0.0, f"{name}, question {question.id}"
+        if rate > GUESSABLE:
+            what = f"a guess is right in {rate:.0%} of its samples, and knowing it gains the rest"
+            yield ("tasks",), f"{place}: {what}, as the power of the plan counts"
+        if question.key_in_prompt:
+            what = "its key stands in the prompt of every sample: it asks to follow instructions"
+            yield ("tasks",), f"{place}: {what}"
 
 
 def few_instances(protocol: Protocol) -> Faults:
@@ -145,12 +157,24 @@ def few_instances(protocol: Protocol) -> Faults:
             )
 
 
-def unproved_questions(protocol: Protocol) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the names of template questions that are not proved, with the errors in each. These may
-    quote a template that is not public."""
+def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names of template questions that are not proved, with the errors in each; and of
+    families of installed packages that do not pass `dosimeter tasks check`. The errors may quote a
+    template that is not public."""
     for name, question in _checked_questions(protocol):
         if question.faults:
             yield f"{name}, question {question.id}", question.faults
+    own = {template_family(*source).name for source in protocol.templates} | {*BUILT_IN_NAMES}
+    for task in dict.fromkeys((t.family, t.version) for t in protocol.tasks if t.family not in own):
+        family = protocol.catalog.family(*task)
+        watch(f"checking {task[0]}", 0, 0)
+        if problems := _problems_of(family):
+            yield "@".join(task), problems
+
+
+@cache
+def _problems_of(family: Family) -> tuple[str, ...]:
+    return survey([family], CHECKED_SEEDS).problems
 
 
 def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:

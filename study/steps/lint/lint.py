@@ -34,10 +34,10 @@ from study.steps.lint.later_refusals import (
     context_faults,
     few_instances,
     file_faults,
-    guessable_questions,
     key_faults,
     price_faults,
-    unproved_questions,
+    unproved_tasks,
+    weak_questions,
 )
 from study.steps.sweep.spending import example_of
 from study.workspace.study import Study
@@ -80,7 +80,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
     needs = chain(find_needs(study, environment), draw_faults(protocol, today()))
     unproved = (
         (("tasks",), f"{name}: {'; '.join(faults)}")
-        for name, faults in unproved_questions(protocol)
+        for name, faults in unproved_tasks(protocol, watch)
     )
     lacks = () if errors else chain(unproved, find_shortfalls(protocol, watch, remedies=False))
     findings = [
@@ -113,6 +113,7 @@ def find_needs(study: Study, environment: Mapping[str, str]) -> Faults:
         _idle_models(study.protocol),
         _burned_panels(study.protocol),
         _few_frozen_runs(study.protocol),
+        weak_questions(study.protocol),
     )
 
 
@@ -121,7 +122,6 @@ def find_shortfalls(protocol: Protocol, watch: Watch, *, remedies: bool) -> Faul
     power if they are asked for."""
     return chain(
         design_shortfalls(protocol),
-        guessable_questions(protocol),
         *(find(protocol, watch, remedies) for find in contributions("shortfalls")),
     )
 

@@ -30,8 +30,8 @@ unproved_option = click.option(
     metavar="REASON",
     default="",
     show_default=False,
-    help="Go on with template questions in which `dosimeter template check` finds an error. The "
-    "ledger records the reason and the report shows it. Default: such questions are refused.",
+    help="Go on with tasks in which `dosimeter template check` or `dosimeter tasks check` finds an "
+    "error. The ledger records the reason and the report shows it. Default: they are refused.",
 )
 
 
@@ -84,8 +84,8 @@ def register(
 
     Seeds are drawn at random, sealed, announced, and allotted to the arms. The plan is simulated
     first: it is refused if its chance of finding its target gap in a model is below 80 %. So are
-    template questions that `dosimeter template check` rejects, and anything that a later step would
-    refuse.
+    template questions that `dosimeter template check` rejects, families of other packages that
+    `dosimeter tasks check` rejects, and anything that a later step would refuse.
 
     With --beacon the draw is announced before the round's value exists. Until then the command
     exits with 1: run it again once the round is public.

@@ -14,7 +14,7 @@ from study.errors import StudyError
 from study.protocol.draw_checks import draw_faults
 from study.protocol.protocol import FILE_NAME
 from study.protocol.yaml import read_yaml
-from study.steps.lint.later_refusals import unproved_questions
+from study.steps.lint.later_refusals import unproved_tasks
 from study.steps.lint.lint import find_errors, find_needs, find_shortfalls, today
 from study.workspace.study import Study
 
@@ -39,11 +39,11 @@ def check_ready(study: Study, reason: str, watch: Watch) -> Underpowered | None:
     return Underpowered(reason.strip(), tuple(f"{key_of(p)}: {what}" for p, what in shortfalls))
 
 
-def check_proved(study: Study, reason: str) -> Unproved | None:
-    """Return the faults of template questions that are drawn or registered with a reason all the
-    same; None if all are proved. Raises StudyError for faults without a reason."""
+def check_proved(study: Study, reason: str, watch: Watch) -> Unproved | None:
+    """Return the template questions and families of others that are drawn or registered with a
+    reason although they are not proved; None if all are. Raises StudyError without a reason."""
     _check_reason("--unproved", reason)
-    unproved = tuple(unproved_questions(study.protocol))
+    unproved = tuple(unproved_tasks(study.protocol, watch))
     if not unproved:
         return None
     if not reason:

@@ -225,7 +225,7 @@ def _digest(rows: Sequence[ResultRow], shares: Sequence[LookShare]) -> str:
 
 def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
     """Return a sentence on a plan that was registered although it cannot be expected to answer, and
-    one on template questions that were registered although they are not proved."""
+    one on tasks that were registered although they are not proved."""
     sentences = []
     if (known := registered.underpowered) is not None:
         shortfalls = "; ".join(known.shortfalls)
@@ -233,9 +233,9 @@ def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
             f"The plan was registered with known shortfalls ({shortfalls}), since {known.reason}."
         )
     if (unproved := registered.unproved) is not None:
-        questions = "; ".join(unproved.questions)
+        tasks = "; ".join(unproved.tasks)
         sentences.append(
-            f"Questions were registered that are not proved ({questions}), since {unproved.reason}."
+            f"Tasks were registered that are not proved ({tasks}), since {unproved.reason}."
         )
     return tuple(sentences)
 

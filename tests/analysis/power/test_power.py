@@ -124,6 +124,22 @@ def test_a_leak_raises_an_outcome_by_what_it_lacks_of_full_marks() -> None:
     assert errors[2] == alone.standard_error, "the score shows the leak best"
 
 
+def test_guesses_and_full_marks_leave_less_of_a_leak_to_see() -> None:
+    plan, effort = basic_plan(FOUR, 32, outcomes=ONE), SimulationSize(300, 199)
+
+    def power(gap: float, **room: float) -> float:
+        design = PowerDesign(plan, replace(SCORE_ONLY, **room), PowerSetting(gap=gap))
+        return power_at(design, effort, study=False).power
+
+    assert 0.1 < power(0.1) < 0.9
+    assert power(0.2, guessed=0.5) == power(0.1) == power(0.4, lacks=0.1)
+    design = PowerDesign(plan, replace(SCORE_ONLY, guessed=0.5), PowerSetting(gap=0.1))
+    half = PowerDesign(plan, SCORE_ONLY, PowerSetting(gap=0.05))
+    assert formula_seeds(design, 0.8) == formula_seeds(half, 0.8)
+    with pytest.raises(AnalysisError, match="no leak can show"):
+        power(0.1, guessed=1.0)
+
+
 def test_curves_meet_the_target_near_the_formula() -> None:
     plan, effort = basic_plan(FOUR, 64, outcomes=ONE), SimulationSize(300, 199)
     setting = PowerSetting(gap=0.1)

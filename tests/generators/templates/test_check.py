@@ -158,6 +158,9 @@ def test_a_coin_is_guessable_and_a_wide_number_is_not() -> None:
     assert (coin.questions[0].most_frequent or 0) > GUESSABLE
     assert (wide.questions[0].most_frequent or 1) <= GUESSABLE
     assert not wide.warnings
+    assert wide.questions[0].key_in_prompt
+    hidden = check_text(asked("{{number1:1:1000000}}"), "t.yml")
+    assert not hidden.questions[0].key_in_prompt
 
 
 def test_an_empty_answer_is_warned_of() -> None:
@@ -239,6 +242,7 @@ def test_a_report_is_plain_json() -> None:
         "distinct_answers",
         "most_frequent_share",
         "constant_guess",
+        "key_in_prompt",
         "proved",
     }
 

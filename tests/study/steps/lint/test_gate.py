@@ -254,16 +254,6 @@ UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
         "20: plan.controls.pre_exposure: 4 control runs",
         "write `runs: 2` beside them",
     ),
-    "a question that anybody can guess": (
-        (
-            (
-                "  - {family: count_circles, difficulty: easy}\n",
-                "  - {family: count_circles, difficulty: easy}\n  - {template: own.yml}\n",
-            ),
-        ),
-        "2: tasks: own.yml, question plain: one answer is right in 100% of its samples",
-        "vary the question",
-    ),
     "a tested model before the release alone": (
         (("  - [old-1, old-2,", "  - [new, old-1, old-2,"), ("  - [old-1, new]", "  - [old-1]")),
         "14: waves[0][0]: 'new' runs in wave 0 alone",
@@ -357,15 +347,13 @@ def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_pa
     empty = draw(folder, "--unproved", " ")
     assert "--unproved: give the reason in words" in empty.stderr
 
-    # A constant answer is guessable too, which leaves the study without an answer to it.
-    reasons = ("--unproved", "a test of it", "--underpowered", SMALLNESS)
-    drawn = draw(folder, *reasons)
+    drawn = draw(folder, "--unproved", "a test of it")
     assert drawn.exit_code == 0, drawn.stderr
     study = pipeline.open_study(folder)
     record, _ = pipeline.register(study)  # the reasons of the draw hold
     assert record.unproved == Unproved("a test of it", ("broken.yml, question lost",))
     assert record.unproved == study.sealed_set().unproved
-    _, sentence = shortfalls_of(record)
+    (sentence,) = shortfalls_of(record)
     assert "broken.yml, question lost" in sentence
     assert "since a test of it" in sentence
     form = json.loads((folder / "registration.json").read_text())
@@ -373,8 +361,37 @@ def test_an_unproved_question_needs_a_reason_which_ledger_and_report_show(tmp_pa
     verified = CliRunner().invoke(main, ["verify", "--study", str(folder)])
     assert verified.exit_code == 0, verified.output
     (note,) = [line for line in verified.output.splitlines() if "--unproved" in line]
-    assert note.startswith("not checked: whether each part of the keys of broken.yml, question")
+    assert note.startswith("not checked: whether broken.yml, question lost can be solved")
     assert note.endswith("since a test of it")
+
+
+FAMILY = """\
+from dataclasses import replace
+from generators.basics.compute_average import FAMILY as AVERAGE
+FAMILY = replace(AVERAGE, name="plug_gate", version="1", key=lambda truth: {})
+"""
+
+
+def test_a_family_of_others_that_its_check_rejects_needs_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the process that makes the bytes again
+    (tmp_path / "plug_gate.py").write_text(FAMILY)
+    about = tmp_path / "plug_gate-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-gate\nVersion: 1\n")
+    entry = "[dosimeter.families]\nplug_gate@1 = plug_gate:FAMILY\n"
+    (about / "entry_points.txt").write_text(entry)
+    folder = make(tmp_path / "study", changed(("compute_average", "plug_gate")))
+    refused = draw(folder)
+    assert refused.exit_code == 2, refused.output
+    assert "plug_gate@1: plug_gate@1/easy: the key scores 0.000" in refused.stderr
+    assert "--unproved REASON" in refused.stderr
+    assert not list(folder.glob("store/**/*.*"))
+    assert draw(folder, "--unproved", "a test of it").exit_code == 0
+    sealed = pipeline.open_study(folder).sealed_set()
+    assert sealed.unproved == Unproved("a test of it", ("plug_gate@1",))
 
 
 def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_path: Path) -> None:
