@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from study.protocol.reference import Reference, alternatives, sections
+from study.protocol.schema import Reference, alternatives, sections
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/study-yaml.md"

@@ -14,8 +14,7 @@ from scripts import study_yaml_page
 from study.errors import StudyError
 from study.protocol.plan_section import STANDARD_ONLY
 from study.protocol.protocol import read_protocol
-from study.protocol.reference import WORDS, Reference, sections
-from study.protocol.schema import study_schema
+from study.protocol.schema import WORDS, Reference, sections, study_schema
 
 SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
 BASE: dict[str, Any] = {

@@ -11,9 +11,8 @@ import jsonschema
 import pytest
 
 from generators.errors import GeneratorError
-from generators.grading.answer import Answer, parse_answer
+from generators.grading.answer import Answer, find_violations, parse_answer
 from generators.grading.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
-from generators.grading.schema import find_violations
 from generators.task import TaskInstance
 from generators.title import split_headline
 from generators.validation.overlap import fingerprints

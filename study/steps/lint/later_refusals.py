@@ -8,8 +8,7 @@ from functools import cache
 from itertools import chain
 from math import log10
 
-from generators.catalog import BUILT_IN_NAMES
-from generators.task import Family
+from generators.catalog import BUILT_IN_NAMES, Catalog
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
 from generators.templates.family import template_family
 from generators.validation.validate import survey
@@ -166,15 +165,14 @@ def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tupl
             yield f"{name}, question {question.id}", question.faults
     own = {template_family(*source).name for source in protocol.templates} | {*BUILT_IN_NAMES}
     for task in dict.fromkeys((t.family, t.version) for t in protocol.tasks if t.family not in own):
-        family = protocol.catalog.family(*task)
         watch(f"checking {task[0]}", 0, 0)
-        if problems := _problems_of(family):
+        if problems := _problems_of(protocol.catalog, *task):
             yield "@".join(task), problems
 
 
 @cache
-def _problems_of(family: Family) -> tuple[str, ...]:
-    return survey([family], CHECKED_SEEDS).problems
+def _problems_of(catalog: Catalog, family: str, version: str) -> tuple[str, ...]:
+    return survey([catalog.family(family, version)], CHECKED_SEEDS).problems
 
 
 def _checked_questions(protocol: Protocol) -> Iterator[tuple[str, QuestionReport]]:

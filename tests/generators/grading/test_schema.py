@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
-from generators.grading.answer import parse_answer
+from generators.grading.answer import (
+    MAX_VALUES,
+    MAX_VIOLATIONS,
+    count_fitting,
+    find_violations,
+    parse_answer,
+)
 from generators.grading.rubric import check_answer
-from generators.grading.schema import MAX_VALUES, MAX_VIOLATIONS, count_fitting, find_violations
 from generators.validation.programs import with_printed
 from generators.validation.validate import public_seeds
 

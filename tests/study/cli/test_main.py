@@ -277,7 +277,7 @@ def test_tasks_make_says_where_it_may_not_write(tmp_path: Path) -> None:
 def test_tasks_make_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("study.extras.tasks.catalog._write_truth", lambda *given: 1 / 0)
+    monkeypatch.setattr("study.extras.tasks.command._write_truth", lambda *given: 1 / 0)
     result = run(
         *("tasks", "make", "compute_average", "--seed", SEED),
         *("--out", str(tmp_path / "out"), "--with-truth"),

@@ -15,8 +15,7 @@ from generators.templates.library import library_text
 from study.errors import StudyError
 from study.main import main
 from study.protocol.protocol import read_protocol
-from study.protocol.reference import sections
-from study.protocol.schema import DIALECT, study_schema
+from study.protocol.schema import DIALECT, sections, study_schema
 from study.steps.init.folder import init_study
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -26,8 +26,8 @@ from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.sweep.operation import ask_sweep, follow_sweep
 from study.steps.sweep.sweep import SweepRequest, sweep_wave
+from study.steps.sweep.wave_command import ask_sweep, follow_sweep
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.batch_server import EXPIRED, Sold, sell

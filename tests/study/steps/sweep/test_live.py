@@ -15,8 +15,7 @@ from harness.spending.budget import Account
 from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from harness.sweep.leases import Progress
 from harness.sweep.spool import StorePause
-from study.steps.sweep.live import sweep_json, sweep_screen, sweep_watch
-from study.steps.sweep.progress import SweepHistory
+from study.steps.sweep.live import SweepHistory, sweep_json, sweep_screen, sweep_watch
 
 
 def used(replies: int, unpriced: int = 0, uncounted: int = 0) -> Consumption:
