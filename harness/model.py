@@ -84,7 +84,6 @@ class Usage:
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
-    batch: bool = False  # bought by a batch interface, at its price
 
     def __add__(self, other: Usage) -> Usage:
         def total(a: int | None, b: int | None) -> int | None:

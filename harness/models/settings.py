@@ -208,7 +208,6 @@ class _OpenAIProtocol(ServedSettings):
 class OpenAISettings(_OpenAIProtocol):
     provider: Literal["openai"]
     api_key_env: Variable = "OPENAI_API_KEY"
-    batch: bool = False  # single turns and probes by the batch interface
     # Field of its messages; if given, reasoning goes back under it.
     reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
     send_cache_key: bool | None = None  # name the conversation to the server's cache
@@ -263,7 +262,6 @@ class AnthropicSettings(_AnthropicBody):
     provider: Literal["anthropic"]
     base_url: Url = "https://api.anthropic.com"
     api_key_env: Variable = "ANTHROPIC_API_KEY"
-    batch: bool = False  # single turns and probes by the batch interface
 
 
 class _GoogleBody(_BudgetSettings):
@@ -278,7 +276,6 @@ class GoogleSettings(_GoogleBody):
     provider: Literal["google"]
     base_url: Url = "https://generativelanguage.googleapis.com"
     api_key_env: Variable = "GEMINI_API_KEY"
-    batch: bool = False  # single turns and probes by the batch interface
 
 
 class _CloudPlace(BaseModel):

@@ -214,11 +214,6 @@ class Budget:
                 self._reserved[name] -= amount
             self._changed.notify_all()
 
-    def has_paid(self, model: str, subject: str) -> bool:
-        """Return True if anything was spent on a subject so far."""
-        with self._changed:
-            return (model, subject) in self._subjects
-
     def affords(self, model: str) -> bool:
         """Return True if an attempt of this model could be paid for now."""
         with self._changed:

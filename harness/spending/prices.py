@@ -23,24 +23,12 @@ OWN_PROVIDERS = frozenset(("scripted", "local"))  # run by us: their tokens are 
 _MILLION = Decimal(1_000_000)
 _MAX_BYTES = 1_000_000
 _MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit
-_KEYS = (
-    "provider",
-    "model",
-    "input",
-    "cached_input",
-    "cache_write",
-    "output",
-    "batch",
-    "date",
-    "source",
-)
+_KEYS = ("provider", "model", "input", "cached_input", "cache_write", "output", "date", "source")
 _USD = ("input", "cached_input", "cache_write", "output")
-_OPTIONAL = ("cached_input", "cache_write", "batch")
+_OPTIONAL = ("cached_input", "cache_write")
 # Of the price of input: what writing to a cache of 5 minutes costs at Anthropic and on Bedrock, and
 # to one of 30 minutes at OpenAI (their price lists, November 2026). Who reports no writes has none.
 _CACHE_WRITE = Decimal("1.25")
-# Of the price: what a request by a batch interface costs at OpenAI, Anthropic and Google.
-_BATCH = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +43,6 @@ class Price:
     output: Decimal
     date: str  # day on which this was the price
     source: str
-    batch: Decimal = _BATCH  # share of it that a request by a batch interface costs
 
     def cost(self, usage: Usage) -> Decimal | None:
         """USD for these tokens; None where their number is unknown."""
@@ -65,8 +52,7 @@ class Price:
         written = min(usage.cache_write_tokens or 0, usage.input_tokens - cached)
         fresh = usage.input_tokens - cached - written
         paid = fresh * self.input + cached * self.cached_input + written * self.cache_write
-        usd = (paid + usage.output_tokens * self.output) / _MILLION
-        return usd * self.batch if usage.batch else usd
+        return (paid + usage.output_tokens * self.output) / _MILLION
 
     def highest(self, input_tokens: int, output_tokens: int) -> Decimal:
         """USD for these tokens if none of the input meets a cache, or all of it is read from one or
@@ -148,10 +134,6 @@ def _read_value(document: YamlDocument, index: int, key: str, value: Any) -> Any
         raise HarnessError(
             f"{place}: USD per million tokens, from 0 to {_MOST:,} (found {value!r})"
         )
-    if key == "batch":
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-            return Decimal(repr(value))
-        raise HarnessError(f"{place}: a share of the price, from 0 to 1 (found {value!r})")
     if key == "date":
         if not _is_day(str(value)):
             raise HarnessError(f"{place}: a day as YYYY-MM-DD (found {str(value)!r})")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from harness.build_model import provider_key
 from harness.episode import Cell
-from harness.spending.batches import uses_batches
 from harness.spending.budget import Spend
 from harness.storage import finished_names, instances_key
 from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
@@ -234,7 +233,6 @@ class Coordinator:
             LeaseRules(
                 self._options.silence_seconds,
                 max_failures=self._options.max_failures,
-                batched=[pin.name for pin in context.models if uses_batches(pin)],
                 providers={name: key for name, key in keys.items() if key is not None},
                 probe_seconds=self._options.probe_seconds,
                 give_up=self._options.give_up,

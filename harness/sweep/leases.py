@@ -13,12 +13,11 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
 
-from harness.episode import Cell, Mode
+from harness.episode import Cell
 from harness.spending.budget import Account, Budget, Spend
 from harness.sweep.governor import (
     KILLED,
@@ -104,19 +103,17 @@ class Progress:
 class LeaseRules:
     """When cells are leased and given up.
 
-    A worker loses its leases after ``silence_seconds`` without a heartbeat. Replies of single turns
-    of the ``batched`` models were paid for before the run. ``providers`` has the provider key of
-    each model that others serve: its rate of requests is searched for from the start. A provider
-    that is down gets a cell every ``probe_seconds``, however long that takes; to ``give_up``, its
-    failures and refused keys count as failures of the cell. ``limits`` are those that are known, by
-    model.
+    A worker loses its leases after ``silence_seconds`` without a heartbeat. ``providers`` has the
+    provider key of each model that others serve: its rate of requests is searched for from the
+    start. A provider that is down gets a cell every ``probe_seconds``, however long that takes; to
+    ``give_up``, its failures and refused keys count as failures of the cell. ``limits`` are those
+    that are known, by model.
     """
 
     silence_seconds: float
     max_failures: int = 3
     probe_seconds: float = PROBE_SECONDS
     give_up: bool = False
-    batched: Collection[str] = ()
     providers: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, StatedLimit] = field(default_factory=dict)
 
@@ -145,7 +142,6 @@ class LeaseBook:
         self._owed, self.finished = len(cells), len(cells) - self._done.count(0)
         self._rules = rules
         self.budget, self.recount = budget, recount
-        self._batched = frozenset(rules.batched)
         self._keep_killed = keep_killed
         self._models: dict[str, _ModelCells] = {}
         breaks = None if rules.give_up else rules.probe_seconds
@@ -346,21 +342,16 @@ class LeaseBook:
 
     def _next_of(self, model: _ModelCells) -> str | None:
         """A model's next cell that is within the budget: first of those that were not before. If
-        one is not, no other is, but those of a batch that are paid for."""
+        one is not, no other is."""
         queue = model.over_budget
         while queue and not self._is_waiting(queue[0]):
             queue.popleft()
         if queue:
-            if self._pays(queue[0]):
-                return queue.popleft()
-            if self._cells[queue[0]].model not in self._batched:
-                return None
-        while (episode := self._next_ready(model)) is not None:
-            if self._pays(episode):
-                return episode
-            queue.append(episode)
-            if self._cells[episode].model not in self._batched:
-                return None
+            return queue.popleft() if self._pays(queue[0]) else None
+        episode = self._next_ready(model)
+        if episode is None or self._pays(episode):
+            return episode
+        queue.append(episode)
         return None
 
     def _next_ready(self, model: _ModelCells) -> str | None:
@@ -404,10 +395,7 @@ class LeaseBook:
     def _pays(self, episode: str) -> bool:
         if self.budget is None:
             return True
-        cell = self._cells[episode]
-        batched = cell.model in self._batched and cell.mode is Mode.SINGLE_TURN
-        paid = batched and self.budget.has_paid(cell.model, episode)
-        return self.budget.reserve(cell.model, episode, Decimal() if paid else None)
+        return self.budget.reserve(self._cells[episode].model, episode)
 
     def _settle(self, cell: Cell, outcome: LeaseOutcome) -> None:
         if self.budget is not None and outcome.spend is not None:

@@ -9,16 +9,15 @@ from itertools import chain, count
 
 from generators.catalog import Catalog
 from generators.task import TaskInstance
-from harness.agent.agent import Agent, ModelOrAgent
+from harness.agent.agent import Agent
 from harness.build_model import read_window
 from harness.episode import Cell, Episode, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.episodes.rollout import AttemptRequest, resumes, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError, RateWait, name_error
-from harness.model import Model, Reply, Try, Usage
+from harness.model import Reply, Try, Usage
 from harness.models.providers.retry import RETRIED
-from harness.spending.batches import BatchedModel, uses_batches
 from harness.spending.budget import Budget, PricedModel, Spend
 from harness.spending.purchases import Journal, inherited_replies, read_episode_spends
 from harness.storage import (
@@ -34,7 +33,6 @@ from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import MadeInstance, RunContext, Workbench, instance_of
 from registry.errors import RegistryError
-from registry.ledger.records import ModelPin
 from registry.sealing import Keys
 from registry.stores.base import Store
 
@@ -252,7 +250,7 @@ def _run_attempt(
     context = bench.context
     pin = context.pin(cell.model)
     journal = context.replies(cell, bench.store).attempt(attempt, inherited)
-    model = _model_of(cell, pin, bench)
+    model = bench.models[cell.model]
     # One that starts again from the beginning would pay for its replies again.
     longest_pause = _LONGEST_PAUSE if resumes(model) else math.inf
     episode = run_attempt(
@@ -277,15 +275,6 @@ def _run_attempt(
     if isinstance(model, Agent) and kind in CONGESTION and not traffic.refused:
         bench.purchases.refuse(cell.model)  # of a request that the journal has not seen
     return journal.fold(episode)
-
-
-def _model_of(cell: Cell, pin: ModelPin, bench: Workbench) -> ModelOrAgent:
-    """The model of a cell. One that buys single turns in batches is asked for none by itself: the
-    driver has bought it, or the attempt fails."""
-    model = bench.models[cell.model]
-    if cell.mode is Mode.SINGLE_TURN and uses_batches(pin) and isinstance(model, Model):
-        return BatchedModel(model)
-    return model
 
 
 def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Episode]:

@@ -194,7 +194,7 @@ def _judge_faults(parsed: ProtocolFile) -> Faults:
         if name in parsed.models or name in GRADERS:
             yield place, f"the name {name!r} is taken: give the judge its own"
         built_in = isinstance(section, ScriptedJudgeSettings)  # the `agent` of which is the judge
-        for key in () if built_in else ("context", "batch", "agent"):
+        for key in () if built_in else ("context", "agent"):
             if key in section.model_fields_set:
                 yield (*place, key), f"a judge has no {key!r}"
     for name in parsed.plan.judges:
@@ -315,10 +315,3 @@ def _setting_faults(parsed: ProtocolFile) -> Faults:
                     f"{section.provider} models run here, and nobody keeps what they are sent: "
                     "leave it out",
                 )
-    for name, section in parsed.models.items():
-        if getattr(section, "batch", None) and section.retention == "none":
-            yield (
-                ("models", name, "retention"),
-                "providers keep the requests and replies of a batch for days or weeks: write "
-                "`kept`, or leave `batch` out",
-            )

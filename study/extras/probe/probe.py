@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
@@ -10,21 +10,11 @@ from typing import Any
 
 from harness.build_model import build_plain_model
 from harness.errors import Boundary, HarnessError
-from harness.model import OVERFLOW, Model, ModelRequest, close_model
-from harness.models.providers.batch import batch_service
-from harness.probe.probing import NOT_REPORTED, probe_request
-from harness.spending.batches import (
-    NOT_PAID,
-    BatchDesk,
-    BatchedModel,
-    BatchOutcome,
-    batch_bound,
-    provider_model,
-    uses_batches,
-)
-from harness.spending.budget import Account, Budget, PricedModel, sum_spend
-from harness.spending.purchases import CallKind, Journal, Payer, ReplyStore
-from harness.storage import hex_of, probe_replies, reply_key
+from harness.model import OVERFLOW, Model, close_model
+from harness.probe.probing import NOT_REPORTED
+from harness.spending.budget import Account, Budget, PricedModel
+from harness.spending.purchases import CallKind, ReplyStore
+from harness.storage import probe_replies, reply_key
 from harness.sweep.schedule import WaveInstance
 from registry.canonical import digest_value
 from registry.ledger.inventory import probe_objects, write_inventory
@@ -44,7 +34,6 @@ from study.extras.probe.kinds import (
     stored_probes,
     text_kinds,
 )
-from study.steps.sweep.batches import buy_batches
 from study.steps.sweep.spending import (
     OVER_BUDGET,
     Caller,
@@ -221,18 +210,11 @@ class _Prober:
             return self._probe(kind, caller, call, probes[call])
 
         results: list[CallResult] = []
-        outcomes: dict[str, BatchOutcome] = {}
-        if kind.messages and uses_batches(pin):
-            self.watch(f"probing {pin.name} in batches: this may take a day", done, len(probes))
-            outcomes = self._buy(kind, caller, {call: probes[call] for call in owed})
-            results += [_batched(call) for call in outcomes.values() if call.failure]
-            owed = [call for call in owed if not outcomes.get(hex_of(call), BatchOutcome()).failure]
         for result in caller.call_each(probe, owed):
             results.append(result)
             done += not result.failure
             self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
-        batch = sum_spend((call.usage for call in outcomes.values() if call.usage), price)
-        calls = sum_calls(results, self.model.paid and price is None, batch)
+        calls = sum_calls(results, self.model.paid and price is None)
         mean = None
         if kind.messages and done == len(probes):
             stored = stored_probes(study, wave, pin, asked, kind)
@@ -251,34 +233,6 @@ class _Prober:
             _record_probed(study, wave, pin, kind, probes, done, self.now)
         return outcome
 
-    def _buy(
-        self, kind: ProbeKind[Any], caller: Caller, owed: Mapping[str, WaveInstance]
-    ) -> dict[str, BatchOutcome]:
-        """Buy the replies to the questions that have none in batches; the outcomes by name, 64
-        hexadecimal digits. Raises StudyError."""
-        study, pin, catalog = self.study, self.pin, self.study.protocol.catalog
-        requests: dict[str, ModelRequest] = {}
-        journals: dict[str, Journal] = {}
-        for call, drawn in owed.items():
-            journal = caller.replies(call).probe()
-            messages = kind.content(instance_of(drawn, catalog), catalog)
-            if messages is not None and journal.load(0) is None:
-                journals[hex_of(call)] = journal
-                requests[hex_of(call)] = probe_request(messages, call)
-        model, price = provider_model(self.model), self.priced.price
-        desk = BatchDesk(
-            study.store,
-            Payer.of(pin),
-            f"{kind.word}-{self.request.wave:04d}",
-            model,
-            batch_service(model),
-            keys=study.keys(),
-            budget=self.budget,
-            price=price,
-            bound=batch_bound(pin, price, self.budget),
-        )
-        return buy_batches(desk, requests, journals)
-
     def _probe(
         self, kind: ProbeKind[Any], caller: Caller, call: str, drawn: WaveInstance
     ) -> CallResult:
@@ -294,17 +248,9 @@ class _Prober:
                 raise HarnessError(
                     f"{drawn.spec.stratum}: an instance has no {kind.what} to be asked"
                 )
-            model = BatchedModel(self.model) if uses_batches(self.pin) else self.model
-            kind.ask(instance, content, model, replies, study.protocol.catalog)
+            kind.ask(instance, content, self.model, replies, study.protocol.catalog)
 
         return caller.pay(call, self.priced.bound, ask)
-
-
-def _batched(call: BatchOutcome) -> CallResult:
-    """The result of a request that a batch did not answer."""
-    if call.failure == NOT_PAID:
-        return CallResult(OVER_BUDGET)
-    return CallResult(f"{Boundary.PROVIDER}:{call.failure}", failed=(call.failure,))
 
 
 def _unreported(failures: Iterable[tuple[str, int]]) -> str:

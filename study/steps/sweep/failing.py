@@ -24,7 +24,6 @@ _PROVIDER = {
     "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
     "malformed": ("the reply cannot be read", "is this address that of such a server?"),
     "too_large": ("the reply has more than 64 MiB", "is this address that of such a server?"),
-    "batch": ("no reply came by a batch", "run the command again: it is asked for anew"),
 }
 _SANDBOX = {
     "not created": ("the sandbox did not start", "see the engine, disk and memory of that machine"),

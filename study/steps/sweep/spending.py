@@ -328,14 +328,11 @@ class CallTotals:
     cost_usd: float | None  # None if unknown
 
 
-def sum_calls(
-    results: Sequence[CallResult], unknown: bool, beside: Spend | None = None
-) -> CallTotals:
-    """Count the results of calls, and what was spent ``beside`` them; the cost is None if
-    ``unknown`` or if that of a reply is."""
+def sum_calls(results: Sequence[CallResult], unknown: bool) -> CallTotals:
+    """Count the results of calls; the cost is None if ``unknown`` or if that of a reply is."""
     failures = Counter(result.failure for result in results if result.failure)
     failed = Counter(kind for result in results for kind in result.failed)
-    spend = sum((result.spend for result in results), beside or Spend())
+    spend = sum((result.spend for result in results), Spend())
     return CallTotals(
         fresh=len(results) - failures.total(),
         failures=tuple(sorted(failures.items())),

@@ -33,7 +33,6 @@ from registry.stores.parallel import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
-from study.steps.sweep.batches import buy_single_turns, waiting_words
 from study.steps.sweep.manifests import begin_wave
 from study.steps.sweep.spending import (
     NO_PRICING,
@@ -135,7 +134,6 @@ def sweep_wave(
         cells, finished = find_finished(study, manifest)
         progress = None
         if not all(finished):
-            buy_single_turns(study, context, begin)
             begin("starting Ray, workers and sandboxes")
             progress = _run_owed(study, request, context, watch, begin)
             if progress is None:
@@ -234,7 +232,8 @@ def _run_owed(
     if request.detach:
         detach_sweep(context, options)
         return None
-    return run_sweep(context, options, watch, lambda host: begin(waiting_words(host)))
+    waits = "waiting to see if the sweep on {} is still at work"
+    return run_sweep(context, options, watch, lambda host: begin(waits.format(host)))
 
 
 def close_wave(

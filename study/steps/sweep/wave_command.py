@@ -57,7 +57,7 @@ def follow_sweep(
             if now.failure:
                 raise StudyError(f"the sweep of wave {wave} on {driver.host} failed: {now.failure}")
             if now.progress is None:
-                begin(f"the sweep on {driver.host} prepares its episodes, or waits for batches")
+                begin(f"the sweep on {driver.host} prepares its episodes")
             else:
                 watch(now.progress)
                 if now.ended:
