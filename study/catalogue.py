@@ -69,16 +69,16 @@ STEPS = (
     Command(
         "register",
         STUDY,
-        "draw and seal seeds, fix the plan",
+        "draw and encrypt the instances, record the plan",
         "study.steps.register.command:register",
     ),
-    Command("sweep", STUDY, "run the episodes of a wave", "study.steps.sweep.command:sweep"),
-    Command("wave", STUDY, "list, hold or add waves", "study.steps.sweep.wave_command:wave"),
+    Command("sweep", STUDY, "run the models of a wave on the instances", "study.steps.sweep.command:sweep"),
+    Command("wave", STUDY, "list, open, watch, hold or close waves", "study.steps.sweep.wave_command:wave"),
     Command("publish", STUDY, "release the public arm", "study.steps.publish.command:publish"),
-    Command("report", STUDY, "run the registered test", "study.steps.report.command:report"),
+    Command("report", STUDY, "run the registered test, write the report", "study.steps.report.command:report"),
     Command("status", STUDY, "show what is done and what remains", "study.steps.status:status"),
     Command("verify", EVIDENCE, "check all that is recorded", "study.steps.verify.command:verify"),
-    Command("log", EVIDENCE, "print the ledger", "study.steps.verify.command:log"),
+    Command("log", EVIDENCE, "print the ledger, the record of all steps", "study.steps.verify.command:log"),
 )
 
 EXTRAS = (
@@ -101,7 +101,7 @@ EXTRAS = (
     ),
     Extra(
         "power",
-        (("power", DESIGN, "simulate the plan: seeds needed, smallest leak found"),),
+        (("power", DESIGN, "simulate the plan: seeds needed, smallest leak that it finds"),),
         tuple(
             f".target_power:{name}" for name in ("shortfalls", "describe_power", "describe_chances")
         ),
@@ -114,7 +114,7 @@ EXTRAS = (
     ),
     Extra(
         "judge",
-        (("judge", DESIGN, "have LLM judges grade episodes; measure a judge"),),
+        (("judge", DESIGN, "grade episodes by LLM judges too; measure their errors"),),
         (
             ".contribution:look",
             ".preview:preview",
@@ -127,11 +127,11 @@ EXTRAS = (
     ),
     Extra(
         "calibrate",
-        (("calibrate", DESIGN, "measure how large a leak the study would find"),),
+        (("calibrate", DESIGN, "plant leaks of known size, measure which are found"),),
         (".contribution:look", ".demo:after_demo_wave"),
     ),
     Extra(
-        "probe", (("probe", DESIGN, "ask models about instances from memory"),), (".results:look",)
+        "probe", (("probe", DESIGN, "ask models about instances without their files"),), (".results:look",)
     ),
     Extra("reveal", (("reveal", EVIDENCE, "publish seeds, so that anyone can check the draw"),)),
     Extra("keys", (("keys", EVIDENCE, "make and check the keys of a study"),)),
@@ -139,7 +139,7 @@ EXTRAS = (
     Extra(
         "tasks",
         (
-            ("tasks", TASKS, "list, show, make, write and check task families"),
+            ("tasks", TASKS, "list, show and check task families; make instances"),
             ("models", TASKS, "fetch the weights of a local model"),
         ),
     ),

@@ -139,7 +139,7 @@ def _exit_code(error: Exception) -> Exit:
 )
 @click.version_option(package_name="dosimeter")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print records as JSON; also after the command."
+    "--json", "as_json", is_flag=True, help="Print records as JSON; may follow the command."
 )
 @click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
 @click.pass_context
@@ -149,7 +149,7 @@ def main(context: click.Context, as_json: bool, verbose: int) -> None:
     \b
     A study, step by step:
       dosimeter init my-study        write study.yaml and a key
-      dosimeter register             draw and encrypt the seeds, fix the plan
+      dosimeter register             draw and encrypt the instances, record the plan
       dosimeter sweep --wave 0       run the models of a wave
       dosimeter publish              release the public arm
       dosimeter sweep --wave 1       run newer models
