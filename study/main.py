@@ -149,7 +149,7 @@ def main(context: click.Context, as_json: bool, verbose: int) -> None:
     \b
     A study, step by step:
       dosimeter init my-study        write study.yaml and a key
-      dosimeter register             draw and encrypt the instances, record the plan
+      dosimeter register             draw and encrypt instances, record the plan
       dosimeter sweep --wave 0       run the models of a wave
       dosimeter publish              release the public arm
       dosimeter sweep --wave 1       run newer models
