@@ -1,0 +1,186 @@
+"""Child processes with limits on CPU time, wall time and memory, for work on untrusted bytes.
+
+A limit ends a child, and no thread but the one that waits for it notices. Limits are no sandbox: a
+child may do what its user may.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import ceil
+from multiprocessing.connection import Connection
+from threading import BoundedSemaphore
+from typing import Any, Generic, TypeVar, cast
+
+from generators.errors import ChildLimitError
+
+T = TypeVar("T")
+
+_MOST = 4  # children of one process that work at once
+_WALL = 10  # seconds of wall time for each of CPU time, since the machine may be busy
+_START_SECONDS = 60.0
+_NO_MEMORY = 3  # exit status
+_LOST = (EOFError, ConnectionError)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLimits:
+    """Limits on one call: seconds of CPU time, and bytes of memory beyond what the child has."""
+
+    seconds: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRun(Generic[T]):
+    """One call in a child: what it returned or raised, and the seconds that it ran."""
+
+    outcome: T | Exception
+    seconds: float
+
+    def value(self) -> T:
+        """Return what the function returned; raise what it raised, or ChildLimitError."""
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+def run_in_child(
+    limits: ChildLimits, function: Callable[..., T], *arguments: object
+) -> ChildRun[T]:
+    """Call a module's function in a child process. A call that crashes its child is tried once
+    more in a new one, so that a child that others end costs nothing. Raises OSError if no child
+    starts."""
+    with _slots:
+        begun = time.monotonic()
+        for try_ in range(2):
+            try:
+                with _child(new=try_ > 0) as child:
+                    return cast(ChildRun[T], child.run(limits, (function, arguments)))
+            except ChildLimitError as error:
+                failure = error
+                break
+            except _LOST:
+                failure = ChildLimitError("crashes the program that reads it")
+        return ChildRun(failure, time.monotonic() - begun)
+
+
+class _Child:
+    """One process, which makes one call at a time."""
+
+    def __init__(self) -> None:
+        near, far = socket.socketpair()
+        with far:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "generators.child_process", str(far.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # libraries print there, and may quote what they read
+                pass_fds=(far.fileno(),),
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                start_new_session=True,
+            )
+        self._link = Connection(near.detach())
+        with suppress(*_LOST):
+            if self._link.poll(_START_SECONDS) and self._link.recv():
+                return
+        self.close()
+        raise OSError(f"no child process of {sys.executable} starts")
+
+    def run(self, limits: ChildLimits, call: tuple[Callable[..., T], tuple[object, ...]]) -> Any:
+        """Return the ChildRun of a call. Raises ChildLimitError; EOFError or ConnectionError if
+        the child crashes."""
+        status = -signal.SIGXCPU
+        try:
+            self._link.send((limits, *call))
+            if self._link.poll(limits.seconds * _WALL):
+                return self._link.recv()
+        except _LOST:
+            status = self._process.wait()
+            if status not in (-signal.SIGXCPU, _NO_MEMORY):
+                raise
+        if status == _NO_MEMORY:
+            raise ChildLimitError(f"takes more than {limits.memory:,} bytes of memory to read")
+        raise ChildLimitError(f"takes more than {limits.seconds} seconds to read")
+
+    def close(self) -> None:
+        """End the process."""
+        self._link.close()
+        self._process.kill()
+        self._process.wait()
+
+
+_slots = BoundedSemaphore(_MOST)
+_idle: list[_Child] = []
+
+
+@contextmanager
+def _child(*, new: bool) -> Iterator[_Child]:
+    """Yield an idle child or a new one; it is idle afterwards unless an error ends it."""
+    try:
+        child = _Child() if new else _idle.pop()
+    except IndexError:
+        child = _Child()
+    try:
+        yield child
+    except BaseException:
+        child.close()
+        raise
+    _idle.append(child)
+
+
+@atexit.register
+def _end() -> None:
+    while _idle:
+        _idle.pop().close()
+
+
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def serve(link: Connection) -> None:
+    """Answer calls until the connection ends."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core may hold what it read
+    link.send(True)
+    while True:
+        begun = time.monotonic()
+        outcome: object
+        try:
+            limits, function, arguments = link.recv()
+            begun = time.monotonic()
+            with open("/proc/self/statm", encoding="ascii") as sizes:
+                memory = int(sizes.read().split()[0]) * resource.getpagesize()
+            _limit(resource.RLIMIT_AS, memory + limits.memory)
+            _limit(resource.RLIMIT_CPU, ceil(time.process_time()) + limits.seconds)
+            outcome = function(*arguments)
+        except MemoryError:
+            os._exit(_NO_MEMORY)
+        except Exception as error:  # the end of the connection too, which the answer meets again
+            outcome = error
+        for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):
+            _limit(kind)
+        link.send(ChildRun(outcome, time.monotonic() - begun))
+
+
+def _limit(kind: int, most: int = resource.RLIM_INFINITY) -> None:
+    hard = resource.getrlimit(kind)[1]
+    finite = [limit for limit in (most, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(kind, (min(finite, default=resource.RLIM_INFINITY), hard))
+
+
+if __name__ == "__main__":
+    # As the module of its name: the classes of what the connection brings are that module's.
+    from generators import child_process
+
+    with suppress(*_LOST):
+        child_process.serve(Connection(int(sys.argv[1])))
