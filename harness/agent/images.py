@@ -29,7 +29,7 @@ MAX_SCANS = 100
 _JPEG = b"\xff\xd8"
 _SCAN = b"\xff\xda"  # opens one; within its data an FF is always followed by 00 or a restart
 _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
-_LIMITS = ChildLimits(seconds=5, memory=500_000_000)
+_LIMITS = ChildLimits(seconds=10, memory=500_000_000)
 
 
 class ImageRefused(Exception):  # noqa: N818 - an answer for the model

@@ -64,7 +64,8 @@ def use_tool(
     """Carry out one call, within ``seconds`` of wall time.
 
     ``tick`` is a monotonic clock in seconds. A program, or the reader of an image, takes the time
-    it ran, without its wait for those of other episodes. Raises AttemptFailed if the sandbox is lost.
+    it ran, without its wait for those of other episodes. Raises AttemptFailed if the sandbox is
+    lost.
     """
     begun = tick()
     outcome = _answer_call(call, sandbox, limits, seconds)

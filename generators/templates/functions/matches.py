@@ -109,7 +109,7 @@ def _match_field(comparison: JsonComparison, items: Sequence[Any]) -> Iterator[M
 # --- XML
 
 _JOIN = re.compile(r"\s(?:and|or)\s")
-_NAMES = re.compile(r"@?[A-Za-z_][\w.-]*(?![\w.-]*\s*\()")
+_NAMES = re.compile(r"@?(?<![\w.-])[A-Za-z_][\w.-]*+(?!\s*+\()")
 _SIGN = re.compile(r"(?:!=|<=|>=|=|<|>)")
 _DEPTHS = {"[": 1, "(": 1, "]": -1, ")": -1}
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")

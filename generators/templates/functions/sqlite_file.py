@@ -123,7 +123,7 @@ _REFUSED = {
 }
 _STATEMENTS_RUN = "sqlite_stmt"  # table of the statements run on this connection, and their memory
 # Behind what SQLite skips: An authorizer is not asked about EXPLAIN.
-_EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*explain\b", re.I | re.S)
+_EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+)*+explain\b", re.I)
 # A width is padded to in a single step, which cannot be stopped.
 _PRINTF = re.compile(r"\b(?:printf|format)\s*\(\s*('(?:[^']|'')*'\s*[,)])?", re.I)
 _WIDE = re.compile(r"%[^a-zA-Z%]*(?:\*|[0-9]{5})")

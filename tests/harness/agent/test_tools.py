@@ -261,7 +261,7 @@ def test_grey_of_sixteen_bits_keeps_its_tones() -> None:
     wide = bytes(byte for x in range(2_300) for byte in (x * 28).to_bytes(2, "little"))
     held = io.BytesIO()
     Image.frombytes("I;16", (2_300, 20), wide * 20).save(held, "PNG")
-    shown = show_image(held.getvalue())
+    shown = show_image(held.getvalue()).value()
     with Image.open(io.BytesIO(shown.image.data)) as image:
         tones = [image.convert("L").getpixel((x, 5)) for x in (0, 500, 1_000, 1_500, 1_999)]
     assert tones == pytest.approx([0, 62, 125, 188, 251], abs=2)
@@ -271,7 +271,7 @@ def test_an_image_that_no_png_makes_small_enough_becomes_a_jpeg() -> None:
     noise = Image.frombytes("RGB", (2_100, 2_100), random.Random(1).randbytes(3 * 2_100**2))
     held = io.BytesIO()
     noise.save(held, "PNG")
-    shown = show_image(held.getvalue())
+    shown = show_image(held.getvalue()).value()
     assert (shown.image.media_type, shown.size) == ("image/jpeg", (2_000, 2_000))
     assert len(shown.image.data) <= SHOWN_BYTES
 
