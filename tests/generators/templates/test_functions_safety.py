@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from typing import Any
 
 import pytest
 
+from generators.child_process import ChildLimits
 from generators.errors import TemplateError
-from generators.templates.functions import OpenFile, call_function
+from generators.templates.functions import FUNCTIONS, OpenFile, call_function
 from generators.templates.functions.base import MAX_BYTES
 from generators.templates.functions.json_yaml import MAX_YAML
 
+SLOW_STEP = (  # each instr() is one step, of 10^10 comparisons
+    "SELECT max(instr(long || t.b, substr(long, 1, 100000) || 'c')) "
+    "FROM t, (SELECT replace(hex(zeroblob(100000)), '0', 'a') AS long)"
+)
 SECONDS = 20.0  # of CPU; what is refused here took minutes or all memory if it were computed
 
 
@@ -219,7 +225,37 @@ def test_queries_that_never_end_are_stopped(
     sql: str, numbers: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("generators.templates.functions.sqlite_file.MAX_SECONDS", 0.2)
-    assert "takes more than 0.2 seconds" in refused("sqlite_query", sql, numbers)
+    with (
+        OpenFile("file", numbers) as file,
+        pytest.raises(TemplateError, match=r"than 0\.2 seconds"),
+    ):
+        FUNCTIONS["sqlite_query"].compute([sql], file)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "data", "said"),
+    [
+        ("sqlite_query", SLOW_STEP, None, "takes more than 1 seconds"),
+        ("xpath_count", "//a", b"<r>" + b"<a/>" * 900_000 + b"</r>", "takes more than"),
+        ("json_count", "$[*]", b"[" + b"[[]]," * 3_000_000 + b"1]", "takes more than"),
+    ],
+)
+def test_what_no_bound_of_ours_stops_is_stopped_with_its_process(
+    name: str, argument: str, data: bytes | None, said: str, numbers: bytes, monkeypatch: Any
+) -> None:
+    limits = ChildLimits(seconds=1, memory=200_000_000)
+    monkeypatch.setattr("generators.templates.functions._LIMITS", limits)
+    assert said in refused(name, argument, numbers if data is None else data)
+    assert call_function("json_count", ["$[*]"], OpenFile("file", b"[7, 8]")) == "2"
+
+
+@pytest.mark.parametrize("blanks", ["/**/", "/* */ ", "-- x\n", ";\n"])
+def test_what_stands_before_a_query_is_read_once(blanks: str, numbers: bytes) -> None:
+    for word, said in (
+        ("SELECT max(a) FROM nowhere", "no such table"),
+        ("EXPLAIN SELECT 1", "EXPL"),
+    ):
+        assert said in refused("sqlite_query", blanks * 5_000 + word, numbers)
 
 
 @pytest.mark.parametrize(
