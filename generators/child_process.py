@@ -1,6 +1,6 @@
 """Child processes with limits on CPU time, wall time and memory, for work on untrusted bytes.
 
-A limit ends a child, and no thread but the one that waits for it notices. Limits are no sandbox: a
+A limit ends a child, and only the thread that waits for it learns of it. Limits are no sandbox: a
 child may do what its user may.
 """
 
@@ -30,6 +30,7 @@ _MOST = 4  # children of one process that work at once
 _WALL = 10  # seconds of wall time for each of CPU time, since the machine may be busy
 _START_SECONDS = 60.0
 _NO_MEMORY = 3  # exit status
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # of libraries: each takes memory, and CPU time as it waits
 _LOST = (EOFError, ConnectionError)
 
 
@@ -71,7 +72,7 @@ def run_in_child(
                 failure = error
                 break
             except _LOST:
-                failure = ChildLimitError("crashes the program that reads it")
+                failure = ChildLimitError("crashes its process")
         return ChildRun(failure, time.monotonic() - begun)
 
 
@@ -79,6 +80,7 @@ class _Child:
     """One process, which makes one call at a time."""
 
     def __init__(self) -> None:
+        path = os.pathsep.join(filter(None, sys.path))
         near, far = socket.socketpair()
         with far:
             self._process = subprocess.Popen(
@@ -87,7 +89,7 @@ class _Child:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # libraries print there, and may quote what they read
                 pass_fds=(far.fileno(),),
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env={**os.environ, **_ONE_THREAD, "PYTHONPATH": path},
                 start_new_session=True,
             )
         self._link = Connection(near.detach())
@@ -110,8 +112,8 @@ class _Child:
             if status not in (-signal.SIGXCPU, _NO_MEMORY):
                 raise
         if status == _NO_MEMORY:
-            raise ChildLimitError(f"takes more than {limits.memory:,} bytes of memory to read")
-        raise ChildLimitError(f"takes more than {limits.seconds} seconds to read")
+            raise ChildLimitError(f"takes more than {limits.memory // 1_000_000:,} MB of memory")
+        raise ChildLimitError(f"takes more than {limits.seconds} s")
 
     def close(self) -> None:
         """End the process."""
@@ -159,15 +161,15 @@ def serve(link: Connection) -> None:
             limits, function, arguments = link.recv()
             begun = time.monotonic()
             with open("/proc/self/statm", encoding="ascii") as sizes:
-                memory = int(sizes.read().split()[0]) * resource.getpagesize()
-            _limit(resource.RLIMIT_AS, memory + limits.memory)
+                held = int(sizes.read().split()[5]) * resource.getpagesize()
+            _limit(resource.RLIMIT_DATA, held + limits.memory)
             _limit(resource.RLIMIT_CPU, ceil(time.process_time()) + limits.seconds)
             outcome = function(*arguments)
         except MemoryError:
             os._exit(_NO_MEMORY)
         except Exception as error:  # the end of the connection too, which the answer meets again
             outcome = error
-        for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):
+        for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CPU):
             _limit(kind)
         link.send(ChildRun(outcome, time.monotonic() - begun))
 
