@@ -21,6 +21,7 @@ from typing import Any
 
 from registry.provenance import PACKAGES
 
+ROOT = Path(__file__).resolve().parent.parent
 _CHARACTERS = [*map(chr, range(128)), "\xa0", "é", "\u2028", "漢"]
 _ALL = (1 << len(_CHARACTERS)) - 1
 _WRITTEN_OUT = 8  # repetitions; more of them count as any number
@@ -207,4 +208,4 @@ def faults(root: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(faults(Path(__file__).resolve().parent.parent)) or 0)
+    sys.exit("\n".join(faults(ROOT)) or 0)

@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 from PIL import Image
 
+from generators.child_process import ChildLimits
 from generators.task import Limits
 from harness.agent.images import SHOWN_BYTES, show_image
 from harness.agent.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cut_text, use_tool
@@ -67,6 +68,15 @@ def jpeg_of_scans(count: int) -> bytes:
     Image.new("L", (2000, 2000), 200).save(held, "JPEG", progressive=True)
     plain = held.getvalue()[:-2]
     return plain + plain[plain.rindex(b"\xff\xda") :] * count + b"\xff\xd9"
+
+
+def mpo(jpeg: bytes) -> bytes:
+    """The same JPEG, as a camera writes one that has others behind it."""
+    held, frame = io.BytesIO(), Image.new("L", (8, 8))
+    frame.save(held, "MPO", save_all=True, append_images=[frame])
+    begin = held.getvalue().index(b"\xff\xe2")
+    end = begin + 2 + int.from_bytes(held.getvalue()[begin + 2 : begin + 4], "big")
+    return jpeg[:2] + held.getvalue()[begin:end] + jpeg[2:]
 
 
 def test_the_model_is_told_of_five_tools_with_valid_schemas() -> None:
@@ -221,6 +231,7 @@ def test_an_image_comes_back_as_it_is(sandbox: Sandbox) -> None:
         (png_with(b"zTXt", b"Comment\0\0" + BOMB), "do not decode"),
         (png_with(b"iCCP", b"icc\0\0" + BOMB), "do not decode"),
         (jpeg_of_scans(2_000), "more than 100 scans"),
+        (mpo(jpeg_of_scans(2_000)), "more than 100 scans"),
     ],
 )
 def test_images_that_cannot_be_shown_are_explained(
@@ -237,6 +248,21 @@ def test_an_ordinary_progressive_jpeg_is_shown(sandbox: Sandbox) -> None:
     sandbox.write("p.jpg", jpeg_of_scans(0))
     used = use(sandbox, "view_image", {"path": "p.jpg"})
     assert used.result.text == "image/jpeg, 2000 × 2000 pixels."
+
+
+def test_a_camera_s_picture_of_several_is_shown_as_its_first(sandbox: Sandbox) -> None:
+    sandbox.write("p.jpg", mpo(jpeg_of_scans(0)))
+    used = use(sandbox, "view_image", {"path": "p.jpg"})
+    assert used.result.text == "image/png, 2000 × 2000 pixels."
+
+
+def test_a_view_costs_its_limit_at_most_and_is_the_model_s(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.agent.images._LIMITS", ChildLimits(1, 9_000_000))
+    sandbox.write("p.png", png(4_000, 4_000, "RGB"))
+    used = use(sandbox, "view_image", {"path": "p.png"})
+    assert used.result.text == "Error: the image takes more than 9 MB of memory"
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "I;16", "CMYK"])
