@@ -64,16 +64,16 @@ def run_in_child(
     starts."""
     with _slots:
         begun = time.monotonic()
-        for try_ in range(2):
+        for again in (False, True):
             try:
-                with _child(new=try_ > 0) as child:
+                with _child(new=again) as child:
                     return cast(ChildRun[T], child.run(limits, (function, arguments)))
             except ChildLimitError as error:
-                failure = error
-                break
+                return ChildRun(error, time.monotonic() - begun)
             except _LOST:
-                failure = ChildLimitError("crashes its process")
-        return ChildRun(failure, time.monotonic() - begun)
+                pass
+        crash = ChildLimitError("crashes its process")
+        return ChildRun(crash, time.monotonic() - begun)
 
 
 class _Child:
@@ -147,9 +147,6 @@ def _end() -> None:
         _idle.pop().close()
 
 
-os.register_at_fork(after_in_child=_idle.clear)
-
-
 def serve(link: Connection) -> None:
     """Answer calls until the connection ends."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core may hold what it read
@@ -169,6 +166,8 @@ def serve(link: Connection) -> None:
             os._exit(_NO_MEMORY)
         except Exception as error:  # the end of the connection too, which the answer meets again
             outcome = error
+            if isinstance(error.__context__, MemoryError):  # libraries have their own errors of it
+                os._exit(_NO_MEMORY)
         for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CPU):
             _limit(kind)
         link.send(ChildRun(outcome, time.monotonic() - begun))

@@ -105,8 +105,6 @@ def _read(path: Path) -> Any:
         return csv.read_csv(path, convert_options=options)
     except FileNotFoundError:
         raise AnalysisError(f"{path}: no such file") from None
-    except MemoryError:
-        raise
     except (OSError, pa.ArrowException) as error:
         kind = "Parquet" if path.suffix == ".parquet" else "CSV"
         reason = str(error).splitlines()[0]
@@ -229,8 +227,6 @@ def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
 
     try:
         return column.cast(kind)
-    except MemoryError:
-        raise
     except pa.ArrowException as error:
         shown = next((given for given, column_name in RENAMED.items() if column_name == name), name)
         wanted = _WANTED[SCHEMA[name].rstrip("?")]

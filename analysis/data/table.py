@@ -88,8 +88,6 @@ def read_table(path: Path) -> ResultTable:
 
     try:
         arrow = pq.read_table(path)
-    except MemoryError:
-        raise
     except (OSError, pa.ArrowException) as error:
         raise AnalysisError(f"{path}: not a readable Parquet file ({error})") from error
     lacking = [name for name in COLUMNS if name not in arrow.column_names]

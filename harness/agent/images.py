@@ -23,11 +23,6 @@ MAX_SIDE = 8_000
 # Above it no provider looks closer, and with more than 20 images Anthropic refuses the request.
 SHOWN_SIDE = 2_000
 SHOWN_BYTES = 3_750_000  # limit of the strictest large provider, Bedrock
-# A progressive JPEG may go over all its pixels once more for every few bytes. Encoders make
-# about ten such scans.
-MAX_SCANS = 100
-_JPEG = b"\xff\xd8"
-_SCAN = b"\xff\xda"  # opens one; within its data an FF is always followed by 00 or a restart
 _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 _LIMITS = ChildLimits(seconds=10, memory=500_000_000)
 
@@ -72,11 +67,6 @@ def _check(data: bytes) -> ShownImage:
             with Library.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
                 if max(picture.size) > MAX_SIDE or picture.width * picture.height > MAX_PIXELS:
                     raise _too_large(f"the image has {picture.width} × {picture.height} pixels")
-                if data.startswith(_JPEG) and data.count(_SCAN) > MAX_SCANS:
-                    raise ImageRefused(
-                        f"the image is a JPEG of more than {MAX_SCANS} scans: write it anew with "
-                        "execute_python"
-                    )
                 picture.load()
                 plain = picture.format in _FORMATS  # an MPO is a JPEG with others behind it
                 if plain and max(picture.size) <= SHOWN_SIDE and len(data) <= SHOWN_BYTES:
@@ -87,7 +77,7 @@ def _check(data: bytes) -> ShownImage:
         raise _too_large("the image has far too many pixels") from None
     except UnidentifiedImageError:
         raise ImageRefused(f"this is not an image of type {', '.join(_FORMATS)}") from None
-    except (ImageRefused, MemoryError):
+    except ImageRefused:
         raise
     except Exception:  # a decoder fed with hostile bytes may raise anything
         raise ImageRefused("the image is broken: its pixels do not decode") from None

@@ -11,7 +11,7 @@ import pytest
 
 from generators.child_process import ChildLimits
 from generators.errors import TemplateError
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function
+from generators.templates.functions import OpenFile, call_function
 from generators.templates.functions.base import MAX_BYTES
 from generators.templates.functions.json_yaml import MAX_YAML
 
@@ -108,9 +108,6 @@ def test_queries_that_do_not_only_read(
         ("SELECT a FROM broken", "not UTF-8"),
         ("SELECT a FROM big", "larger than"),
         ("SELECT length(zeroblob(1000000000))", "larger than"),
-        ("SELECT printf('%.*c', 2000000000, 'x')", "printf()"),
-        ("SELECT printf('%2000000000d', 1)", "printf()"),
-        ("SELECT format(b || '%1000000000d', 1) FROM t", "printf()"),
         ("SELECT gone FROM t", "no such column: gone"),
         ("SELECT a FROM nowhere", "no such table: nowhere"),
         ("SELEKT 1", "syntax error"),
@@ -215,24 +212,6 @@ def _nulls(count: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT COUNT(*) FROM t a, t b, t c, t d, t e, t f",
-        "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT MAX(x) FROM r",
-    ],
-)
-def test_queries_that_never_end_are_stopped(
-    sql: str, numbers: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("generators.templates.functions.sqlite_file.MAX_SECONDS", 0.2)
-    with (
-        OpenFile("file", numbers) as file,
-        pytest.raises(TemplateError, match=r"than 0\.2 seconds"),
-    ):
-        FUNCTIONS["sqlite_query"].compute([sql], file)
-
-
-@pytest.mark.parametrize(
     ("name", "argument", "data", "said"),
     [
         ("sqlite_query", SLOW_STEP, None, "takes more than 1 s"),
@@ -251,11 +230,8 @@ def test_what_no_bound_of_ours_stops_is_stopped_with_its_process(
 
 @pytest.mark.parametrize("blanks", ["/**/", "/* */ ", "-- x\n", ";\n"])
 def test_what_stands_before_a_query_is_read_once(blanks: str, numbers: bytes) -> None:
-    for word, said in (
-        ("SELECT max(a) FROM nowhere", "no such table"),
-        ("EXPLAIN SELECT 1", "EXPL"),
-    ):
-        assert said in refused("sqlite_query", blanks * 5_000 + word, numbers)
+    assert "EXPLAIN depends" in refused("sqlite_query", blanks * 5_000 + "EXPLAIN x", numbers)
+    assert "no such table" in refused("sqlite_query", blanks * 5_000 + "SELECT a FROM x", numbers)
 
 
 @pytest.mark.parametrize(
