@@ -6,7 +6,6 @@ child may do what its user may.
 
 from __future__ import annotations
 
-import atexit
 import os
 import resource
 import signal
@@ -139,12 +138,6 @@ def _child(*, new: bool) -> Iterator[_Child]:
         child.close()
         raise
     _idle.append(child)
-
-
-@atexit.register
-def _end() -> None:
-    while _idle:
-        _idle.pop().close()
 
 
 def serve(link: Connection) -> None:

@@ -118,7 +118,6 @@ _WORDS = ("and", "or")
 
 def match_xml(path: str, document: XmlDocument) -> Iterator[Match]:
     """What each step of a path meets, and each condition of its predicates."""
-    document = document.bounded()
     masked, before = mask_quoted(path), 1
     known = _names_in(document)
     for at, depth, letter in _depths(masked):

@@ -3,8 +3,8 @@
 A query may be anything that reads. Refused are statements that write, attach, open a
 transaction or load an extension, more than one statement, PRAGMAs other than those that
 describe the database, and what may answer otherwise another time or elsewhere: chance, the
-clock and time zone and what describes SQLite itself. A query may take
-two seconds of CPU, a value a quarter of a megabyte. Bounds and refusals are TemplateLimitError.
+clock and time zone and what describes SQLite itself. A value may take a quarter of a megabyte.
+Bounds and refusals are TemplateLimitError.
 
 As in the public implementation: a query's answer is the first column of its first row; NULL is
 the empty text, a float is written in full, no row is an error; ``sqlite_value`` takes the column

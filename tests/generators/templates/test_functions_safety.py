@@ -215,7 +215,12 @@ def _nulls(count: int) -> str:
     ("name", "argument", "data", "said"),
     [
         ("sqlite_query", SLOW_STEP, None, "takes more than 1 s"),
-        ("xpath_count", "//a", b"<r>" + b"<a/>" * 900_000 + b"</r>", "takes more than"),
+        (
+            "xpath_count",
+            "//a[//b != //b]",
+            b"<r>" + b"<a><b/></a>" * 4_000 + b"</r>",
+            "takes more than",
+        ),
         ("json_count", "$[*]", b"[" + b"[[]]," * 3_000_000 + b"1]", "takes more than"),
     ],
 )
@@ -372,14 +377,6 @@ def test_xml_that_is_too_deep() -> None:
     with OpenFile("file", ("<a>" * 200 + "7" + "</a>" * 200).encode()) as file:
         assert call_function("xpath_count", ["//a"], file) == "200"
         assert call_function("xpath_value", ["//a[. = '7'][not(a)]"], file) == "7"
-
-
-@pytest.mark.parametrize(
-    "path", ["//a[//b != //b]", pytest.param("//*[//*[//*[//zz]]]", marks=pytest.mark.slow)]
-)
-def test_paths_that_look_at_too_much(path: str) -> None:
-    rows = "<r>" + "<a><b/><b/></a>" * 2_000 + "</r>"
-    assert "too many elements" in refused("xpath_count", path, rows)
 
 
 @pytest.mark.parametrize("name", ["json_value", "xpath_value"])
