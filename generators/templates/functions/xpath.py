@@ -190,7 +190,8 @@ class _Context(XPathContext):
 
     def iter_matching_nodes(self, name: str, default_namespace: str | None = None) -> Iterator[Any]:
         first, *more_names = self.source.full_names(name)
-        for node in self.iter_children_or_self():
+        nodes: Iterator[Any] = self.iter_children_or_self()
+        for node in nodes:
             names = (first, *more_names) if isinstance(node, ElementNode) else (first,)
             if any(node.match_name(full_name) for full_name in names):
                 yield node
