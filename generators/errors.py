@@ -22,6 +22,11 @@ class TemplateLimitError(TemplateError):
     draw's, so that nothing is drawn again."""
 
 
+class ChildLimitError(GeneratorError):
+    """What a child process read met a limit of its time or memory: the end of a sentence about
+    it."""
+
+
 class GuardExhausted(RuntimeError):  # noqa: N818 - a broken promise of a generator, not bad input
     """A degenerate draw was redrawn as often as is allowed (spec/physics.md, R4)."""
 

@@ -1,5 +1,5 @@
-"""Folders that come to be whole or not at all, and file locks, so that two processes do not pay for
-the same work."""
+"""Folders that come to be whole or not at all, file locks, so that two processes do not pay for
+the same work, and tables from elsewhere."""
 
 from __future__ import annotations
 
@@ -7,14 +7,35 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
+from generators.child_process import ChildLimits, run_in_child
+from generators.errors import ChildLimitError
 from registry.files import PARTIAL
 from study.errors import StudyError
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_TABLE = ChildLimits(seconds=300, memory=3_000_000_000)
+
+
+def read_from_elsewhere(read: Callable[[Path], T], path: Path) -> T:
+    """Read a table of unknown origin in a child process. Raises StudyError at its limits of time
+    and memory, and what ``read`` raises."""
+    try:
+        table: T = run_in_child(_TABLE, _read_in, Path.cwd(), read, path).value()
+    except ChildLimitError as error:
+        raise StudyError(f"{path}: to read this table {error}") from None
+    return table
+
+
+def _read_in(folder: Path, read: Callable[[Path], T], path: Path) -> T:
+    os.chdir(folder)
+    return read(path)
 
 
 @contextmanager

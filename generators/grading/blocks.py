@@ -31,7 +31,7 @@ _TAG = re.compile(r"<(/?)answer>")
 _ANY_TAG = re.compile(r"(?:<|&lt;) ?(/?) ?answer ?(?:\\?>|&gt;)(?:[*_]{1,3}|`(?!`))?", re.I)
 _FENCE_LINE = re.compile(r"^[ \t]*```[^`\n]*$", re.M)
 # A comma before a closing bracket, and all up to the next one: texts in quotes are whole.
-_REST_OR_COMMA = re.compile(r'((?:[^",]++|"(?:[^"\\]|\\.)*+"?|,(?!\s*+[}\]]))++)|,', re.S)
+_REST_OR_COMMA = re.compile(r'((?:[^",]++|"(?:[^"\\]|\\.)*+"?+|,(?!\s*+[}\]]))++)|,', re.S)
 
 MAX_TRIED = 1000  # places at which an object is looked for by repairs: the last ones
 MAX_COMMAS = 10_000  # trailing ones in a block

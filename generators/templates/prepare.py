@@ -207,34 +207,30 @@ def _prepare(
     given = {**values, "artifacts": artifacts, "qs_id": f"q{question.id}_s{sample}"}
     made: dict[str, OpenFile] = {}
     scope = Scope(given, lambda file: _open(file, made), trace)
-    try:
-        paths = tuple([_confined(fill_text(path, scope), artifacts) for path in compiled.paths])
-        if question.expected_structure:
-            _check_folders(set(paths))
-            given["expected_structure"] = draw_tree(paths)
-        files, log10_data = _make_files(compiled.plans, scope, root, made, artifacts)
-        expected = fill_text(compiled.expected, scope)
-        if question.scoring_type == EDIT:  # its key holds the file as it was
-            expected = complete_edit(expected, {file.path: file.data for file in files})
-        return Prepared(
-            question=question,
-            sample=sample,
-            prompt=fill_text(compiled.prompt, scope),
-            variables=values,
-            files=files,
-            key=Key(
-                question.scoring_type,
-                expected=expected,
-                file=_confined(fill_text(compiled.read, scope), artifacts),
-                paths=paths,
-            ),
-            before=fill_text(compiled.before, scope),
-            log10_data=log10_data,
-            redraws=redraws,
-        )
-    finally:
-        for file in made.values():
-            file.close()
+    paths = tuple([_confined(fill_text(path, scope), artifacts) for path in compiled.paths])
+    if question.expected_structure:
+        _check_folders(set(paths))
+        given["expected_structure"] = draw_tree(paths)
+    files, log10_data = _make_files(compiled.plans, scope, root, made, artifacts)
+    expected = fill_text(compiled.expected, scope)
+    if question.scoring_type == EDIT:  # its key holds the file as it was
+        expected = complete_edit(expected, {file.path: file.data for file in files})
+    return Prepared(
+        question=question,
+        sample=sample,
+        prompt=fill_text(compiled.prompt, scope),
+        variables=values,
+        files=files,
+        key=Key(
+            question.scoring_type,
+            expected=expected,
+            file=_confined(fill_text(compiled.read, scope), artifacts),
+            paths=paths,
+        ),
+        before=fill_text(compiled.before, scope),
+        log10_data=log10_data,
+        redraws=redraws,
+    )
 
 
 def _make_files(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.attackers import Access, Attackable, seen_files
-from generators.errors import GeneratorError
+from generators.errors import ChildLimitError, GeneratorError
 from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
 from generators.grading.rubric import DIMENSIONS, Rubric, check_answer, score_verdicts
 from generators.seed import Seed
@@ -99,10 +99,8 @@ def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
             path.write_bytes(asset.data)
         try:
             _, error = run_trusted(family.solver(), ("",), _SOLVER_SECONDS, folder)
-        except TimeoutError:
-            raise GeneratorError(
-                f"the solver of {family.name} took more than {_SOLVER_SECONDS} s"
-            ) from None
+        except ChildLimitError as limit:
+            raise GeneratorError(f"the solver of {family.name} {limit}") from None
         written = Path(folder, "answer.json")
         if error is not None or not written.is_file():
             raise GeneratorError(f"the solver of {family.name} wrote no answer: {error}")

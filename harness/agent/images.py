@@ -1,4 +1,7 @@
-"""Untrusted images: checked, and scaled down where needed, before a model is shown them."""
+"""Untrusted images: checked, and scaled down where needed, before a model is shown them.
+
+They are read in a child process, whose limits of time and memory are the price of one view.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from generators.child_process import ChildLimits, ChildRun, run_in_child
+from generators.errors import ChildLimitError
 from harness.model import Image
 
 if TYPE_CHECKING:
@@ -18,11 +23,8 @@ MAX_SIDE = 8_000
 # Above it no provider looks closer, and with more than 20 images Anthropic refuses the request.
 SHOWN_SIDE = 2_000
 SHOWN_BYTES = 3_750_000  # limit of the strictest large provider, Bedrock
-# A progressive JPEG may go over all its pixels once more for every few bytes. Encoders make
-# about ten such scans.
-MAX_SCANS = 100
-_SCAN = b"\xff\xda"  # opens one; within its data an FF is always followed by 00 or a restart
 _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+_LIMITS = ChildLimits(seconds=10, memory=500_000_000)
 
 
 class ImageRefused(Exception):  # noqa: N818 - an answer for the model
@@ -44,13 +46,18 @@ class ShownImage:
         return "" if self.size == self.original else f", scaled down from {width} × {height}"
 
 
-def show_image(data: bytes) -> ShownImage:
+def show_image(data: bytes) -> ChildRun[ShownImage]:
     """Return an image with a header within bounds and pixels that decode: the same bytes if it is
-    small enough to be shown, else scaled down to ``SHOWN_SIDE`` on a side and encoded anew.
+    small enough to be shown, else scaled down to ``SHOWN_SIDE`` on a side and encoded anew. The
+    value raises ImageRefused."""
+    run = run_in_child(_LIMITS, _check, data)
+    if isinstance(run.outcome, ChildLimitError):
+        return ChildRun(ImageRefused(f"the image {run.outcome}"), run.seconds)
+    return run
 
-    The size is read from the header before any pixel is, so that a bomb costs nothing.
-    Raises ImageRefused.
-    """
+
+def _check(data: bytes) -> ShownImage:
+    """The size is read from the header before any pixel is, so that a bomb costs nothing."""
     from PIL import Image as Library
     from PIL import UnidentifiedImageError
 
@@ -60,13 +67,9 @@ def show_image(data: bytes) -> ShownImage:
             with Library.open(io.BytesIO(data), formats=tuple(_FORMATS)) as picture:
                 if max(picture.size) > MAX_SIDE or picture.width * picture.height > MAX_PIXELS:
                     raise _too_large(f"the image has {picture.width} × {picture.height} pixels")
-                if picture.format == "JPEG" and data.count(_SCAN) > MAX_SCANS:
-                    raise ImageRefused(
-                        f"the image is a JPEG of more than {MAX_SCANS} scans: write it anew with "
-                        "execute_python"
-                    )
                 picture.load()
-                if max(picture.size) <= SHOWN_SIDE and len(data) <= SHOWN_BYTES:
+                plain = picture.format in _FORMATS  # an MPO is a JPEG with others behind it
+                if plain and max(picture.size) <= SHOWN_SIDE and len(data) <= SHOWN_BYTES:
                     image = Image(_FORMATS[str(picture.format)], data)
                     return ShownImage(image, picture.size, picture.size)
                 return _scale_down(picture)

@@ -64,10 +64,10 @@ class AgentRun:
     @property
     def answer(self) -> str:
         """The final message's text; empty if the agent gave none."""
+        if self.final is not None and self.stop is not StopReason.FAILED:
+            return self.final
         if self.stop is StopReason.FAILED or not self.steps:
             return ""
-        if self.final is not None:
-            return self.final
         last = self.steps[-1]
         # With calls in an open turn, a limit has left no room for a last question.
         return "" if last.reply.message.calls and not last.closed else last.reply.message.text

@@ -158,7 +158,7 @@ def _dump(database: bytes) -> str:
 
 def _show_picture(asset: Asset) -> ShownImage:
     try:
-        return show_image(asset.data)
+        return show_image(asset.data).value()
     except ImageRefused as refused:
         raise HarnessError(f"input file {asset.path!r} cannot be shown: {refused}") from None
 

@@ -32,7 +32,7 @@ class BadCall(Exception):  # noqa: N818 - an answer for the model, not our own e
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """Result of a tool call: text, images, exit code, the limits that were hit, and the seconds
-    that a program ran."""
+    that a program or the reader of an image ran."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -63,8 +63,9 @@ def use_tool(
 ) -> ToolUse:
     """Carry out one call, within ``seconds`` of wall time.
 
-    ``tick`` is a monotonic clock in seconds. A program takes the time it ran, without its wait for
-    those of other episodes. Raises AttemptFailed if the sandbox is lost.
+    ``tick`` is a monotonic clock in seconds. A program, or the reader of an image, takes the time
+    it ran, without its wait for those of other episodes. Raises AttemptFailed if the sandbox is
+    lost.
     """
     begun = tick()
     outcome = _answer_call(call, sandbox, limits, seconds)
@@ -184,13 +185,14 @@ def _write_file(use: _Use) -> ToolOutcome:
 
 def _view_image(use: _Use) -> ToolOutcome:
     data = use.sandbox.read(use.path, MAX_IMAGE_BYTES)
+    run = show_image(data)
     try:
-        shown = show_image(data)
+        shown = run.value()
     except ImageRefused as refused:
-        raise BadCall(str(refused)) from None
+        return ToolOutcome(f"Error: {refused}", seconds=run.seconds)
     width, height = shown.size
     text = f"{shown.image.media_type}, {width} × {height} pixels{shown.scaled}."
-    return ToolOutcome(text, (shown.image,))
+    return ToolOutcome(text, (shown.image,), seconds=run.seconds)
 
 
 @dataclass(frozen=True, slots=True)

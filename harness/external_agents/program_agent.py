@@ -145,8 +145,6 @@ def _conclude(proxy: ModelProxy, done: _Done, program: str, mark: bytes) -> Agen
         raise proxy.error
     if "time" in done.result.limits and not done.overdue:
         return _fail(proxy, f"{Boundary.WORKER}:{WALL_LIMIT}")
-    if not steps:  # the model had no part in it
-        return _fail(proxy, f"{Boundary.SANDBOX}:no model call")
     printed, _, final = done.result.output.rpartition(mark)
     use = ToolUse(
         call_id=program,
@@ -156,7 +154,8 @@ def _conclude(proxy: ModelProxy, done: _Done, program: str, mark: bytes) -> Agen
         exit_code=done.result.exit_code,
         limits=done.result.limits,
     )
-    steps = (*steps[:-1], replace(steps[-1], uses=(*steps[-1].uses, use)))
+    if steps:  # else the program ended before it had called its model
+        steps = (*steps[:-1], replace(steps[-1], uses=(*steps[-1].uses, use)))
     answer = final.decode("utf-8", "replace") if mark in done.result.output else ""
     stop = StopReason.TIME_LIMIT if done.overdue else proxy.stop or StopReason.ANSWERED
     return AgentRun(proxy.opening, steps, stop, final=answer)

@@ -359,7 +359,9 @@ def _reply(message: Message, finish: str) -> Reply:
     return Reply(message, Usage(), "scripted-1", finish)
 
 
-_ANSWER = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
+_ANSWER = re.compile(
+    r"(?:[^<]|<(?!<<answer ))*+<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S
+)
 _CRITERION = re.compile(r"^(c\d+)\. (.*)$", re.M)
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\.?\w)")  # and no part of a name or a path
 _RANGE = re.compile(rf"from ({_NUMBER.pattern}) to ({_NUMBER.pattern})")
@@ -381,7 +383,7 @@ class CarelessJudge(BuiltInModel):
     def respond(self, request: ModelRequest) -> Reply:
         """Verdicts on all that is asked. Raises HarnessError for what is no judge's call."""
         asked = request.messages[-1].text
-        answer = _ANSWER.search(asked)
+        answer = _ANSWER.match(asked)
         if answer is None:
             raise HarnessError(f"{self.name!r} judges, and does nothing else: name it in `judges`")
         criteria = _CRITERION.findall(asked[answer.end() :])

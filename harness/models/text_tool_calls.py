@@ -41,12 +41,13 @@ message without such a block is your final answer. These are the tools:
 {tools}"""
 
 MAX_CHARS = 1_000_000  # of a message; no more is looked at
-_OPENING = re.compile(r"<\s*tool_call\s*>", re.I)
-_CLOSING = re.compile(r"<\s*/\s*tool_call\s*>", re.I)
-_FENCE = re.compile(r"\A\s*```[a-z_]*\s*\n(.*?)\n?\s*```\s*\Z", re.S)
-_THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.S)
+_TAG = re.compile(r"<\s*+(/?)\s*+tool_call\s*+>", re.I)
+_FENCE = re.compile(r"```[a-z_]*+[^\S\n]*+\n")
+_THOUGHT = re.compile(r"<think>(?:[^<]|<(?!/think>))*+(?:</think>)?+")
 # Not allowed in the answer of a tool: our marks, and control tokens of chat templates.
-_MARKS = re.compile(r"<(?=\s*/?\s*(?:tool_call|tool_result|think)\b|\|)|\[(?=/?INST\])", re.I)
+_MARKS = re.compile(
+    r"<(?=\s*+(?:/\s*+)?+(?:tool_call|tool_result|think)\b|\|)|\[(?=/?INST\])", re.I
+)
 _BROKEN = {"<": "‹", "[": "［"}  # alike to read, and read by no parser
 _NAMES = ("name", "tool", "tool_name", "function")
 _ARGUMENTS = ("arguments", "args", "parameters", "input")
@@ -171,14 +172,13 @@ def _example(tool: ToolSpec) -> str:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    at = 0
-    while opened := _OPENING.search(text, at):
-        closed = _CLOSING.search(text, opened.end())
-        following = _OPENING.search(text, opened.end())
-        ends = [match.start() for match in (closed, following) if match]
-        end = min(ends, default=len(text))
-        yield text[opened.end() : end]
-        at = end
+    start: int | None = None
+    for tag in _TAG.finditer(text):
+        if start is not None:
+            yield text[start : tag.start()]
+        start = None if tag[1] else tag.end()
+    if start is not None:
+        yield text[start:]
 
 
 def _read_block(block: str, names: Sequence[str]) -> Iterator[Written]:
@@ -216,11 +216,12 @@ def _pick(value: dict[str, Any], keys: Sequence[str]) -> Any:
 def _parse(text: str) -> Any:
     """The JSON of a text, or None: in a fence or not, line breaks within strings allowed, and
     what follows the value ignored."""
-    text = text[:MAX_CHARS]
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
+    text = text[:MAX_CHARS].strip()
+    fence = _FENCE.match(text)
+    if fence and text.endswith("```"):
+        text = text[fence.end() : -3].strip()
     try:
-        value, _ = json.JSONDecoder(strict=False).raw_decode(text.strip())
+        value, _ = json.JSONDecoder(strict=False).raw_decode(text)
     except (ValueError, RecursionError):
         return None
     return value

@@ -57,7 +57,7 @@ _PERCENT = re.compile(rb"%[0-9a-fA-F]{2}")
 _QUOTED = re.compile(rb"=(?:3D|\r?\n)")
 _TAG = re.compile(rb"<[^<>\x1f]{0,400}>")
 _DOCUMENT = re.compile(rb'\s*[{\["]')
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+')
 
 
 class Unreadable(Exception):  # noqa: N818 - says what the content is

@@ -92,8 +92,8 @@ class Reference:
 
 def plain(text: str) -> str:
     """Return a sentence of Markdown without its links and the references in brackets."""
-    text = re.sub(r" \(\[[^\]]+\]\([^)]+\)\)", "", text)
-    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)
+    text = re.sub(r" \(\[[^\[\]]+\]\([^()]+\)\)", "", text)
+    return re.sub(r"\[([^\[\]]+)\]\([^()]+\)", r"\1", text)
 
 
 def alternatives(annotation: Any) -> tuple[list[Any], list[Any]]:

@@ -173,7 +173,7 @@ def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
     text = buffer.getvalue()
     view = re.search(r'viewBox="[^"]+"', text)
     body = text[text.index("<defs") : text.rindex("</svg>")]
-    body = re.sub(r"<(style|metadata).*?</\1>", "", body, flags=re.DOTALL)  # would reach the page
+    body = re.sub(r"<(style|metadata)(?:[^<]|<(?!/\1>))*+<?+", "", body)  # would reach the page
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body.replace("xlink:href", "href"))
     body = re.sub("|".join(_VARIABLES), lambda match: f"var(--{_VARIABLES[match.group(0)]})", body)
     body = re.sub(r'font-family: [^;"]*', "font-family: var(--sans)", body)

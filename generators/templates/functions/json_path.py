@@ -44,11 +44,11 @@ Test = Callable[[Any], bool]
 _MISSING = object()
 _SHOWN = 20  # keys in an error
 
-_OPERATOR = re.compile(r"\s*(>=|<=|!=|==|>|<)\s*|\s+(contains|startswith|endswith)(?=[\s'\"])\s*")
+_OPERATOR = re.compile(r"(>=|<=|!=|==|>|<)|\s(contains|startswith|endswith)(?=[\s'\"])")
 _POSITION = re.compile(r"""(.+)\.indexOf\(\s*('[^']*'|"[^"]*")\s*\)""")
 _PRESENT = re.compile(r"""@(?:[^\s=!<>()&|'"]|'[^']*'|"[^"]*")*""")
 _MOST_NESTED = 20  # parentheses of a filter
-_JOIN = re.compile(r"\s+(?:and|or)\s+|\s*(?:&&|\|\|)\s*")
+_JOIN = re.compile(r"\s(?:and|or)\s++|(?:&&|\|\|)\s*+")
 _LITERALS: dict[Any, tuple[str, ...]] = {
     True: ("true", "True"),
     False: ("false", "False"),

@@ -109,7 +109,7 @@ def _match_field(comparison: JsonComparison, items: Sequence[Any]) -> Iterator[M
 # --- XML
 
 _JOIN = re.compile(r"\s(?:and|or)\s")
-_NAMES = re.compile(r"@?[A-Za-z_][\w.-]*(?![\w.-]*\s*\()")
+_NAMES = re.compile(r"@?(?<![\w.-])[A-Za-z_][\w.-]*+(?!\s*+\()")
 _SIGN = re.compile(r"(?:!=|<=|>=|=|<|>)")
 _DEPTHS = {"[": 1, "(": 1, "]": -1, ")": -1}
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
@@ -118,7 +118,6 @@ _WORDS = ("and", "or")
 
 def match_xml(path: str, document: XmlDocument) -> Iterator[Match]:
     """What each step of a path meets, and each condition of its predicates."""
-    document = document.bounded()
     masked, before = mask_quoted(path), 1
     known = _names_in(document)
     for at, depth, letter in _depths(masked):

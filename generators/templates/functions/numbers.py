@@ -132,7 +132,7 @@ MANY = 16  # arguments at most, where there may be more than two
 _LONGEST = 400  # digits of a number
 _MOST_DIGITS = 4000  # of a result; Python writes up to 4300
 _TOO_LARGE = 10**_MOST_DIGITS
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _EXACT = Context(prec=2000)
 _PLACES = 15

@@ -16,9 +16,9 @@ from generators.templates.functions.base import Kind, Match, quote_name
 from generators.templates.functions.matches import MOST_KNOWN
 
 _TOKEN = re.compile(
-    r"""\s+ | --[^\n]* | /\*.*?\*/
-      | (?P<text>'(?:[^']|'')*')
-      | (?P<quoted>"(?:[^"]|"")*" | \[[^\]]*\] | `[^`]*`)
+    r"""\s+ | --[^\n]* | /\*(?:[^*]|\*(?!/))*+(?:\*/)?+
+      | (?P<text>'(?:[^']|'')*+'?+)
+      | (?P<quoted>"(?:[^"]|"")*+"?+ | \[[^\]]*+\]?+ | `[^`]*+`?+)
       | (?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
       | (?P<sign><>|!=|<=|>=|==|\|\||.)""",

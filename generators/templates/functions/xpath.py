@@ -1,4 +1,4 @@
-"""XPath 1.0 over XML documents: the elementpath library, with a bound on the work of one path.
+"""XPath 1.0 over XML documents: the elementpath library.
 
 A path is steps between ``/`` (children) or ``//`` (at any depth): a name, ``*``, ``.``, ``..``,
 and last ``@name``, ``@*`` or ``text()``. Names may be ``prefix:name`` (prefixes as the file
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from math import nan
@@ -40,7 +39,6 @@ from generators.templates.functions.numbers import to_number
 
 MAX_PATH = 2_000  # characters
 MAX_DEPTH = 200  # of elements
-MAX_WORK = 2_000_000  # nodes visited and values compared for one path
 
 T = TypeVar("T")
 
@@ -62,19 +60,6 @@ _SYMBOLS = (
 )
 
 
-@dataclass(slots=True)
-class Work:
-    """The number of nodes that may still be visited. Mutable."""
-
-    left: int = MAX_WORK
-
-    def spend(self, count: int) -> None:
-        """Raise TemplateLimitError if fewer are left."""
-        self.left -= count
-        if self.left < 0:
-            raise TemplateLimitError("the path looks at too many elements")
-
-
 class XmlDocument:
     """The nodes of a document, and the namespaces of its prefixes."""
 
@@ -82,14 +67,7 @@ class XmlDocument:
         self.top = build_node_tree(ElementTree(root))
         self.root = self.top.children[0]
         self._text = text
-        self._work: Work | None = None  # that its paths share
         self._full_names: dict[str, tuple[str, ...]] = {}
-
-    def bounded(self) -> XmlDocument:
-        """The same document, of which all paths together may look at as many nodes as one may."""
-        document = copy(self)
-        document._work = Work()
-        return document
 
     @cached_property
     def namespaces(self) -> dict[str, str]:
@@ -127,12 +105,9 @@ class XmlDocument:
             self._full_names[name] = tuple(names)
         return self._full_names[name]
 
-    def select(
-        self, path: str, start: XPathNode | None = None, work: Work | None = None
-    ) -> list[XPathNode]:
+    def select(self, path: str, start: XPathNode | None = None) -> list[XPathNode]:
         """All that a path leads to, each once, in the document's order. Raises TemplateError."""
-        work = work or self._work or Work()
-        context = _Context(self, self.root if start is None else start, work)
+        context = _Context(self, self.root if start is None else start)
         try:
             nodes: set[Any] = set(compile_xpath(path).select(context)) - {self.top}
         except ElementPathError as error:
@@ -151,23 +126,21 @@ class XmlDocument:
         A relative path of values starts from the element that a label stands in; a value of an
         absolute path belongs to the nearest such element that it lies in. Raises TemplateError.
         """
-        work = Work()
-        label_nodes = self.select(labels, work=work)
+        label_nodes = self.select(labels)
         holders = [
             label.parent if isinstance(label.parent, ElementNode) else label
             for label in label_nodes
         ]
         owned: dict[XPathNode, list[XPathNode]] = {holder: [] for holder in holders}
         if values.lstrip().startswith("/"):
-            for value in self.select(values, work=work):
+            for value in self.select(values):
                 ancestor: XPathNode | None = value
                 while ancestor is not None and ancestor not in owned:
-                    work.spend(1)
                     ancestor = ancestor.parent
                 if ancestor is not None:
                     owned[ancestor].append(value)
         else:
-            owned = {holder: self.select(values, holder, work) for holder in owned}
+            owned = {holder: self.select(values, holder) for holder in owned}
         return [
             (string_of(label).strip(), [string_of(value).strip() for value in owned[holder]])
             for label, holder in zip(label_nodes, holders, strict=True)
@@ -209,39 +182,16 @@ def _has_doctype(text: str) -> bool:
 
 
 class _Context(XPathContext):
-    """The place where an expression is evaluated; every node that an axis visits is work."""
+    """The place where an expression is evaluated."""
 
-    def __init__(self, document: XmlDocument, item: XPathNode, work: Work) -> None:
+    def __init__(self, document: XmlDocument, item: XPathNode) -> None:
         super().__init__(document.top, item=item)
-        self.source, self.work = document, work
-
-    def __copy__(self) -> XPathContext:
-        self.work.spend(1)
-        return super().__copy__()
-
-    def _counted(self, nodes: Iterator[T]) -> Iterator[T]:
-        for node in nodes:
-            self.work.spend(1)
-            yield node
-
-    def iter_self(self) -> Iterator[Any]:
-        return self._counted(super().iter_self())
-
-    def iter_parent(self) -> Iterator[Any]:
-        return self._counted(super().iter_parent())
-
-    def iter_attributes(self) -> Iterator[Any]:
-        return self._counted(super().iter_attributes())
-
-    def iter_children_or_self(self) -> Iterator[Any]:
-        return self._counted(super().iter_children_or_self())
-
-    def iter_descendants(self, axis: str | None = None) -> Iterator[Any]:
-        return self._counted(super().iter_descendants(axis))
+        self.source = document
 
     def iter_matching_nodes(self, name: str, default_namespace: str | None = None) -> Iterator[Any]:
         first, *more_names = self.source.full_names(name)
-        for node in self.iter_children_or_self():
+        nodes: Iterator[Any] = self.iter_children_or_self()
+        for node in nodes:
             names = (first, *more_names) if isinstance(node, ElementNode) else (first,)
             if any(node.match_name(full_name) for full_name in names):
                 yield node
@@ -260,7 +210,6 @@ class _Comparison(XPathToken):
             sides = [[bool(side)] if _are_nodes(side) else side for side in sides]
             value_of = number_of if self.symbol in _ORDERS else self.boolean_value
         left, right = sides
-        context.work.spend(len(left) * len(right))
         compare = _COMPARISONS[self.symbol]
         return any(compare(*pair) for pair in product(map(value_of, left), map(value_of, right)))
 

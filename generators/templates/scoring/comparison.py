@@ -139,7 +139,7 @@ _MOST_TRIES = 100  # at finding JSON in a text
 _MOST_DIGITS = 64
 _LONGEST_LINE = 4096  # characters at the end of the last line that are searched for an answer
 
-_FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[^\n`]*+\n((?:[^`]|`{1,2}[^`])*+)```")
 _MARKED = (
     ("**", re.compile(r"\*\*([^*\n]+)\*\*")),
     ("`", re.compile(r"`([^`\n]+)`")),

@@ -39,6 +39,7 @@ from generators.grading.rubric import headline_parts, is_static
 from registry.ledger.records import Plan
 from registry.result_row import GRADER
 from study.errors import StudyError
+from study.files import read_from_elsewhere
 from study.protocol.protocol import Protocol, Task, read_protocol
 from study.steps.lint.later_refusals import share_guessed
 from study.steps.register.draw import pilots_of
@@ -244,7 +245,8 @@ def _rows(source: Path, grader: str | None) -> tuple[ResultTable, str]:
     if not source.is_dir():
         from analysis.data.import_file import read_result_file
 
-        return read_result_file(source, grader=grader), str(source)
+        reader = partial(read_result_file, grader=grader)
+        return read_from_elsewhere(reader, source), str(source)
     if grader is not None:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from registry.canonical import digest_value
 from registry.ledger.records import Plan, record_body
 from registry.result_row import GRADER, Status
 from study.errors import StudyError
+from study.files import read_from_elsewhere
 from study.protocol.plan_section import ControlsSection, PlanFile, idle_keys, plan_options
 from study.protocol.yaml import explain_fault, read_yaml
 
@@ -45,7 +47,8 @@ def analyze_table(
     """
     section, notes = _read_plan(plan_path)
     second = section.second_grader or ""
-    read = read_graded_file(path, grader=grader, second=second)
+    reader = partial(read_graded_file, grader=grader, second=second)
+    read = read_from_elsewhere(reader, path)
     table = read.table
     first = table.where(table["grader"] == GRADER)
     if pre_exposure:

@@ -45,15 +45,14 @@ _KEY = r"[^.\[\]'\"*@?]+"
 _STEP = rf"(?:{_KEY}(?:\[[0-9]+\])?|\[[0-9]+\])"
 _PLAIN = rf"\$?\.?(?:{_STEP}(?:\.{_STEP})*)?"
 _ANY = rf"(?:{_KEY}(?:\[(?:[0-9]+|\*)\])?|\[(?:[0-9]+|\*)\])"
-_FIELD = r"[^.\[\]@'\"<>=!&|?]+?"
-_SIGN = r"(?:>=|<=|!=|==|>|<|contains|startswith|endswith)"
+_FIELD, _WORD = r"[^.\[\]@'\"<>=!&|?]", "(?:contains|startswith|endswith)"
+_SIGNED = rf"{_FIELD}++(?:>=|<=|!=|==|>|<)|{_FIELD}(?:(?!{_WORD}){_FIELD})*+{_WORD}"
+_TEST = rf"\[\?(?:{_SIGNED})[^\]<>=!&|]*\]"
 _PATHS = {
     "plain": re.compile(_PLAIN),
     "wildcard": re.compile(rf"\$?\.?(?:{_ANY}(?:\.{_ANY})*)?"),
-    "count_where": re.compile(rf"{_PLAIN}\[\?\s*{_FIELD}\s*{_SIGN}[^\]<>=!&|]*\]"),
-    "filter": re.compile(
-        rf"{_PLAIN}\[\?\s*{_FIELD}\s*{_SIGN}[^\]<>=!&|]*\](?:\.{_STEP}(?:\.{_STEP})*)?"
-    ),
+    "count_where": re.compile(_PLAIN + _TEST),
+    "filter": re.compile(rf"{_PLAIN}{_TEST}(?:\.{_STEP}(?:\.{_STEP})*)?"),
 }
 _ELEMENT = r"[A-Za-z_][\w.-]*"
 _TEXT = r"(?:'[^']*'|\"[^\"]*\")"

@@ -28,6 +28,7 @@ from registry.canonical import digest_value
 from registry.result_row import GRADER, Arm, ResultRow, Status
 from study.errors import StudyError
 from study.extras.templates.run_folder import ModelRun, Result, score_runs
+from study.files import read_from_elsewhere
 
 RESULTS = re.compile(r"^(_partial-)?benchmark_results(_judge_.+)?\.json$")
 _DIMENSIONS: Mapping[str, str] = {
@@ -322,7 +323,8 @@ def _write(path: Path, rows: Sequence[ResultRow]) -> int:
     from analysis.data.table import make_table, read_rows, read_table, write_table
     from analysis.errors import AnalysisError
 
-    all_rows = [*(read_rows(read_table(path)) if path.exists() else ()), *rows]
+    before = read_from_elsewhere(read_table, path) if path.exists() else None
+    all_rows = [*(read_rows(before) if before else ()), *rows]
     try:
         make_table(all_rows)
     except AnalysisError as error:

@@ -188,7 +188,9 @@ def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranche
     count = len(document.value["waves"])
     numbers = [document.lines.get(("waves", wave), 0) for wave in range(count)]
     last = numbers[-1]
-    if inline := re.match(r"(waves: *\[.*\])( *\](?: *#.*)?)$", lines[last - 1]):  # all in one line
+    if inline := re.match(
+        r"(waves: *\[[^#]*\])( *\](?: *#.*)?)$", lines[last - 1]
+    ):  # all in one line
         wave = _wave_text(models, tranches)
         lines[last - 1] = f"{inline[1]}, {wave}{inline[2]}"
         return "\n".join(lines) + "\n"

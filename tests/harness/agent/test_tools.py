@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 from PIL import Image
 
+from generators.child_process import ChildLimits
 from generators.task import Limits
 from harness.agent.images import SHOWN_BYTES, show_image
 from harness.agent.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cut_text, use_tool
@@ -59,14 +60,6 @@ def png_with(kind: bytes, data: bytes) -> bytes:
 
 
 BOMB = zlib.compress(bytes(64 << 20))
-
-
-def jpeg_of_scans(count: int) -> bytes:
-    """A progressive JPEG whose last scan, a few bytes over four million pixels, is repeated."""
-    held = io.BytesIO()
-    Image.new("L", (2000, 2000), 200).save(held, "JPEG", progressive=True)
-    plain = held.getvalue()[:-2]
-    return plain + plain[plain.rindex(b"\xff\xda") :] * count + b"\xff\xd9"
 
 
 def test_the_model_is_told_of_five_tools_with_valid_schemas() -> None:
@@ -220,7 +213,6 @@ def test_an_image_comes_back_as_it_is(sandbox: Sandbox) -> None:
         (png_claiming(3_000, 3_000), "do not decode"),
         (png_with(b"zTXt", b"Comment\0\0" + BOMB), "do not decode"),
         (png_with(b"iCCP", b"icc\0\0" + BOMB), "do not decode"),
-        (jpeg_of_scans(2_000), "more than 100 scans"),
     ],
 )
 def test_images_that_cannot_be_shown_are_explained(
@@ -233,10 +225,30 @@ def test_images_that_cannot_be_shown_are_explained(
     assert hint in used.result.text
 
 
-def test_an_ordinary_progressive_jpeg_is_shown(sandbox: Sandbox) -> None:
-    sandbox.write("p.jpg", jpeg_of_scans(0))
+@pytest.mark.parametrize(
+    ("kind", "shown", "options"),
+    [
+        ("JPEG", "jpeg", {}),
+        ("MPO", "png", {"save_all": True, "append_images": [Image.new("L", (9, 9))]}),
+    ],
+)
+def test_a_jpeg_is_shown_and_of_a_camera_s_several_the_first(
+    kind: str, shown: str, options: Any, sandbox: Sandbox
+) -> None:
+    held = io.BytesIO()
+    Image.new("L", (2_000, 1_000)).save(held, kind, progressive=True, **options)
+    sandbox.write("p.jpg", held.getvalue())
     used = use(sandbox, "view_image", {"path": "p.jpg"})
-    assert used.result.text == "image/jpeg, 2000 × 2000 pixels."
+    assert used.result.text == f"image/{shown}, 2000 × 1000 pixels."
+
+
+def test_a_view_costs_its_limit_at_most_and_is_the_model_s(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.agent.images._LIMITS", ChildLimits(1, 9_000_000))
+    sandbox.write("p.png", png(4_000, 4_000, "RGB"))
+    used = use(sandbox, "view_image", {"path": "p.png"})
+    assert used.result.text == "Error: the image takes more than 9 MB of memory"
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "I;16", "CMYK"])
@@ -261,7 +273,7 @@ def test_grey_of_sixteen_bits_keeps_its_tones() -> None:
     wide = bytes(byte for x in range(2_300) for byte in (x * 28).to_bytes(2, "little"))
     held = io.BytesIO()
     Image.frombytes("I;16", (2_300, 20), wide * 20).save(held, "PNG")
-    shown = show_image(held.getvalue())
+    shown = show_image(held.getvalue()).value()
     with Image.open(io.BytesIO(shown.image.data)) as image:
         tones = [image.convert("L").getpixel((x, 5)) for x in (0, 500, 1_000, 1_500, 1_999)]
     assert tones == pytest.approx([0, 62, 125, 188, 251], abs=2)
@@ -271,7 +283,7 @@ def test_an_image_that_no_png_makes_small_enough_becomes_a_jpeg() -> None:
     noise = Image.frombytes("RGB", (2_100, 2_100), random.Random(1).randbytes(3 * 2_100**2))
     held = io.BytesIO()
     noise.save(held, "PNG")
-    shown = show_image(held.getvalue())
+    shown = show_image(held.getvalue()).value()
     assert (shown.image.media_type, shown.size) == ("image/jpeg", (2_000, 2_000))
     assert len(shown.image.data) <= SHOWN_BYTES
 

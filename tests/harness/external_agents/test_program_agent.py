@@ -21,11 +21,12 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.external_agents import agent_launcher
-from harness.external_agents.program_agent import ProgramAgent
+from harness.external_agents.model_proxy import ModelProxy
+from harness.external_agents.program_agent import ProgramAgent, _conclude, _Done
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
-from harness.sandboxes.sandbox import SandboxProvider
+from harness.sandboxes.sandbox import ExecResult, SandboxProvider
 from harness.sandboxes.user_folder import make_user_folder
 from harness.spending.purchases import Journal, MemoryJournal
 from harness.storage import EPISODE_CODEC
@@ -202,9 +203,17 @@ def test_an_image_without_the_program_stops_the_study(sandboxes: DockerSandboxes
 
 
 @pytest.mark.docker
-def test_a_program_that_never_calls_its_model_measures_nothing(sandboxes: DockerSandboxes) -> None:
+def test_a_program_that_never_calls_its_model_is_scored(sandboxes: DockerSandboxes) -> None:
     episode = attempt(Playback([]), sandboxes, program="silent")
-    assert (episode.stop, episode.error_class) == (StopReason.FAILED, "sandbox:no model call")
+    assert (episode.stop, episode.error_class, episode.steps) == (StopReason.ANSWERED, "", ())
+
+
+def test_what_a_program_leaves_without_a_call_of_its_model_is_its_answer() -> None:
+    model, journal, seed = Playback([]), MemoryJournal(), Seed(bytes(32))
+    proxy = ModelProxy(model, MODEL, journal, seed, turns=1, ceiling=UNLIMITED, tick=time.time)
+    done = _Done(ExecResult(0, b"log\n--\n42", 10, 0.1), overdue=False)
+    run = _conclude(proxy, done, "quiet", b"\n--\n")
+    assert (run.stop, run.answer, run.steps) == (StopReason.ANSWERED, "42", ())
 
 
 @pytest.mark.docker

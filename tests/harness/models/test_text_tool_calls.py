@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from generators.child_process import ChildLimits, run_in_child
 from generators.seed import Seed
 from harness.agent.loop import run_agent
 from harness.agent.tools import TOOLS, read_arguments
@@ -53,6 +54,25 @@ def called(text: str) -> list[tuple[str, Any]]:
 )
 def test_a_call_is_read_however_it_is_written(text: str) -> None:
     assert called(text) == [("run_command", {"command": "ls"})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>```" + "\n" * 20_000 + "x",
+        "```" + " \n" * 20_000 + "```x",
+        "<tool_call>" * 90_000,
+        "<" + "\n" * 300_000 + "tool_call",
+        "<think>" * 140_000,
+        "<tool_call>" + "[" * 900_000,
+    ],
+    ids=["blank lines", "fence", "openings", "tag", "thoughts", "brackets"],
+)
+def test_no_text_takes_long(text: str) -> None:
+    limits = ChildLimits(seconds=5, memory=1_000_000_000)
+    for call in run_in_child(limits, read_calls, text, TOOLS).value():
+        assert call.name == ""
+    assert len(run_in_child(limits, quote, text).value()) == len(text)
 
 
 def test_several_calls_are_read_in_order_and_line_breaks_in_programs_pass() -> None:

@@ -6,9 +6,12 @@ import csv
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from generators.child_process import ChildLimits
 from study.main import main
 from tests.analysis.conftest import simulate
 from tests.analysis.plan.test_standard import WAVES
@@ -32,6 +35,21 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(*arguments: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(main, ["analyze", *arguments])
     return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_small_file_of_a_large_table_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("study.files._TABLE", ChildLimits(seconds=60, memory=100_000_000))
+    path, rows = tmp_path / "rows.parquet", 3_000_000
+    row = {"model": "m", "arm": "public", "stratum": "a/b", "instance": "i", "score": 0.5}
+    pq.write_table(pa.table({name: pa.repeat(value, rows) for name, value in row.items()}), path)
+    assert path.stat().st_size < 1_000_000
+    code, _, error = run(str(path))
+    assert (code, error) == (
+        2,
+        f"dosimeter: {path}: to read this table takes more than 100 MB of memory\n",
+    )
 
 
 def test_without_a_plan_the_standard_preset_runs_and_says_so(table: Path) -> None:
