@@ -72,13 +72,33 @@ STEPS = (
         "draw and encrypt the instances, record the plan",
         "study.steps.register.command:register",
     ),
-    Command("sweep", STUDY, "run the models of a wave on the instances", "study.steps.sweep.command:sweep"),
-    Command("wave", STUDY, "list, open, watch, hold or close waves", "study.steps.sweep.wave_command:wave"),
+    Command(
+        "sweep",
+        STUDY,
+        "run the models of a wave on the instances",
+        "study.steps.sweep.command:sweep",
+    ),
+    Command(
+        "wave",
+        STUDY,
+        "list, open, watch, hold or close waves",
+        "study.steps.sweep.wave_command:wave",
+    ),
     Command("publish", STUDY, "release the public arm", "study.steps.publish.command:publish"),
-    Command("report", STUDY, "run the registered test, write the report", "study.steps.report.command:report"),
+    Command(
+        "report",
+        STUDY,
+        "run the registered test, write the report",
+        "study.steps.report.command:report",
+    ),
     Command("status", STUDY, "show what is done and what remains", "study.steps.status:status"),
     Command("verify", EVIDENCE, "check all that is recorded", "study.steps.verify.command:verify"),
-    Command("log", EVIDENCE, "print the ledger, the record of all steps", "study.steps.verify.command:log"),
+    Command(
+        "log",
+        EVIDENCE,
+        "print the ledger, the record of all steps",
+        "study.steps.verify.command:log",
+    ),
 )
 
 EXTRAS = (
@@ -131,7 +151,9 @@ EXTRAS = (
         (".contribution:look", ".demo:after_demo_wave"),
     ),
     Extra(
-        "probe", (("probe", DESIGN, "ask models about instances without their files"),), (".results:look",)
+        "probe",
+        (("probe", DESIGN, "ask models about instances, without the files"),),
+        (".results:look",),
     ),
     Extra("reveal", (("reveal", EVIDENCE, "publish seeds, so that anyone can check the draw"),)),
     Extra("keys", (("keys", EVIDENCE, "make and check the keys of a study"),)),
