@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from generators.yaml_lines import Place, YamlDocument
+from generators.yaml_lines import Place, YamlDocument, fault_of_form
 from harness.models.settings import (
     ADDRESS,
     JUDGE_SETTINGS,
@@ -67,6 +67,10 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
     that each is short for. Yield the texts that are none of them."""
     tasks = document.value.get("tasks")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
+        questions = task.get("questions") if isinstance(task, dict) else None
+        for place, id in enumerate(questions if isinstance(questions, list) else []):
+            if (fault := fault_of_form(id)) is not None:
+                yield ("tasks", index, "questions", place), f"{id} {fault}"
         if not isinstance(task, str):
             continue
         if task.endswith((".yml", ".yaml")):

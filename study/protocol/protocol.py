@@ -209,7 +209,7 @@ def examine_protocol(
     lines = {fault.line for fault in faults}  # later checks do not repeat what is wrong there
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
-        parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
+        parsed = ProtocolFile.model_validate_json(json.dumps(document.value))
     except ValidationError as error:
         return None, [*faults, *(f for f in explain(document, error) if f.line not in lines)]
     parsed = _with_defaults(parsed, folder)

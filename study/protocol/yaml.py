@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from generators.yaml_lines import (
+    CORE,
     Place,
     YamlDocument,
     YamlError,
@@ -128,6 +131,12 @@ def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML, in quotes unless it is plain beyond doubt."""
+    plain = re.fullmatch(r"[A-Za-z][\w./-]*", text, re.ASCII) and not CORE.match(text)
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def _number(bound: object) -> object:
