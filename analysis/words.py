@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from generators.yaml_lines import YamlLimits, parse_yaml
-
-_LIMITS = YamlLimits("a file of texts", 1_000_000)
+import yaml
 
 
 @functools.cache
 def words_in(package: str, name: str) -> Mapping[str, Any]:
     """The texts of a file beside the modules of a package, by their names."""
-    data = files(package).joinpath(name).read_bytes()
-    words: Mapping[str, Any] = parse_yaml(data, name, _LIMITS).value
+    words: Mapping[str, Any] = yaml.safe_load(files(package).joinpath(name).read_text("utf-8"))
     return words
 
 

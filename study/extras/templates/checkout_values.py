@@ -44,7 +44,7 @@ _Dumper.add_multi_representer(float, yaml.SafeDumper.represent_float)
 
 
 def dump_yaml(content: Any, flow: bool | None = False) -> str:
-    """Return the text of a YAML file; lists of plain values in one line each if ``flow`` is None."""
+    """Return the text of a YAML file; a plain list takes one line if ``flow`` is None."""
     layout: Any = {"sort_keys": False, "allow_unicode": True, "width": 100}
     return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=flow, **layout))
 
