@@ -107,13 +107,6 @@ def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
-@click.option(
-    "--form",
-    type=click.Choice(["agentic", "single-turn"]),
-    default="agentic",
-    show_default=True,
-    help="single-turn writes one message with the input files in it.",
-)
 def tasks_make(out: Path, **options: Any) -> None:
     """Write the instance of a seed as an agent sees it. Without a difficulty, medium.
 
@@ -121,9 +114,8 @@ def tasks_make(out: Path, **options: Any) -> None:
     Example:
       dosimeter tasks make compute_average/easy --seed $(openssl rand -hex 32) --out /tmp/instance
     """
-    files, tokens = make_task(out=out, **options)
-    size = f", about {tokens:,} tokens" if tokens else ""
-    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
+    files = make_task(out=out, **options)
+    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}")
 
 
 @tasks.command("new", short_help="Write a task family of your own that works as it stands.")
