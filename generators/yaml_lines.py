@@ -143,6 +143,21 @@ def parse_yaml(data: bytes, path: str, limits: YamlLimits) -> YamlDocument:
     return YamlDocument(path, value, reader.lines, tuple(reader.faults))
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that YAML 1.1, as PICARD reads it, or 1.2 takes for something else."""
+
+
+_Dumper.add_implicit_resolver(f"{_YAML}float", CORE, None)
+_Dumper.add_multi_representer(int, yaml.SafeDumper.represent_int)
+_Dumper.add_multi_representer(float, yaml.SafeDumper.represent_float)
+
+
+def dump_yaml(content: Any, flow: bool | None = False) -> str:
+    """Return the text of a YAML file; a plain list takes one line if ``flow`` is None."""
+    layout: Any = {"sort_keys": False, "allow_unicode": True, "width": 100}
+    return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=flow, **layout))
+
+
 def fault_of_utf8(data: bytes, error: UnicodeDecodeError) -> str:
     """``line: not UTF-8 text`` with the column and the byte that the error is about."""
     before = data[: error.start]

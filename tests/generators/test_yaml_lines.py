@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from generators.yaml_lines import YamlLimits, fault_of_form, parse_yaml
-from study.extras.templates.checkout_values import dump_yaml
+from generators.yaml_lines import YamlLimits, dump_yaml, fault_of_form, parse_yaml
 
 LIMITS = YamlLimits("a file", 10_000)
 TEXTS = (

@@ -35,8 +35,8 @@ from generators.yaml_lines import YamlError, YamlLimitError, YamlLimits
 
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
-MAX_YAML = 2_000_000  # characters, of up to four bytes
-_YAML = YamlLimits("a file", 4 * MAX_YAML, MAX_VALUES, aliases=True, depth=MAX_DEPTH)
+MAX_YAML = 2_000_000  # bytes
+_YAML = YamlLimits("a file", MAX_YAML, MAX_VALUES, aliases=True, depth=MAX_DEPTH)
 
 
 def read_json(text: str) -> Any:
@@ -58,10 +58,6 @@ def read_json(text: str) -> Any:
 
 def read_yaml(text: str) -> Any:
     """The value of a YAML text of one document. Raises TemplateError."""
-    if len(text) > MAX_YAML:
-        raise TemplateLimitError(
-            f"the file has {len(text)} characters; at most {MAX_YAML} of YAML are read"
-        )
     try:
         document = yaml_lines.parse_yaml(text.encode("utf-8", "replace"), "YAML", _YAML)
     except RecursionError:

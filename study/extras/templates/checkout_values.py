@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from generators.templates.language.keys import FORMAT
 from generators.templates.language.values import BUILT_IN, fault_of_text, fault_of_word
-from generators.yaml_lines import CORE
+from generators.yaml_lines import dump_yaml
 from registry.files import write_whole
 from study.errors import StudyError
 from study.protocol.yaml import read_bounded
@@ -32,21 +30,6 @@ _HEADER = (
 )
 # Label of a list → its data type, if the name of the type does not say it.
 _LABELS: Mapping[str, str] = {"domain": "mail_domain", "word": "lorem_word"}
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes the texts that YAML 1.1, as PICARD reads it, or 1.2 takes for something else."""
-
-
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", CORE, None)
-_Dumper.add_multi_representer(int, yaml.SafeDumper.represent_int)
-_Dumper.add_multi_representer(float, yaml.SafeDumper.represent_float)
-
-
-def dump_yaml(content: Any, flow: bool | None = False) -> str:
-    """Return the text of a YAML file; a plain list takes one line if ``flow`` is None."""
-    layout: Any = {"sort_keys": False, "allow_unicode": True, "width": 100}
-    return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=flow, **layout))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from generators.templates.language.diagnostics import Problem, foremost
 from generators.templates.language.parse import MAX_BYTES
 from generators.templates.language.template import Component, Question, TemplateFile, strings_of
 from generators.templates.scoring.scorer import SCORING_TYPES
-from generators.yaml_lines import Place, YamlLimits, parse_yaml
-from study.extras.templates.checkout_values import POOL, dump_yaml
+from generators.yaml_lines import Place, YamlLimits, dump_yaml, parse_yaml
+from study.extras.templates.checkout_values import POOL
 from study.extras.templates.export_content import ContentWriter
 from study.extras.templates.export_texts import ONLY, QuestionTexts, Refuse
 from study.extras.templates.prepare import load_family

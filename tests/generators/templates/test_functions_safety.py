@@ -312,7 +312,7 @@ def test_files_beyond_their_size() -> None:
     big = b"x" * (MAX_BYTES + 1)
     for name, argument in [("file_line", "1"), ("csv_sum", "x"), ("sqlite_query", "SELECT 1")]:
         assert f"at most {MAX_BYTES}" in refused(name, argument, big)
-    assert "of YAML are read" in refused("yaml_value", "a", b"- a\n" * (MAX_YAML // 4 + 1))
+    assert f"at most {MAX_YAML}" in refused("yaml_value", "a", b"- a\n" * (MAX_YAML // 4 + 1))
 
 
 def test_an_answer_beyond_its_size() -> None:

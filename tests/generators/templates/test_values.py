@@ -20,7 +20,7 @@ from generators.seed import Seed
 from generators.templates.family import template_family
 from generators.templates.language.values import named_values_file
 from generators.templates.prepare import Prepared, prepare
-from study.extras.templates.checkout_values import dump_yaml
+from generators.yaml_lines import dump_yaml
 from tests.study.cli.program import run
 
 ROWS = 4000
