@@ -281,7 +281,7 @@ def test_paths_out_of_the_sandbox_are_refused(path: str) -> None:
 
 
 def test_the_library_is_the_paper_s() -> None:
-    past, formats = (parse_template(library_text(name), f"{name}.yml") for name in NAMES)
+    past, formats = (parse_template(library_text(name), f"{name}.yml") for name in NAMES[:2])
     ids = [question.id for question in past.questions]
     assert ids == ["101", "102", "103", "104", "201", "202", "301", "302", "401", "402"]
     assert [question.id for question in formats.questions] == ["301", "302", "303", "304"]
