@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from generators.yaml_lines import YamlLimits, dump_yaml, fault_of_form, parse_yaml
+from generators.yaml_lines import YamlLimits, dump_yaml, parse_yaml
 
 LIMITS = YamlLimits("a file", 10_000)
 TEXTS = (
@@ -30,13 +30,6 @@ def test_a_scalar_is_what_the_core_schema_says(written: str, value: Any) -> None
     assert document.faults == ()
     assert document.value["a"] == value
     assert isinstance(document.value["a"], type(value))
-
-
-def test_a_number_in_another_form_than_python_s_is_told_apart() -> None:
-    same = "[1, -3, 0.5, 1.0, 1e+20, text, '010', !!float 3.20]"
-    assert not any(map(fault_of_form, parse_yaml(same.encode(), "f.yaml", LIMITS).value))
-    other = "[+1, 010, 3.20, 1., 1e20, .nan]"
-    assert all(map(fault_of_form, parse_yaml(other.encode(), "f.yaml", LIMITS).value))
 
 
 def test_what_is_written_is_read_again_as_it_was_by_1_2_and_1_1() -> None:
