@@ -58,7 +58,7 @@ class Overall:
     interval: tuple[float, float]
     clustered: tuple[float, float] | None  # None for fewer than two seeds
     seeds: int
-    dimensions: Mapping[str, float | None]  # None where nothing of it is weighed
+    dimensions: Mapping[str, float | None]  # None if its weights are 0
 
 
 @dataclass(frozen=True, slots=True)
