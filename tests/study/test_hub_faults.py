@@ -42,7 +42,7 @@ def _answers(status: int) -> Callable[[HubServer, int], None]:
 
 
 FAULTS: dict[str, Callable[[HubServer, int], None]] = {
-    **{str(status): _answers(status) for status in (401, 403, 404, 409, 412, 413, 429, 500)},
+    **{str(status): _answers(status) for status in (401, 403, 404, 409, 412, 429, 500)},
     "hangs up": lambda hub, skip: hub.hang_up("", "", times=1000, skip=skip),
     "another last byte": lambda hub, skip: hub.alter(
         lambda body: body[:-1] + b"!" if body else body, times=1000, skip=skip
