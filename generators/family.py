@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import starmap
+from pathlib import PurePosixPath
 from types import ModuleType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
@@ -58,6 +59,7 @@ def answer_schema(
     return rfc8785.dumps({"$schema": draft, **schema}).decode()
 
 
+_MOST_LISTED = 24  # files of a kind in one folder that a prompt names
 FORM_CRITERIA = ("answer_block", "answer_schema")  # names of the criteria below
 
 
@@ -245,8 +247,17 @@ class FamilyOfParts(Generic[P]):
 
 
 def _list_files(files: InputFiles) -> str:
-    """The names of the files, as the end of a prompt."""
-    return "\n\nThe input files: " + ", ".join(asset.path for asset in files.assets) + "."
+    """The names of the files, as the end of a prompt; of dozens of a kind the first and last."""
+    kinds: dict[tuple[PurePosixPath, str], list[str]] = {}
+    for path in (PurePosixPath(asset.path) for asset in files.assets):
+        kinds.setdefault((path.parent, path.suffix), []).append(str(path))
+    listed = [
+        ", ".join(names)
+        if len(names) <= _MOST_LISTED
+        else f"{names[0]} to {names[-1]} ({len(names)} files)"
+        for names in kinds.values()
+    ]
+    return f"\n\nThe input files: {', '.join(listed)}."
 
 
 def read_part(package: str, file: str) -> str:

@@ -1,11 +1,13 @@
-"""YAML that remembers its lines: safe, bounded, and without repeated keys.
+"""YAML of the 1.2 core schema that remembers its lines: safe, bounded, without repeated keys.
 
 One pass over the parser's events builds the values, so that whatever is too deep, too many or
-too often repeated is refused where it is met, before anything is built from it.
+too often repeated is refused where it is met, before anything is built from it. ``12:30``, ``yes``,
+``1_000`` and ``2026-01-31`` are texts.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,15 +16,18 @@ import yaml
 
 from generators.errors import GeneratorError
 
-MAX_DEPTH = 32
 _MAX_VALUES = 100_000  # aliases written out
 _MAX_ANCHORS = 1_000
 _MAX_DIRECTIVES = 16  # the C parser compares each with all before it
 _LONGEST_NUMBER = 400  # characters; a longer one is text
 
-# The tags that are understood; `!foo` and Python's own are not.
 _YAML = "tag:yaml.org,2002:"
-_SCALARS = frozenset(("str", "int", "float", "bool", "null", "timestamp", "binary"))
+CORE = re.compile(  # the core schema: what a plain scalar without a tag is, if not a text
+    r"(?:(?P<null>|~|null|Null|NULL)|(?P<bool>true|True|TRUE|false|False|FALSE)"
+    r"|(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)))\Z"
+)
 _COLLECTIONS: dict[type[yaml.Event], str] = {
     yaml.SequenceStartEvent: f"{_YAML}seq",
     yaml.MappingStartEvent: f"{_YAML}map",
@@ -35,6 +40,36 @@ class YamlError(GeneratorError):
     """A file that cannot be read as YAML: names file, line and what is wrong."""
 
 
+class YamlLimitError(YamlError):
+    """A file of more than is read: too large, too deep, a second document."""
+
+
+class _Int(int):
+    written: str
+
+
+class _Float(float):
+    written: str
+
+
+def fault_of_form(value: object) -> str | None:
+    """Return why a value may not become a text: a number that its file writes otherwise than
+    Python. None for all else."""
+    changes = isinstance(value, _Int | _Float)
+    return f"would become {value}: put it in quotes, or write {value}" if changes else None
+
+
+def _number(text: str, kind: str) -> int | float:
+    """Return a number; one of another form than Python's remembers how it was written."""
+    kept: _Int | _Float
+    if kind == "int":
+        kept = _Int(text, 0 if text[1:2] in ("o", "x") else 10)
+    else:
+        kept = _Float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    kept.written = text
+    return kept if repr(kept) != text else int(kept) if kind == "int" else float(kept)
+
+
 @dataclass(frozen=True, slots=True)
 class YamlLimits:
     """Limits on the content of one kind of file."""
@@ -43,6 +78,7 @@ class YamlLimits:
     bytes: int
     values: int = _MAX_VALUES
     aliases: bool = False  # whether anchors, aliases and `<<` are understood
+    depth: int = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +129,9 @@ def parse_yaml(data: bytes, path: str, limits: YamlLimits) -> YamlDocument:
     beyond the limits.
     """
     if len(data) > limits.bytes:
-        raise YamlError(f"{path}: {len(data)} bytes; {limits.kind} has at most {limits.bytes}")
+        raise YamlLimitError(f"{path}: {len(data)} bytes; {limits.kind} has at most {limits.bytes}")
     if data.count(b"\n%") > _MAX_DIRECTIVES:
-        raise YamlError(f"{path}: more than {_MAX_DIRECTIVES} lines start with %")
+        raise YamlLimitError(f"{path}: more than {_MAX_DIRECTIVES} lines start with %")
     reader: _Reader | None = None
     try:
         reader = _Reader(path, limits, data.decode("utf-8-sig"))
@@ -105,6 +141,21 @@ def parse_yaml(data: bytes, path: str, limits: YamlLimits) -> YamlDocument:
     except yaml.YAMLError as error:
         raise _syntax_error(path, data, error) from error
     return YamlDocument(path, value, reader.lines, tuple(reader.faults))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that YAML 1.1, as PICARD reads it, or 1.2 takes for something else."""
+
+
+_Dumper.add_implicit_resolver(f"{_YAML}float", CORE, None)
+_Dumper.add_multi_representer(int, yaml.SafeDumper.represent_int)
+_Dumper.add_multi_representer(float, yaml.SafeDumper.represent_float)
+
+
+def dump_yaml(content: Any, flow: bool | None = False) -> str:
+    """Return the text of a YAML file; a plain list takes one line if ``flow`` is None."""
+    layout: Any = {"sort_keys": False, "allow_unicode": True, "width": 100}
+    return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=flow, **layout))
 
 
 def fault_of_utf8(data: bytes, error: UnicodeDecodeError) -> str:
@@ -188,12 +239,10 @@ class _Reader:
     anchors: dict[str, _Anchored] = field(default_factory=dict)
     size: int = 0
     events: Iterator[yaml.Event] = field(init=False)
-    scalars: yaml.SafeLoader = field(init=False)
 
     def __post_init__(self) -> None:
         fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where it was built in
         self.events = yaml.parse(self.text, Loader=fast)
-        self.scalars = yaml.SafeLoader("")
 
     def read(self) -> Any:
         """The value of the only document; None if there is none."""
@@ -227,8 +276,8 @@ class _Reader:
     def plain(self, event: yaml.Event, place: Place) -> Any:
         if isinstance(event, yaml.ScalarEvent):
             return self.scalar(event)
-        if len(place) >= MAX_DEPTH:
-            raise self.refusal(event, f"nested deeper than {MAX_DEPTH} levels")
+        if len(place) >= self.limits.depth:
+            raise self.refusal(event, f"nested deeper than {self.limits.depth} levels")
         tag, kind = getattr(event, "tag", None), type(event)
         if tag not in (None, "!", _COLLECTIONS[kind]):
             self.fault(event, f"a list or a mapping has the tag {_short(tag)}; leave the tag out")
@@ -255,24 +304,21 @@ class _Reader:
         return anchored.value
 
     def scalar(self, event: yaml.ScalarEvent) -> Any:
-        if len(event.value) > _LONGEST_NUMBER and event.tag is None:
-            return event.value
-        tag = event.tag
-        if tag is None or tag == "!":
-            resolve: Any = self.scalars.resolve  # PyYAML's stubs leave it untyped
-            tag = resolve(yaml.ScalarNode, event.value, event.implicit)
-        if tag.removeprefix(_YAML) not in _SCALARS:
-            right = "leave the tag out" if event.tag else "put it in quotes"
-            self.fault(event, f"{_short(event.value)} has the tag {_short(tag)}; {right}")
+        text, tag = event.value, (event.tag or "").removeprefix(_YAML)
+        plain = event.tag is None and event.implicit[0]
+        if tag in ("str", "!") or not (tag or plain):
+            return text
+        found = CORE.match(text) if len(text) <= _LONGEST_NUMBER else None
+        kind = found.lastgroup if found else None
+        if plain and kind is None:
+            return text
+        if not plain and tag not in (kind, "float" if kind == "int" else kind):
+            self.fault(event, f"{_short(text)} is no {tag[:80]}; leave the tag out")
             return None
-        try:
-            return self.scalars.construct_object(yaml.ScalarNode(tag, event.value))
-        except Exception as error:  # PyYAML's constructors raise many kinds for a wrong tag
-            what = getattr(error, "problem", None) or error
-            message = " ".join(str(what).split()) if isinstance(error, ValueError) else ""
-            kind = tag.removeprefix(_YAML)
-            self.fault(event, message or f"{_short(event.value)} is no {kind}; leave the tag out")
-            return None
+        if kind in ("int", "float"):
+            number = _number(text, kind)
+            return float(number) if tag == "float" else number
+        return text.lower() == "true" if kind == "bool" else None
 
     def fault(self, event: yaml.Event, what: str) -> None:
         self.faults.append(Fault(_line(event), what))
@@ -337,4 +383,4 @@ class _Reader:
                     self.lines.setdefault((*place, str(key)), line)
 
     def refusal(self, event: yaml.Event, what: str) -> YamlError:
-        return YamlError(f"{self.path}:{_line(event)}: {what}")
+        return YamlLimitError(f"{self.path}:{_line(event)}: {what}")

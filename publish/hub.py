@@ -377,15 +377,17 @@ def _remote_reason(target: _Target, error: Exception) -> str:
         return f"{place}: cannot be reached: see to the network or HF_ENDPOINT, and {again}"
     if status is None:
         return f"{place}: the Hub's answer was not understood ({type(error).__name__}): {again}"
-    if status == 401:
-        return f"{place}: the token is not valid there: set HF_TOKEN to one that can write"
-    if status == 409:
-        return f"{place}: the Hub answered 409, a conflict with another change: {again}"
-    if status == 429:
-        return f"{place}: the Hub answered 429, too many requests: wait some minutes, and {again}"
-    if status in (403, 404):
-        return f"{place}: this token may not write there: use its owner's, or another repository"
-    return f"{place}: the Hub answered {status}: {again}"
+    writer = "this token may not write there: use its owner's, or another repository"
+    reasons = {
+        401: "the token is not valid there: set HF_TOKEN to one that can write",
+        403: writer,
+        404: writer,
+        409: f"the Hub answered 409, a conflict with another change: {again}",
+        413: "the Hub answered 413, the release is larger than it takes: publish fewer instances, "
+        "or the folder elsewhere",
+        429: f"the Hub answered 429, too many requests: wait some minutes, and {again}",
+    }
+    return f"{place}: {reasons.get(status, f'the Hub answered {status}: {again}')}"
 
 
 def _below(error: BaseException | None) -> tuple[int | None, bool]:

@@ -3,6 +3,31 @@ codes."""
 
 from __future__ import annotations
 
+import re
+
+# What holds a key by its form: the prefixes of providers, a part of an address, a random text.
+_PREFIXED = (
+    r"(?<![\w/-])(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_][\w-]{8,}"
+    r"|AIza[\w-]{8,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
+)
+_USER = r"(?<=://)[^/\s@]+(?=@)"
+_PARAMETER = (
+    r"(?i:(?<=[?&#])(?:[\w-]*[_-])?(?:api_?key|key|sig|sas|auth|[a-z]*(?:token|secret|signature"
+    r"|passw[a-z]*|credential|accesskey))(?:[-_]?id)?=)"
+)
+_RANDOM = (
+    r"(?<![A-Za-z0-9])(?!age1)(?:(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}"
+    r"|[A-Za-z]{30,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
+    r"|(?<![\w+/])(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])(?=[\w+/]*[0-9])[A-Za-z0-9+/]{32,}"
+)
+LIKE_KEY = re.compile(f"{_PREFIXED}|{_USER}|{_PARAMETER}")
+_HIDDEN = re.compile(f"{_PREFIXED}|{_USER}|{_RANDOM}")
+
+
+def without_keys(text: str) -> str:
+    """Return the text with … in place of all that may be a key."""
+    return _HIDDEN.sub("…", text)
+
 
 class StudyError(Exception):
     """Bad input: names the place, the fault and the remedy."""
@@ -12,6 +37,7 @@ class StudyFileError(StudyError):
     """Bad input at a line of a file, and the key that it belongs to; "" for the file as a whole."""
 
     def __init__(self, file: str, line: int, key: str, message: str) -> None:
+        key, message = without_keys(key), without_keys(message)
         super().__init__(f"{file}:{line}: {key}: {message}" if key else f"{file}:{line}: {message}")
         self.file = file
         self.line = line

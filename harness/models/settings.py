@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Collection, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -35,6 +36,10 @@ NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
 VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
+# Ends of addresses that are of one kind of request.
+_ENDPOINT = re.compile(
+    r"/(?:(?:chat/)?completions|responses|(?:v1/)?messages|embeddings|api/chat)/?$|:\w*enerateContent$"
+)
 _REGION = r"^[a-z0-9-]+$"
 VERTEX_ADDRESS = "https://aiplatform.googleapis.com"  # of Google; requests go to the region's own
 
@@ -442,9 +447,11 @@ def _check_host(url: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-        named = bool(parts.hostname) and parts.port != 0
+        named, ending = bool(parts.hostname) and parts.port != 0, _ENDPOINT.search(parts.path)
     except ValueError:
-        named = False
+        named, ending = False, None
     if not named:
         raise ValueError("the address names no host, or a port that is none")
+    if ending:
+        raise ValueError(f"the address ends before {ending[0]}, which is added to it: leave it out")
     return url

@@ -22,6 +22,7 @@ from registry.canonical import digest_bytes
 OWN_PROVIDERS = frozenset(("scripted", "local"))  # run by us: their tokens are free
 _MILLION = Decimal(1_000_000)
 _MAX_BYTES = 1_000_000
+_LEAST = 0.001  # USD per million tokens; a hundredth of the cheapest model's
 _MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit
 _KEYS = ("provider", "model", "input", "cached_input", "cache_write", "output", "date", "source")
 _USD = ("input", "cached_input", "cache_write", "output")
@@ -72,7 +73,7 @@ class PriceList:
     def of(self, provider: str, version: str) -> Price | None:
         """Return the first price of this provider that matches the version, if any."""
         for price in self.prices:
-            if price.provider == provider and fnmatchcase(version, price.model):
+            if price.provider == provider and fnmatchcase(version, price.model.replace("[", "[[]")):
                 return price
         return None
 
@@ -129,6 +130,11 @@ def _read_value(document: YamlDocument, index: int, key: str, value: Any) -> Any
     place = document.place(("prices", index, key))
     if key in _USD:
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and 0 < value < _LEAST:
+            raise HarnessError(
+                f"{place}: USD per million tokens; {value:g} looks like the price of one token: "
+                f"write {Decimal(repr(value)) * _MILLION:f}"
+            )
         if number and 0 <= value <= _MOST:
             return Decimal(repr(value))
         raise HarnessError(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from generators.yaml_lines import Place, YamlDocument
+from generators.yaml_lines import Place, YamlDocument, fault_of_form
 from harness.models.settings import (
     ADDRESS,
     JUDGE_SETTINGS,
@@ -46,10 +44,6 @@ from study.protocol.yaml import explain_fault, fault_at
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_CREDENTIAL = re.compile(  # names of a query's parameters
-    r"(?i)(^|[^a-z])(api[-_]?)?(key|sig|sas|auth)([-_]?id)?$|apikey|token|secret|signature|passw|"
-    r"credential|subscription-key|accesskey"
-)
 GRADERS = (GRADER, "lenient")  # columns that every study may have
 _FORMS = {
     NAME: "a name has lower-case letters, digits, . _ and -, at most 63",
@@ -67,6 +61,10 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
     that each is short for. Yield the texts that are none of them."""
     tasks = document.value.get("tasks")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
+        questions = task.get("questions") if isinstance(task, dict) else None
+        for place, id in enumerate(questions if isinstance(questions, list) else []):
+            if (fault := fault_of_form(id)) is not None:
+                yield ("tasks", index, "questions", place), f"{id} {fault}"
         if not isinstance(task, str):
             continue
         if task.endswith((".yml", ".yaml")):
@@ -160,7 +158,6 @@ def section_faults(parsed: ProtocolFile) -> Faults:
     yield from _rate_faults(parsed)
     yield from _budget_faults(parsed)
     yield from _setting_faults(parsed)
-    yield from _credential_faults(parsed)
 
 
 def _wave_faults(parsed: ProtocolFile) -> Faults:
@@ -252,44 +249,6 @@ def _budget_faults(parsed: ProtocolFile) -> Faults:
         for name in getattr(parsed.budget, key):
             if name not in known:
                 yield ("budget", key, name), f"no {buyer}{_nearest(name, known)}"
-
-
-def _credential_faults(parsed: ProtocolFile) -> Faults:
-    """Yield addresses with a password or key in them: they go into public records."""
-    addresses: list[tuple[Place, str | None]] = [
-        (("store",), parsed.store),
-        (("release", "endpoint"), parsed.release.endpoint),
-    ]
-    for kind, sections in (("models", parsed.models), ("judges", parsed.judges)):
-        for name, section in sections.items():
-            for key in ("base_url", "bridge_url"):
-                addresses.append(((kind, name, key), getattr(section, key, None)))
-    for place, address in addresses:
-        if address and (part := _credential_in(address)):
-            yield (
-                place,
-                f"holds {part}, and this file and what is recorded of it are public: leave it out; "
-                "keys come from the environment (api_key_env; the environment of boto3 for a "
-                "store, HF_TOKEN for the Hub)",
-            )
-
-
-def _credential_in(address: str) -> str:
-    """What an address holds that looks like a credential, without its value; "" if nothing."""
-    if "://" not in address:
-        return ""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return ""  # not an address: another check says so
-    if "@" in parts.netloc:
-        return "a user or password"
-    for name, value in parse_qsl(parts.query + "&" + parts.fragment, keep_blank_values=True):
-        if _CREDENTIAL.search(name):
-            return f"a credential, {name!r}"
-        if nested := _credential_in(value):  # the endpoint of a store
-            return nested
-    return ""
 
 
 def _setting_faults(parsed: ProtocolFile) -> Faults:

@@ -205,11 +205,13 @@ def examine_protocol(
         message = "a protocol is a mapping that starts with `study:`"
         raise StudyFileError(document.path, 1, "", message)
     stated = stated_of_waves(document)
-    faults = [*yaml_faults(document), *_form_faults(document)]
+    faults = list(yaml_faults(document))
     lines = {fault.line for fault in faults}  # later checks do not repeat what is wrong there
+    faults += [fault for fault in _form_faults(document) if fault.line not in lines]
+    lines = {fault.line for fault in faults}
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
-        parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
+        parsed = ProtocolFile.model_validate_json(json.dumps(document.value))
     except ValidationError as error:
         return None, [*faults, *(f for f in explain(document, error) if f.line not in lines)]
     parsed = _with_defaults(parsed, folder)

@@ -8,16 +8,15 @@ import tomllib
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from analysis.plan.presets import EXCLUSIONS, MULTIPLICITY, OUTCOME_WORDS, SENSITIVITY
+from generators.yaml_lines import YamlLimits, parse_yaml
 from study.protocol.sections import ProtocolFile, WaveSection
 
 WORDS = Path(__file__).with_name("reference.toml")
@@ -147,6 +146,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DEFINITIONS = "#/$defs/"
 # A task family at a difficulty, or a template file: what checks.spell_out_tasks reads.
 _TASK_TEXT = r"/|\.ya?ml$"
+_EXAMPLE = YamlLimits("an example", 1_000)
 
 
 def study_schema(reference: Reference | None = None) -> dict[str, Any]:
@@ -181,13 +181,9 @@ def _describe(target: dict[str, Any], section: SectionReference, reference: Refe
     if section.path and (introduction := reference.introduction(section.path)):
         target["description"] = plain(introduction)
     for key in reference.keys(section):
-        example = yaml.safe_load(key.example)
-        words = {"description": plain(key.meaning), "examples": [_as_json(example)]}
+        example = parse_yaml(key.example.encode(), key.name, _EXAMPLE).value
+        words = {"description": plain(key.meaning), "examples": [example]}
         target["properties"][key.name].update(words)
-
-
-def _as_json(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def _close_names(schema: dict[str, Any]) -> None:

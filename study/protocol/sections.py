@@ -11,7 +11,7 @@ from generators.yaml_lines import Place, YamlDocument
 from harness.models.settings import ADDRESS, NAME, URL, AnyJudge, AnyModel
 from study.errors import StudyFileError
 from study.protocol.plan_section import Count, PlanSection, Section
-from study.protocol.yaml import fault_at
+from study.protocol.yaml import fault_at, quoted
 
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
@@ -207,7 +207,9 @@ def planned_tranches(
 
 def write_tranches(tranches: Mapping[str, Tranches]) -> str:
     """Return the mapping as one line of YAML."""
-    return f"{{{', '.join(f'{name}: {list(numbers)}' for name, numbers in tranches.items())}}}"
+    return (
+        f"{{{', '.join(f'{quoted(name)}: {list(numbers)}' for name, numbers in tranches.items())}}}"
+    )
 
 
 def _read(document: YamlDocument, place: Place, stated: Any, last: int) -> Tranches:

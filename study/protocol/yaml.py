@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from generators.yaml_lines import (
+    CORE,
     Place,
     YamlDocument,
     YamlError,
@@ -15,7 +19,7 @@ from generators.yaml_lines import (
     key_of,
     parse_yaml,
 )
-from study.errors import StudyError, StudyFileError
+from study.errors import LIKE_KEY, StudyError, StudyFileError, without_keys
 
 MAX_BYTES = 1_000_000
 _LIMITS = YamlLimits("a protocol", MAX_BYTES)
@@ -58,6 +62,10 @@ _FORMS: Mapping[str, str] = {
 # Parts of a place that pydantic adds: the member of a union, the key of a mapping.
 _ADDED = ("str", "int", "[key]")
 _LONGEST = 80  # characters of a value that are shown
+_KEY_HERE = (
+    "holds a key or password, and the file is public: take it out and revoke it; keys come from "
+    "the environment (api_key_env; that of boto3 for a store; HF_TOKEN for the Hub)"
+)
 _VALUES = ("values:", "\ufeffvalues:")  # the start of a template's line that names its values
 
 
@@ -88,17 +96,23 @@ def yaml_faults(document: YamlDocument) -> Iterator[StudyFileError]:
     """Yield the faults of a document as YAML, such as repeated keys."""
     for fault in document.faults:
         yield StudyFileError(document.path, fault.line, "", fault.what)
-    for place in _places_with_nul(document.value, ()):
-        yield fault_at(document, place, "a text without NUL characters is right")
+    for place, text in _texts(document.value, ()):
+        if "\0" in text:
+            yield fault_at(document, place, "a text without NUL characters is right")
+        elif LIKE_KEY.search(unquote(text)) or (
+            place[-1] == "api_key_env" and without_keys(text) != text
+        ):
+            yield fault_at(document, place, _KEY_HERE)
 
 
-def _places_with_nul(value: object, place: Place) -> Iterator[Place]:
-    """Yield the places of texts that no path or name can be."""
-    if isinstance(value, str) and "\0" in value:
-        yield place
+def _texts(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    """Yield the texts of a document, keys of mappings too, each with its place."""
+    if isinstance(value, str):
+        yield place, value
     items = dict(enumerate(value)) if isinstance(value, list) else value
     for key, item in items.items() if isinstance(items, dict) else ():
-        yield from _places_with_nul(item, (*place, key))
+        yield from _texts(key, (*place, key))
+        yield from _texts(item, (*place, key))
 
 
 def fault_at(document: YamlDocument, place: Place, message: str) -> StudyFileError:
@@ -120,7 +134,7 @@ def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]
     if fault["type"] == "string_pattern_mismatch":
         right = _FORMS.get(str(place[-1]), right)
     right = right.format_map({key: _number(bound) for key, bound in fault.get("ctx", {}).items()})
-    plain = isinstance(value, str | int | float)
+    plain = isinstance(value, str | int | float) and place[-1:] != ("api_key_env",)
     prefix = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
     return fault_at(document, place, f"{prefix}{right} is right")
 
@@ -128,6 +142,12 @@ def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML, in quotes unless it is plain beyond doubt."""
+    plain = re.fullmatch(r"[A-Za-z][\w./-]*", text, re.ASCII) and not CORE.match(text)
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def _number(bound: object) -> object:

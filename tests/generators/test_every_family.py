@@ -199,7 +199,9 @@ def test_the_brief_holds_no_key(stratum):
     (first, task), (another, same) = (split_headline(each.brief.prompt) for each in (one, other))
     assert first == f"{one.title} ({one.marker} series)" != another
     for each in (one, other):
-        assert all(asset.path in each.brief.prompt for asset in each.brief.assets)
+        ends = (each.brief.assets[0], each.brief.assets[-1])  # dozens of a kind are folded
+        assert all(asset.path in each.brief.prompt for asset in ends)
+        assert each.brief.prompt.count(".png") < 40
     list_begins = "The input files: "
     assert task.partition(list_begins)[0] == same.partition(list_begins)[0]
     assert one.brief.answer_schema == other.brief.answer_schema

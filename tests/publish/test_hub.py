@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from publish.errors import PublishError
-from publish.hub import HubPlace, Uploaded, upload_release, withdraw_release
+from publish.hub import HubPlace, Uploaded, _remote_reason, upload_release, withdraw_release
 from publish.leakcheck.check import check_folder
 from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
@@ -346,3 +347,10 @@ def test_a_hub_that_is_not_there_is_one_clear_error(
 ) -> None:
     with pytest.raises(PublishError, match="cannot be reached: see to the network or HF_ENDPOINT"):
         upload_release(release.folder, HubPlace(REPOSITORY, "http://127.0.0.1:9"), check)
+
+
+def test_a_release_that_is_too_large_for_the_hub_is_named() -> None:
+    error = ConnectionError()
+    error.response = SimpleNamespace(status_code=413)  # type: ignore[attr-defined]
+    target: Any = SimpleNamespace(api=SimpleNamespace(endpoint="hub"), repository="a/b")
+    assert "413, the release is larger than it takes" in _remote_reason(target, error)

@@ -102,7 +102,7 @@ def test_the_page_tells_what_is_sent(tmp_path: Path) -> None:
         ("tree: host", "tree: host\n    rounds: 0", "a number from 1 on is right"),
         ("bridge: 0.0.0.0:8790", "bridge: here", "HOST:PORT"),
         ("waves:", "sandbox: {kind: local}\nwaves:", "set `sandbox: {kind: docker}`"),
-        ("https://agents", "https://me:secret@agents", "without a user or password"),
+        ("https://agents", "https://me:secret@agents", "key or password"),
     ],
 )
 def test_a_section_that_does_not_hold_is_refused_with_its_line(

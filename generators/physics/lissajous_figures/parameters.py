@@ -89,18 +89,11 @@ class Parameters(FamilyParameters):
     faults: tuple[tuple[int, int], ...]
     ratios: tuple[tuple[Ratio, Ratio], ...]
     zeros: int
-    states_axis: bool
 
     @property
     def machines(self) -> int:
         """Number of machines."""
         return len(self.faults)
-
-    @property
-    def axis(self) -> str:
-        """The sentence of the prompt about the axes, or nothing."""
-        stated = " The reference moves the beam sideways, the supply up and down."
-        return stated if self.states_axis else ""
 
     def described(self) -> dict[str, int | float | str]:
         """The parameters as people read them."""
@@ -128,7 +121,6 @@ BY_DIFFICULTY = {
         faults=((4, 4), (0, 0)),
         ratios=_pairs((1, 1, 1, 2), (2, 3, 2, 5), (3, 4, 3, 5)),
         zeros=0,
-        states_axis=True,
         limits=Limits(turns=30),
     ),
     "medium": Parameters(
@@ -139,7 +131,6 @@ BY_DIFFICULTY = {
         faults=((5, 7), (1, 1), (0, 0)),
         ratios=_pairs((2, 3, 2, 5), (3, 4, 3, 5), (4, 5, 3, 7), (5, 7, 3, 8)),
         zeros=1,
-        states_axis=False,
         limits=Limits(turns=30, working_seconds=1800.0),
     ),
     "hard": Parameters(
@@ -152,7 +143,6 @@ BY_DIFFICULTY = {
             (3, 4, 2, 5), (4, 5, 3, 7), (3, 8, 4, 7), (5, 8, 3, 10), (6, 7, 2, 9), (7, 10, 9, 10)
         ),
         zeros=1,
-        states_axis=False,
         limits=Limits(turns=50, tool_seconds=120.0, working_seconds=3600.0),
     ),
 }

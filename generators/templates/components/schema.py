@@ -40,6 +40,7 @@ from generators.templates.language.diagnostics import (
 )
 from generators.templates.language.keys import DOCUMENT_KEYS, ENUM_KEYS, ENUMERATED
 from generators.templates.language.values import BUILT_IN, ValueSet
+from generators.yaml_lines import fault_of_form
 
 MOST_EXTRAS = 3  # additional properties, named extra_0, extra_1, …
 
@@ -287,6 +288,8 @@ def _plain(path: str, value: Any, rules: Rules, depth: int) -> Any:
         }
     if isinstance(value, str):
         return _text(path, str(value), rules.xml)
+    if rules.xml and (fault := fault_of_form(value)) is not None:
+        refuse(path, f"{shown(value)} {fault}")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and value.bit_length() <= 64:

@@ -14,28 +14,29 @@ the number of values; null is left out by ``filter`` as by ``collect``; and thre
 none is an error), ``max_count`` (the length of the longest list or object). Public templates give
 these three two paths, labels and values, and mean the label.
 
-YAML is read by PyYAML's safe loader. Aliases count as often as they are used, so that a few
-lines cannot stand for millions of values.
+YAML is read by the core schema of YAML 1.2: ``12:30``, ``yes`` and ``1_000`` are texts, and so is
+a number of more than 400 characters. Aliases count as often as they are used, so that a few lines
+cannot stand for millions of values.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
+from generators import yaml_lines
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions import numbers as numeric
 from generators.templates.functions.base import Function, Match, OpenFile, parts_paths, table_of
 from generators.templates.functions.json_path import Path, compile_path, expand, follow, name_kind
 from generators.templates.functions.matches import match_json, match_numbers
+from generators.yaml_lines import YamlError, YamlLimitError, YamlLimits
 
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
-MAX_YAML = 2_000_000  # characters; PyYAML reads a few million a second
-_DIGITS = 1_000  # of a number; JSON's own bound is 4300
-_MERGED = 100_000  # pairs that merge keys may make
+MAX_YAML = 2_000_000  # bytes
+_YAML = YamlLimits("a file", MAX_YAML, MAX_VALUES, aliases=True, depth=MAX_DEPTH)
 
 
 def read_json(text: str) -> Any:
@@ -57,78 +58,20 @@ def read_json(text: str) -> Any:
 
 def read_yaml(text: str) -> Any:
     """The value of a YAML text of one document. Raises TemplateError."""
-    import yaml
-
-    if len(text) > MAX_YAML:
-        raise TemplateLimitError(
-            f"the file has {len(text)} characters; at most {MAX_YAML} of YAML are read"
-        )
     try:
-        _check_depth(text)
-        value = yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader, bounded
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}: " if mark else ""
-        raise TemplateError(f"the file is not YAML: {place}{error.problem}") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        first = str(error).split("\n", 1)[0]
-        raise TemplateError(f"the file is not YAML that can be read: {first[:200]}") from None
-    except (LookupError, AttributeError):  # PyYAML's own, of `!!bool foo` and its kin
-        raise TemplateError(
-            "the file is not YAML: a value is not what its tag (!!…) says"
-        ) from None
+        document = yaml_lines.parse_yaml(text.encode("utf-8", "replace"), "YAML", _YAML)
     except RecursionError:
         raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}") from None
-    if "*" in text:
-        _check_bounds(value)
-    return value
+    except YamlError as error:
+        kind = TemplateLimitError if isinstance(error, YamlLimitError) else TemplateError
+        raise kind(f"the file cannot be read as {error}") from None
+    for fault in document.faults:
+        raise TemplateError(f"the file cannot be read as YAML:{fault.line}: no plain key or value")
+    return document.value
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-@cache
-def _loader() -> Any:
-    import yaml
-
-    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class BoundedLoader(fast):  # type: ignore[misc, valid-type] # the base is C where it is there
-        """The safe loader, with a bound on what merge keys make: each may double what is there."""
-
-        def flatten_mapping(self, node: Any) -> None:
-            before = len(node.value)
-            super().flatten_mapping(node)
-            self.merged = getattr(self, "merged", 0) + max(0, len(node.value) - before)
-            if self.merged > _MERGED:
-                raise TemplateLimitError(f"merge keys (<<) make more than {_MERGED} values")
-
-        def construct_scalar(self, node: Any) -> Any:
-            """A number in the base of 60 takes time with the square of its length."""
-            number = node.tag.endswith((":int", ":float"))
-            if number and len(node.value) > _DIGITS:
-                raise TemplateLimitError(f"a number in the file has more than {_DIGITS} digits")
-            return super().construct_scalar(node)
-
-    # A set would have its members in another order each time.
-    BoundedLoader.add_constructor("tag:yaml.org,2002:set", fast.construct_yaml_map)
-    return BoundedLoader
-
-
-def _check_depth(text: str) -> None:
-    """Refuse deep nesting by the events alone: to compose it takes the C stack."""
-    import yaml
-
-    depth = 0
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
 
 
 def _check_bounds(value: Any) -> None:

@@ -24,9 +24,8 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from generators.stream import Stream
+from generators.yaml_lines import YamlLimits, parse_yaml
 
 if TYPE_CHECKING:
     from numpy import float64, int64, object_
@@ -36,9 +35,10 @@ if TYPE_CHECKING:
     Indices = NDArray[int64]
 
 
-_FILE: dict[str, dict[str, str]] = yaml.safe_load(
-    files(__package__).joinpath("word_pools.yml").read_text(encoding="utf-8")
-)
+_NAME = "word_pools.yml"
+_FILE: dict[str, dict[str, str]] = parse_yaml(
+    files(__package__).joinpath(_NAME).read_bytes(), _NAME, YamlLimits("pools", 1_000_000)
+).value
 LISTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {name: tuple(words.split()) for name, words in _FILE["words"].items()}
     | {name: tuple(phrases.splitlines()) for name, phrases in _FILE["phrases"].items()}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from generators.errors import TemplateError, near, nearest
-from generators.yaml_lines import Place, YamlDocument, key_of
+from generators.yaml_lines import Place, YamlDocument, fault_of_form, key_of
 
 MOST_PROBLEMS = 200  # that are reported of one file
 _ROOTS = (".", "{{artifacts}}", "artifacts")
@@ -240,7 +240,7 @@ def shown(value: Any) -> str:
         return "a list" if value else "an empty list"
     if isinstance(value, int) and value.bit_length() > 100:
         return "a number of many digits"
-    text = repr(value)
+    text = getattr(value, "written", None) or repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
@@ -298,6 +298,8 @@ def sequence(path: str, value: Any) -> Sequence[Any]:
 
 def line(path: str, value: Any) -> str:
     """Text, not empty."""
+    if (fault := fault_of_form(value)) is not None:
+        refuse(path, f"{shown(value)} {fault}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value:

@@ -39,7 +39,14 @@ from generators.templates.language.template import Component, Question, Template
 from generators.templates.language.values import UNREAD, ValueSet, ValuesForm, fault_of_path
 from generators.templates.scoring.score import scoring_types
 from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
-from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
+from generators.yaml_lines import (
+    Place,
+    YamlDocument,
+    YamlError,
+    YamlLimits,
+    fault_of_form,
+    parse_yaml,
+)
 
 MAX_BYTES = 4_000_000
 _LIMITS = YamlLimits("a template file", MAX_BYTES, aliases=True)
@@ -270,6 +277,8 @@ class _Form(StrataForm):
         if isinstance(value, bool) or not isinstance(value, int | str):
             self.error(place, f"a number or a short name is wanted, not {shown(value)}")
             return None
+        if (fault := fault_of_form(value)) is not None:
+            self.error(place, f"{shown(value)} {fault}")
         id = str(value)
         if not ID.fullmatch(id):
             self.error(

@@ -20,7 +20,7 @@ from generators.templates.language.diagnostics import fault_of_name, shown
 from generators.templates.language.keys import MOST_STRATA, SIZES, STRATUM
 from generators.templates.language.placeholders import CONSTANTS
 from generators.templates.language.template import strings_of
-from generators.yaml_lines import Place
+from generators.yaml_lines import Place, fault_of_form
 
 MOST_IN_FILE = 5_000
 MOST_TEXT = 32 << 20  # characters of all strata of a file
@@ -85,12 +85,12 @@ class StrataForm(SandboxForm):
         elif len(values) > MOST_STRATA:
             self.error(place, f"{len(values)} values; at most {MOST_STRATA} are possible")
         elif not all(_is_plain(value) for value in values):
-            self.error(place, "numbers and texts are wanted; put true, yes and dates in quotes")
+            self.error(place, "numbers and texts are wanted; put true and null in quotes")
         elif len(set(map(str, values))) < len(values):
             self.error(place, "a value stands there twice")
         else:
             for index, value in enumerate(values):
-                if (fault := fault_of_name(str(value))) is not None:
+                if (fault := fault_of_form(value) or fault_of_name(str(value))) is not None:
                     self.error((*place, index), f"{shown(value)} {fault}")
 
 

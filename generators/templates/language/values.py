@@ -52,7 +52,7 @@ from generators.templates.language.keys import (
     SECTIONS,
     VALUES_FILE_KEYS,
 )
-from generators.yaml_lines import Place
+from generators.yaml_lines import Place, fault_of_form
 
 _KINDS = frozenset(DOCUMENT_KEYS) - {"boolean"}  # which is a data type as well
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
@@ -347,8 +347,8 @@ def fault_of_word(word: Any) -> str | None:
     if isinstance(word, str) and _WORD.fullmatch(word):
         return None
     return (
-        "is no word: up to 60 letters, digits, _ and - are wanted, since it may become the name of "
-        "a file or a column"
+        "is no word: up to 60 letters, digits, _ and - are wanted (a number in quotes), since it "
+        "may become the name of a file or a column"
     )
 
 
@@ -357,8 +357,8 @@ def _fault_of_value(value: Any) -> str | None:
     if isinstance(value, str):
         return fault_of_text(value)
     if _is_number(value):
-        return None if abs(value) < _MOST_STEPS else "is too far from 0"
-    return "is neither text nor a number; put true, false, yes, no and dates in quotes"
+        return fault_of_form(value) if abs(value) < _MOST_STEPS else "is too far from 0"
+    return "is neither text nor a number; put true, false and null in quotes"
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,7 @@
-"""The templates of the PICARD paper: ``past`` (its Appendix A) and ``formats`` (Appendix C).
+"""The templates of the PICARD paper: ``past`` (its Appendix A) and ``formats`` (Appendix C); and
+``past-varied``, the first with its constants drawn.
 
-They are as printed there, with what the PDF broke mended and nothing else: line breaks within
+The two are as printed there, with what the PDF broke mended and nothing else: line breaks within
 texts, indentation, the brace that question 402 lost, and the "same as 301" of Appendix C written
 out.
 """
@@ -11,7 +12,7 @@ from importlib.resources import files
 
 from generators.errors import TemplateError, nearest
 
-NAMES = ("past", "formats")
+NAMES = ("past", "formats", "past-varied")
 QUESTION_FILE = "question.txt"
 
 

@@ -64,73 +64,73 @@ def summarise_customers(source: str, target: str) -> str:
     """Write the number of customers and their average age."""
     rows = rows_of(source)
     ages = [float(row["AGE_YRS"]) for row in rows]
-    customers = sum(1 for row in rows if row["C_ID"])
-    found = {"total_customers": customers, "average_age": sum(ages) / len(ages)}
+    found = {"total_customers": len(rows), "average_age": sum(ages) / len(ages)}
     write(target, json.dumps(found))
     return "The summary is written."
 
 
-def count_engineers(source: str, target: str) -> str:
-    """Write the number of engineers."""
-    found = sum(1 for row in rows_of(source) if row["DEPT_CD"] == "Engineering")
-    write(target, str(found))
+def count_staff(department: str, source: str, target: str) -> str:
+    """Write the number of people in a department."""
+    write(target, str(sum(row["DEPT_CD"] == department for row in rows_of(source))))
     return "The number is written."
 
 
-def ask(path: str, sql: str) -> int | float | None:
+def ask(path: str, sql: str, *values: str) -> int | float | None:
     """The first value that a query gives."""
-    found: tuple[int | float | None] = sqlite3.connect(path).execute(sql).fetchone()
+    found: tuple[int | float | None] = sqlite3.connect(path).execute(sql, values).fetchone()
     return found[0]
 
 
-def total_salary(source: str, target: str) -> str:
-    """Write the sum of the engineers' salaries."""
-    sql = "SELECT SUM(SAL_AMT) FROM enterprise_employees WHERE DEPT_CD = 'Engineering'"
-    found = ask(source, sql)
+def total_salary(source: str, department: str, target: str) -> str:
+    """Write the sum of a department's salaries."""
+    found = ask(
+        source, "SELECT SUM(SAL_AMT) FROM enterprise_employees WHERE DEPT_CD = ?", department
+    )
     write(target, "" if found is None else str(found))
     return "The total is written."
 
 
-def count_big_orders(source: str) -> str:
-    """The number of the large orders of engineers."""
+def count_big_orders(*asked: str) -> str:
+    """The number of the large orders of a department: an amount, its name and the database."""
     sql = (
         "SELECT COUNT(*) FROM enterprise_orders JOIN enterprise_customers ON CUST_REF = CUST_ID "
-        "WHERE DEPT_CD = 'Engineering' AND ORD_AMT > 50000"
+        "WHERE ORD_AMT > CAST(? AS INTEGER) AND DEPT_CD = ?"
     )
-    return str(ask(source, sql))
+    return str(ask(asked[2], sql, *asked[:2]))
 
 
-def big_orders_in_json(source: str) -> str:
+def big_orders_in_json(*asked: str) -> str:
     """The same number as JSON."""
-    return f'{{"num_big_orders": {count_big_orders(source)}}}'
+    return f'{{"num_big_orders": {count_big_orders(*asked)}}}'
 
 
-def file_big_orders(source: str, target: str) -> str:
-    """Write the number of large orders."""
-    write(target, count_big_orders(source))
+def file_big_orders(*asked: str) -> str:
+    """Write the number of large orders into the file named last."""
+    write(asked[3], count_big_orders(*asked))
     return "The count is written."
 
 
-def file_big_orders_in_json(source: str, target: str) -> str:
+def file_big_orders_in_json(*asked: str) -> str:
     """Write the same number as JSON."""
-    write(target, big_orders_in_json(source))
+    write(asked[3], big_orders_in_json(*asked))
     return "The count is written."
 
 
+ORDERS = r"orders above (\d+) .* the (.+) department in (\S+)\?"
 QUESTIONS: list[tuple[str, Callable[..., str]]] = [
     (r"Create these files: (\S+) and (\S+) in the (\S+) directory", create_files),
     (r"Respond only with this word: (\S+)", repeat),
     (r"Respond only with these three words in the given order: (.+)", repeat),
     (r"Create this directory structure inside the folder '([^']+)':(.+)", create_structure),
     (r"Read the file (\S+) and tell me what line (\d+) says", read_line),
-    (r"Read the file (\S+) and tell me what (\d+)th word is", read_word),
+    (r"Read the file (\S+) and tell me what (?:word number )?(\d+)(?:th word)? is", read_word),
     (r"Create a JSON summary of (\S+) showing .* Create (\S+) with the JSON", summarise_customers),
-    (r"in the Engineering department in (\S+)\? Write .* final answer in (\S+)", count_engineers),
-    (r"In the database (\S+), find the total salary .* final answer in (\S+)", total_salary),
-    (r"orders above 50000 .* in (\S+)\? Create a JSON file (\S+)", file_big_orders_in_json),
-    (r"orders above 50000 .* in (\S+)\? Write a file (\S+)", file_big_orders),
-    (r"orders above 50000 .* in (\S+)\? .* reply in JSON", big_orders_in_json),
-    (r"orders above 50000 .* in (\S+)\? .* REPLY WITH ONLY THE ANSWER", count_big_orders),
+    (r"employees are in the (.+) department in (\S+)\? Write .* answer in (\S+)", count_staff),
+    (r"database (\S+), .* salary for all (.+) department .* answer in (\S+)", total_salary),
+    (ORDERS + r" Create a JSON file (\S+)", file_big_orders_in_json),
+    (ORDERS + r" Write a file (\S+)", file_big_orders),
+    (ORDERS + r" .* reply in JSON", big_orders_in_json),
+    (ORDERS + r" .* REPLY WITH ONLY THE ANSWER", count_big_orders),
 ]
 
 with open("question.txt", encoding="utf-8") as asked:

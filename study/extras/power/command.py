@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.power.variance_components import SimulationSize
 from analysis.stats.intervals import counted
-from study.errors import StudyError
 from study.options import PATH, json_option
 from study.printing import print_json, print_line, print_records, progress_watch
 
@@ -46,17 +43,8 @@ if TYPE_CHECKING:
     type=click.IntRange(2),
     help="Instances in each arm of each stratum.",
 )
-@click.option(
-    "--trials", type=int, default=400, show_default=True, help="Simulated studies for each number."
-)
-@click.option(
-    "--plot",
-    show_default="no plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="An SVG to write.",
-)
 @json_option
-def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None:
+def power(as_json: bool, **options: Any) -> None:
     """Estimate the seeds that a study needs, and the smallest inflation that it can detect.
 
     Studies are simulated and put through the plan's own test. Power for a model is the chance that
@@ -67,19 +55,14 @@ def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None
     \b
     Examples:
       dosimeter power
-      dosimeter power --study my-study --gap 0.1 --plot power.svg
+      dosimeter power --study my-study --gap 0.1
       dosimeter power --study my-study --from my-study
       dosimeter power --study my-study --from pilot.csv --seeds 96 --json
     """
     from study.extras.power.planning import PowerRequest, answer_power
 
-    request = PowerRequest(**options, effort=SimulationSize(trials))
-    if plot is not None and not plot.parent.is_dir():  # known before anything is simulated
-        raise StudyError(f"{plot}: there is no folder {plot.parent}")
     with progress_watch("simulating") as watch:
-        answer = answer_power(request, watch)
-    if plot is not None:
-        _write_plot(plot, answer)
+        answer = answer_power(PowerRequest(**options), watch)
     if as_json:
         print_json(answer.as_json())
         return
@@ -87,21 +70,6 @@ def power(trials: int, plot: Path | None, as_json: bool, **options: Any) -> None
         print_line(line)
     for title, curve in (("Seeds", answer.seeds), ("Inflation", answer.gaps)):
         print_records([_row(answer, point) for point in curve.points], title=title)
-    if plot is not None:
-        print_line(f"plot: {plot}")
-
-
-def _write_plot(path: Path, answer: PowerAnswer) -> None:
-    """Write the curves as an SVG file. Raises AnalysisError if it cannot be written."""
-    from analysis.errors import AnalysisError
-    from analysis.power.figure import plot_power
-    from registry.files import write_whole
-
-    text = plot_power(answer.seeds, answer.gaps, len(answer.plan.strata), answer.cost)
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _premises(answer: PowerAnswer) -> list[str]:

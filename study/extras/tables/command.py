@@ -111,6 +111,10 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
         "model": score["model"],
         "judge": score["grader"],
         "score": f"{100 * score['score']:.1f}",
+        **{
+            name.removeprefix("score_").upper(): "" if mean is None else f"{100 * mean:.1f}"
+            for name, mean in score["dimensions"].items()
+        },
         "as printed (95 %)": points(score["interval"]),
         "clustered (95 %)": points(score["clustered"]),
         "task runs": score["seeds"],

@@ -3,10 +3,9 @@ models``."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,9 +33,7 @@ from study.protocol.yaml import read_template
 
 if TYPE_CHECKING:
     from generators.validation.result import Survey
-    from harness.model import Message
 
-FORMS = ("agentic", "single-turn")
 MEDIUM = DIFFICULTIES[1]
 
 
@@ -130,27 +127,21 @@ def _family(name: str) -> Family:
     return INSTALLED.family(name)
 
 
-def make_task(
-    task: str, seed: str, out: Path, with_truth: bool = False, form: str = FORMS[0]
-) -> tuple[int, int | None]:
-    """Write an instance of a ``family/difficulty`` as an agent sees it, or, in the single-turn
-    form, as the one message that a model is sent; return the numbers of files and of that
-    message's tokens. No partial output remains after a failure.
+def make_task(task: str, seed: str, out: Path, with_truth: bool = False) -> int:
+    """Write an instance of a ``family/difficulty`` as an agent sees it; return the number of files.
+    No partial output remains after a failure.
 
-    Raises GeneratorError for a bad name, difficulty or seed, HarnessError for an instance that
-    has no single-turn form, StudyError for a folder that is there already or cannot be written.
+    Raises GeneratorError for a bad name, difficulty or seed, StudyError for a folder that is there
+    already or cannot be written.
     """
     name, difficulty = _name_and_difficulty(task)
     family, drawn = INSTALLED.family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
         instance = family.generate(difficulty or MEDIUM, drawn)
-        if form == FORMS[0]:
-            files, tokens = _write_brief(draft, instance.brief), None
-        else:
-            files, tokens = 1, _write_message(draft, instance.brief)
+        files = _write_brief(draft, instance.brief)
         if with_truth:
             _write_truth(draft, instance, family.key(instance.truth))
-        return files + with_truth, tokens
+        return files + with_truth
 
 
 def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]) -> Survey:
@@ -193,30 +184,6 @@ def _write_brief(folder: Path, brief: Brief) -> int:
         schema = json.dumps(json.loads(brief.answer_schema), indent=2)
         write_file(folder / "answer-schema.json", schema + "\n")
     return len(brief.assets) + 1 + bool(brief.answer_schema)
-
-
-def _write_message(folder: Path, brief: Brief) -> int:
-    """The messages as servers that speak the OpenAI protocol take them; their tokens."""
-    from harness.agent.single_turn import single_turn
-
-    made = single_turn(brief)
-    body = {
-        "tokens": made.tokens,
-        "messages": [
-            {"role": str(message.role), "content": list(_content(message))}
-            for message in made.messages
-        ],
-    }
-    write_file(folder / "single-turn.json", json.dumps(body, indent=2, ensure_ascii=False) + "\n")
-    return made.tokens
-
-
-def _content(message: Message) -> Iterator[dict[str, Any]]:
-    yield {"type": "text", "text": message.text}
-    for image in message.images:
-        data = base64.b64encode(image.data).decode()
-        url = f"data:{image.media_type};base64,{data}"
-        yield {"type": "image_url", "image_url": {"url": url}}
 
 
 def _write_truth(folder: Path, instance: TaskInstance, key: Mapping[str, Any]) -> None:
@@ -310,13 +277,6 @@ def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
-@click.option(
-    "--form",
-    type=click.Choice(["agentic", "single-turn"]),
-    default="agentic",
-    show_default=True,
-    help="single-turn writes one message with the input files in it.",
-)
 def tasks_make(out: Path, **options: Any) -> None:
     """Write the instance of a seed as an agent sees it. Without a difficulty, medium.
 
@@ -324,9 +284,8 @@ def tasks_make(out: Path, **options: Any) -> None:
     Example:
       dosimeter tasks make compute_average/easy --seed $(openssl rand -hex 32) --out /tmp/instance
     """
-    files, tokens = make_task(out=out, **options)
-    size = f", about {tokens:,} tokens" if tokens else ""
-    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
+    files = make_task(out=out, **options)
+    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}")
 
 
 @tasks.command("new", short_help="Write a task family of your own that works as it stands.")

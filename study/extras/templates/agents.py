@@ -35,19 +35,24 @@ class Conversation:
     files: Mapping[str, bytes] | None = None
 
 
+_PICARD: dict[str, float] = {"temperature": 0.4, "max_output_tokens": 4000}
+
+
 class ServerAgent:
     """An agent behind ``POST /api/chat``, which reaches the sandbox folder by itself."""
 
     in_place = True  # it works in the run's sandbox folder
 
-    def __init__(self, url: str) -> None:
-        """Raises StudyError for what is no address of a server."""
+    def __init__(self, url: str, **asked: float | None) -> None:
+        """``asked`` are settings of the requests; None for PICARD's own. Raises StudyError for what
+        is no address of a server, or no value of a setting."""
         from harness.external_agents.client import AgentServer
         from harness.models.settings import AgentServerSettings
 
         self.name = url.rstrip("/").removesuffix("/api/chat")
+        self.asked = _PICARD | {name: value for name, value in asked.items() if value is not None}
         try:
-            settings = AgentServerSettings.make(base_url=self.name, tree="host")
+            settings = AgentServerSettings.make(base_url=self.name, tree="host", **self.asked)
         except ValueError:
             raise StudyError(
                 f"--server {url}: is no address; give one such as http://127.0.0.1:8765"
@@ -65,6 +70,7 @@ class ModelAgent:
     """A model of a study, in a fresh sandbox for each sample."""
 
     in_place = False  # its sandboxes are elsewhere
+    asked: Mapping[str, float] = {}  # the study's settings are
 
     def __init__(self, folder: Path, name: str, stack: ExitStack, watch: Watch) -> None:
         """Open the model and its sandboxes, which ``stack`` closes. Raises StudyError, HarnessError

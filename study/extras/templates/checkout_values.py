@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from generators.templates.language.keys import FORMAT
 from generators.templates.language.values import BUILT_IN, fault_of_text, fault_of_word
+from generators.yaml_lines import dump_yaml
 from registry.files import write_whole
 from study.errors import StudyError
 from study.protocol.yaml import read_bounded
@@ -60,11 +59,8 @@ def write_checkout_values(checkout: Path, out: Path) -> CheckoutValues:
     content: dict[str, Any] = {"format": FORMAT}
     content |= {"types": dict(values.types)} if values.types else {}
     content |= {"pools": dict(values.pools)} if values.pools else {}
-    written = yaml.safe_dump(
-        content, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
-    )
     try:
-        write_whole(out, _HEADER + written)
+        write_whole(out, _HEADER + dump_yaml(content, flow=None))
     except OSError as error:
         raise StudyError(f"{out}: {error.strerror}") from error
     return values

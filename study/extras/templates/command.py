@@ -325,6 +325,24 @@ def template_export(file: str, out: Path, questions: tuple[str, ...] | None, as_
 @samples_option
 @questions_option
 @click.option("--shared", is_flag=True, help="With --server: one tree for all samples.")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(0, 2),
+    show_default="0.4",
+    help="With --server: sent with each question.",
+)
+@click.option(
+    "--max-output-tokens",
+    type=click.IntRange(1),
+    show_default="4000",
+    help="With --server: as well.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 1000),
+    show_default="20",
+    help="With --server: after as many, the conversation ends.",
+)
 @json_option
 def template_run(
     file: str, server: str | None, model: str | None, folder: Path, as_json: bool, **options: Any
@@ -344,13 +362,16 @@ def template_run(
     """
     if (server is None) == (model is None):
         raise click.UsageError("give --server URL, or --model NAME of a study")
-    if model is not None and options["shared"]:
-        raise click.UsageError("--shared goes with --server: a model has sandboxes")
+    asked = {name: options.pop(name) for name in ("temperature", "max_output_tokens", "rounds")}
+    stated = {**asked, "shared": options["shared"] or None}
+    if model is not None and (name := next((n for n, v in stated.items() if v is not None), "")):
+        what = f"--{name.replace('_', '-')} goes with --server"
+        raise click.UsageError(f"{what}: a model has its study's sandboxes and settings")
     with ExitStack() as stack:
         watch = stack.enter_context(progress_watch("preparing"))
         agent: ServerAgent | ModelAgent
         if server is not None:
-            agent = ServerAgent(server)
+            agent = ServerAgent(server, **asked)
         else:
             agent = ModelAgent(folder, str(model), stack, watch)
         run = run_template(TemplateRunRequest(file, **options), agent, watch)

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from generators.errors import TemplateError
 from generators.templates.language.diagnostics import Problem, foremost
 from generators.templates.language.parse import MAX_BYTES
 from generators.templates.language.template import Component, Question, TemplateFile, strings_of
 from generators.templates.scoring.scorer import SCORING_TYPES
-from generators.yaml_lines import Place, YamlLimits, parse_yaml
+from generators.yaml_lines import Place, YamlLimits, dump_yaml, parse_yaml
 from study.extras.templates.checkout_values import POOL
 from study.extras.templates.export_content import ContentWriter
 from study.extras.templates.export_texts import ONLY, QuestionTexts, Refuse
@@ -53,7 +51,7 @@ def export_template(file: str, out: Path, questions: Sequence[str] | None = None
         path = template.path or file
         found = foremost(dict.fromkeys(problems))
         raise TemplateError("\n".join(problem.text(path) for problem in found))
-    written = yaml.safe_dump({"tests": tests}, sort_keys=False, allow_unicode=True, width=100)
+    written = dump_yaml({"tests": tests})
     place = Path("config", f"{template.name}.yml")
     with new_folder(out) as draft:
         (draft / place).parent.mkdir()

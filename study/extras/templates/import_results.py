@@ -59,6 +59,7 @@ class Overall:
     interval: tuple[float, float]
     clustered: tuple[float, float] | None  # None for fewer than two seeds
     seeds: int
+    dimensions: Mapping[str, float | None]  # None if its weights are 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,9 @@ def import_picard(
 
 def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
     """Rows of result folders: every ``benchmark_results_judge_*.json`` below them, whole ones or,
-    where there are no others, partial ones. A row is a task and seed as one judge graded it;
-    the same again, from another file of that judge, is a replicate.
+    where there are no others, partial ones. A row is a task and seed as one judge graded it. The
+    same from another folder, or twice in a file, is a replicate; another file of that judge in one
+    folder (``…_1.json``) grades the same responses again, as the grader ``JUDGE/again-1``.
 
     Raises StudyError that names file and key for any other file, and if the overall score
     of a file is not the one that it states.
@@ -93,16 +95,26 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
     rows: list[ResultRow] = []
     overall: list[Overall] = []
     warnings: list[str] = []
+    runs: dict[tuple[str, str], dict[tuple[Path, int], int]] = defaultdict(dict)
+    gradings: Counter[tuple[Path, str, str]] = Counter()
     for folder in folders:
         for path in _result_files(folder):
             if path.name.startswith("_partial-"):
                 warnings.append(f"{path}: a partial run; what it lacks is not in the table")
             results = _read(path)
             overall.append(_overall(path, results))
-            rows += [_parametr_row(task, arm, look) for task in results.task_results]
+            again = gradings[path.parent, overall[-1].model, overall[-1].grader]
+            gradings[path.parent, overall[-1].model, overall[-1].grader] += 1
+            inside: Counter[tuple[str, str, str]] = Counter()
+            for row in (_parametr_row(task, arm, look) for task in results.task_results):
+                run, known = (row.model, row.instance, row.grader), runs[row.model, row.instance]
+                replicate = known.setdefault((path.parent, inside[run]), len(known))
+                grader = f"{row.grader}/again-{again}" if again else row.grader
+                rows.append(replace(row, replicate=replicate, grader=grader))
+                inside[run] += 1
     if not rows:
         raise StudyError(f"{folders[0]}: no benchmark_results_judge_*.json here or below")
-    return Imported(tuple(_number(rows)), tuple(overall), tuple(warnings))
+    return Imported(tuple(rows), tuple(overall), tuple(warnings))
 
 
 # -- PICARD -------------------------------------------------------------------------------------
@@ -225,6 +237,7 @@ def _overall(path: Path, results: _Results) -> Overall:
     variance = sum((part.weight / weight) ** 2 * _spread(part) for part in parts if part.total)
     half = _Z * math.sqrt(variance)
     seeds = {(task.task, task.seed) for task in tasks}
+    names = sorted({part.dimension for part in parts if part.dimension})
     return Overall(
         str(path),
         tasks[0].model,
@@ -233,6 +246,7 @@ def _overall(path: Path, results: _Results) -> Overall:
         (max(0.0, score - half), min(1.0, score + half)),
         clustered=_clustered(tasks, score, weight),
         seeds=len(seeds),
+        dimensions={name: _mean([p for p in parts if p.dimension == name]) for name in names},
     )
 
 
@@ -278,15 +292,6 @@ def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
 def _mean(parts: Sequence[_Part]) -> float | None:
     weight = sum(part.weight for part in parts)
     return sum(part.weight * part.rate for part in parts) / weight if weight else None
-
-
-def _number(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
-    """The rows, those of one model, instance and grader numbered as replicates."""
-    replicates: Counter[tuple[str, str, str]] = Counter()
-    for row in rows:
-        key = (row.model, row.instance, row.grader)
-        yield replace(row, replicate=replicates[key])
-        replicates[key] += 1
 
 
 # -- both ---------------------------------------------------------------------------------------

@@ -121,6 +121,7 @@ def _begin(
         "template": family.file.name,
         "version": family.version,
         "agent": "server" if agent.in_place else agent.name,  # which may come back elsewhere
+        "asked": dict(agent.asked),
         "samples": request.samples,
         "questions": None if request.questions is None else list(request.questions),
         "shared": layout.shared,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 from harness.models.settings import NAME, URL, VARIABLE
 from harness.spending.prices import OWN_PROVIDERS
+from study.protocol.yaml import quoted
 
 CONTROLS, CONTROL_RUNS = 4, 2  # spec/verdicts.md, section 1: eight control runs an instance
 _USUAL_GAP = 0.1  # the default of `plan.target_gap`
@@ -119,7 +119,7 @@ def study_text(study: NewStudy) -> str:
     """Return the text of ``study.yaml``."""
     tested, before = (_names(models) for models in (study.tested, study.controls))
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        name=study.name,
+        name=quoted(study.name),
         tasks=f"[{', '.join(study.tasks)}]",
         basis=study.basis,
         gap=f"{study.gap:g}",
@@ -161,7 +161,7 @@ def _price_lines(model: NewModel, pattern: str, today: str) -> list[str]:
         source = "the address of the provider's price list"
     values = {
         "provider": model.provider,
-        "model": _quoted(pattern),
+        "model": quoted(pattern),
         "input": "?" if model.input_price is None else f"{model.input_price:g}",
         "output": "?" if model.output_price is None else f"{model.output_price:g}",
         "date": today,
@@ -181,7 +181,7 @@ def _budget_line(study: NewStudy) -> str:
 
 
 def _names(models: Sequence[NewModel]) -> str:
-    return f"[{', '.join(model.name for model in models)}]"
+    return f"[{', '.join(quoted(model.name) for model in models)}]"
 
 
 _STAND_INS = (
@@ -211,7 +211,7 @@ def _served_line(model: NewModel) -> str:
     """Return the line of a model behind a server."""
     values = {
         "provider": model.provider,
-        "model": _quoted(model.version),
+        "model": quoted(model.version),
         "base_url": model.base_url and f'"{model.base_url}"',
         "api_key_env": model.key_variable or '""',
         "retention": model.retention,
@@ -220,10 +220,3 @@ def _served_line(model: NewModel) -> str:
     stated = ", ".join(f"{key}: {value}" for key, value in values.items() if value)
     edit = "   # edit this: model and base_url" if model == _LOCAL else ""
     return f"  {model.name}: {{{stated}}}{edit}"
-
-
-def _quoted(text: str) -> str:
-    """Return a text as YAML, in quotes unless it is plain beyond doubt."""
-    plain = re.fullmatch(r"[A-Za-z][\w./-]*", text, re.ASCII)
-    words = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
-    return text if plain and text.lower() not in words else json.dumps(text, ensure_ascii=False)

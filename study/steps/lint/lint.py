@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from generators.grading.programs import hidden_inputs
-from generators.yaml_lines import Place, key_of
+from generators.yaml_lines import Place
 from harness.build_model import build_model
 from harness.episode import Mode
 from harness.errors import HarnessError, ModelUnavailable
@@ -27,7 +27,7 @@ from study.protocol.draw_checks import design_shortfalls, draw_faults, tested_mo
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol, Task, examine_protocol
 from study.protocol.sections import PANEL
-from study.protocol.yaml import read_yaml
+from study.protocol.yaml import fault_at, read_yaml
 from study.steps.init.new_study import on_this_machine
 from study.steps.lint.later_refusals import (
     EVERY_KEY,
@@ -57,6 +57,11 @@ class Finding:
     key: str  # "" for the file as a whole
     message: str
 
+    @classmethod
+    def of(cls, level: str, fault: StudyFileError) -> Finding:
+        """The finding of an error."""
+        return cls(level, fault.file, fault.line, fault.key, fault.message)
+
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}: " + (f"{self.key}: " if self.key else "")
         return f"{place}{'warning: ' if self.level == 'warning' else ''}{self.message}"
@@ -71,7 +76,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
     except StudyFileError as error:
         protocol, faults = None, [error]
     if protocol is None:
-        found = [Finding("error", f.file, f.line, f.key, f.message) for f in faults]
+        found = [Finding.of("error", fault) for fault in faults]
         return sorted(dict.fromkeys(found), key=lambda finding: finding.line)
     nowhere = open_store("memory:")
     study = Study(path.parent, protocol, nowhere, Ledger(nowhere))
@@ -84,7 +89,7 @@ def lint_study(path: Path, environment: Mapping[str, str], watch: Watch) -> list
     )
     lacks = () if errors else chain(unproved, find_shortfalls(protocol, watch, remedies=False))
     findings = [
-        Finding(level, document.path, document.line(place), key_of(place), message)
+        Finding.of(level, fault_at(document, place, message))
         for level, place, message in (*errors, *(("warning", *need) for need in (*needs, *lacks)))
     ]
     return sorted(findings, key=lambda finding: finding.line)

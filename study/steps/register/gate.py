@@ -13,7 +13,7 @@ from registry.ledger.draw_records import Underpowered, Unproved
 from study.errors import StudyError
 from study.protocol.draw_checks import draw_faults
 from study.protocol.protocol import FILE_NAME
-from study.protocol.yaml import read_yaml
+from study.protocol.yaml import fault_at, read_yaml
 from study.steps.lint.later_refusals import unproved_tasks
 from study.steps.lint.lint import find_errors, find_needs, find_shortfalls, today
 from study.workspace.study import Study
@@ -69,7 +69,7 @@ def find_warnings(study: Study) -> Iterator[str]:
 def _placed(study: Study, problems: Iterable[tuple[Place, str]]) -> Iterator[str]:
     document = read_yaml(study.folder / FILE_NAME)
     for place, message in problems:
-        yield f"{document.place(place)}: {message}"
+        yield str(fault_at(document, place, message))
 
 
 def _engine_problem() -> str:

@@ -18,7 +18,7 @@ from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
 from study.protocol.sections import PANEL, Tranches, write_tranches
-from study.protocol.yaml import read_yaml
+from study.protocol.yaml import quoted, read_yaml
 from study.steps.sweep.exposure_ledger import burned_of_wave
 from study.steps.sweep.spending import NO_PRICING
 from study.workspace.setup import Watch, check_plan, find_registration, pinned_image
@@ -212,7 +212,7 @@ def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranche
 
 def _wave_text(models: Sequence[str], tranches: Mapping[str, Tranches]) -> str:
     """Return a wave as it is written in the file."""
-    wave = f"[{', '.join(models)}]"
+    wave = f"[{', '.join(map(quoted, models))}]"
     return f"{{models: {wave}, tranches: {write_tranches(tranches)}}}" if tranches else wave
 
 

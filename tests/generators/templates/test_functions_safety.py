@@ -295,10 +295,9 @@ def test_what_is_no_json(text: str) -> None:
         "a: [",
         "a: 1\n---\nb: 2\n",
         "a: !!python/object/apply:os.system ['true']",
-        "a: 1" + "0" * 5000,
         "a: *b",
         "{[1]: 2, {a: 1}: 3}",
-        "a: 2024-99-99",
+        "a: 1\na: 2",
         "a: \x00",
         "a: !!bool x",
         "a: !!timestamp x",
@@ -316,25 +315,21 @@ def test_yaml_of_a_billion_laughs() -> None:
     merged = "\n".join(
         f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)
     )
-    assert "merge" in refused("yaml_path", "$", "a0: &a0 {x: 1, y: 2}\n" + merged)
+    assert "values" in refused("yaml_path", "$", "a0: &a0 {x: 1, y: 2}\n" + merged)
     assert "file" in refused("yaml_path", "$", "a: &a [*a]")
 
 
-def test_yaml_numbers_that_take_for_ever() -> None:
-    for number in ("1" + ":1" * 500_000, "0x" + "f" * 1_000_000, "1" + ":1" * 500_000 + ".5"):
-        assert "digits" in refused("yaml_value", "a", f"a: {number}")
-
-
-def test_yaml_sets_keep_their_order() -> None:
-    with OpenFile("file", b"a: !!set {z, b, y}") as file:
-        assert call_function("yaml_keys", ["a"], file) == "z,b,y"
+@pytest.mark.parametrize("number", ["1" + ":1" * 500_000, "0x" + "f" * 1_000_000, "1" * 5000])
+def test_a_yaml_number_that_would_take_for_ever_is_a_text(number: str) -> None:
+    with OpenFile("file", f"a: {number}".encode()) as file:
+        assert call_function("yaml_count", ["$"], file) == "1"
 
 
 def test_files_beyond_their_size() -> None:
     big = b"x" * (MAX_BYTES + 1)
     for name, argument in [("file_line", "1"), ("csv_sum", "x"), ("sqlite_query", "SELECT 1")]:
         assert f"at most {MAX_BYTES}" in refused(name, argument, big)
-    assert "of YAML are read" in refused("yaml_value", "a", b"- a\n" * (MAX_YAML // 4 + 1))
+    assert f"at most {MAX_YAML}" in refused("yaml_value", "a", b"- a\n" * (MAX_YAML // 4 + 1))
 
 
 def test_an_answer_beyond_its_size() -> None:

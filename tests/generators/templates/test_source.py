@@ -65,7 +65,7 @@ def test_a_file_is_read_with_its_questions_and_lines() -> None:
         ("tests:", "test:", 1, "did you mean 'tests'?"),
         ("samples: 3", "samples: 0", 3, "from 1 to 100000 is wanted, not 0"),
         ("samples: 3", "samples: '3'", 3, "whole number"),
-        ("samples: 3", "samples: yes", 3, "not True"),
+        ("samples: 3", "samples: true", 3, "not True"),
         ("question_id: 1", "question_id: [1]", 2, "a number or a short name"),
         ("question_id: 1", "question_id: ../1", 2, "no id"),
         ("question_id: write-it", "question_id: '1'", 18, "given on line 2 already"),
@@ -254,10 +254,9 @@ def test_a_numeral_without_end_is_text() -> None:
         ('!!int "-"', "'-' is no int; leave the tag out"),
         ("!!timestamp foo", "'foo' is no timestamp; leave the tag out"),
         ("!!set foo", "leave the tag out"),
-        ("!mine x", "'x' has the tag '!mine'; leave the tag out"),
+        ("!mine x", "'x' is no !mine; leave the tag out"),
         ('!!python/object/apply:os.system ["true"]', "os.system'; leave the tag out"),
         ("!!set {a, b}", "leave the tag out"),
-        ("=", "put it in quotes"),
     ],
 )
 def test_tags_are_refused_where_they_stand(value: str, right: str) -> None:
@@ -282,7 +281,7 @@ def test_paths_out_of_the_sandbox_are_refused(path: str) -> None:
 
 
 def test_the_library_is_the_paper_s() -> None:
-    past, formats = (parse_template(library_text(name), f"{name}.yml") for name in NAMES)
+    past, formats = (parse_template(library_text(name), f"{name}.yml") for name in NAMES[:2])
     ids = [question.id for question in past.questions]
     assert ids == ["101", "102", "103", "104", "201", "202", "301", "302", "401", "402"]
     assert [question.id for question in formats.questions] == ["301", "302", "303", "304"]
@@ -351,7 +350,7 @@ def test_the_public_type_for_edits_is_read_as_ours() -> None:
         ("exclude_paths: [", "exclude_path: [", "preservation_spec: unknown key 'exclude_path'"),
         ('{{artifacts}}/b.json"\n  edit', '/etc/b.json"\n  edit', "modified_file: '/etc/b.json'"),
         ("original_file:", "description:", "the key 'original_file' is missing"),
-        ('"{{artifacts}}/b.json"\n  edit', "2024-01-01\n  edit", "modified_file: text is wanted"),
+        ('"{{artifacts}}/b.json"\n  edit', "2024\n  edit", "modified_file: text is wanted"),
         ('"{{artifacts}}/b.json"\n  edit', "{a: 1}\n  edit", "modified_file: text is wanted"),
     ],
 )

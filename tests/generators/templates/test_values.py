@@ -20,6 +20,7 @@ from generators.seed import Seed
 from generators.templates.family import template_family
 from generators.templates.language.values import named_values_file
 from generators.templates.prepare import Prepared, prepare
+from generators.yaml_lines import dump_yaml
 from tests.study.cli.program import run
 
 ROWS = 4000
@@ -56,7 +57,7 @@ def question(**keys: Any) -> dict[str, Any]:
 
 def template(values: Any = None, **keys: Any) -> str:
     given = {} if values is None else {"values": values}
-    return yaml.safe_dump({**given, "tests": [question(**keys)]}, sort_keys=False)
+    return dump_yaml({**given, "tests": [question(**keys)]})
 
 
 def made(content: dict[str, Any], kind: str, **keys: Any) -> bytes:
@@ -202,6 +203,14 @@ def test_pools_have_their_words_and_names_follow_their_parts() -> None:
     assert {prompt[2] for prompt in prompts} == {"Ada", "Bob"}
 
 
+def test_texts_that_other_readers_take_for_numbers_or_dates_stay_as_written() -> None:
+    slots = {"12:30", "1:2:3.5", "1_000", "0b1", "NO", "on", "2024-01-01", "=", "<<"}
+    listed = f"types: {{slot: [{', '.join(sorted(slots))}]}}\n"
+    text = HEAD.replace("{{entity1}}", "{{semantic1:slot}}")
+    given = f"{text}values: {{{listed.strip()}}}\n"
+    assert {sample(given, seed).key.expected for seed in range(150)} == slots
+
+
 # -- versions ---------------------------------------------------------------------------------
 
 
@@ -209,7 +218,7 @@ def test_values_are_part_of_the_version_in_the_template_and_in_a_file() -> None:
     plain = template_family("mine.yml", template())
     inline = template_family("mine.yml", template(VALUES))
     text = template("v.yml")
-    written = yaml.safe_dump({"format": 1, **VALUES}, sort_keys=False)
+    written = dump_yaml({"format": 1, **VALUES})
     named = template_family("mine.yml", text, written)
     other = template_family("mine.yml", text, written.replace("Dyeing", "Felting"))
     assert len({plain.version, inline.version, named.version, other.version}) == 4
@@ -321,6 +330,17 @@ def each(line: str) -> str:
 
 
 TYPES = "  types:\n    "
+# Numbers of the core schema, and what a text of them would be.
+FORMS = {
+    "3.20": 3.2,
+    "010": 10,
+    "1e3": 1000.0,
+    "0x1F": 31,
+    "0o17": 15,
+    ".5": 0.5,
+    "+1": 1,
+    "1.": 1.0,
+}
 BAD = {
     "no mapping": (inline("  - 1\n"), 7, "a mapping is wanted"),
     "unknown section": (inline("  type: {}\n"), 8, "unknown key"),
@@ -332,9 +352,19 @@ BAD = {
     "odd name": (inline(TYPES + '"a b": [a]\n'), 9, "is no name"),
     "bidi name": (inline(TYPES + '"a\u202eb": [a]\n'), 9, "is no name"),
     "unknown key": (inline(TYPES + "status: {values: [a], weight: [1]}\n"), 9, "unknown key"),
-    "truth values": (inline(TYPES + "status: [yes, no]\n"), 9, "in quotes"),
+    "truth values": (inline(TYPES + "status: [true, no]\n"), 9, "in quotes"),
     "mixed": (inline(TYPES + "status: [a, 1]\n"), 9, "put the numbers in quotes"),
-    "a date": (inline(TYPES + "date: [2024-01-01]\n"), 9, "in quotes"),
+    "a null": (inline(TYPES + "date: [~]\n"), 9, "in quotes"),
+    **{
+        f"{form} in a list": (
+            inline(TYPES + f"zip: [{form}]\n"),
+            9,
+            f"{form} would become {number}:",
+        )
+        for form, number in FORMS.items()
+    },
+    "a number for each": (each("{w: [3.20]}"), 7, "3.20 would become 3.2: put it in quotes"),
+    "an id": (HEAD.replace(": 1\n", ": 010\n"), 2, "010 would become 10: put it in quotes"),
     "a list in a list": (inline(TYPES + "status: [[a]]\n"), 9, "neither text nor a number"),
     "blank value": (inline(TYPES + 'status: ["a", " "]\n'), 9, "is empty"),
     "bidi value": (inline(TYPES + 'status: ["a\\u202eb"]\n'), 9, "control character"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -82,12 +83,15 @@ def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
     assert (mini.cache_write, large.cache_write) == (Decimal("0.3125"), Decimal("1.5"))
     assert prices.of("openai", "gpt-4") is None
     assert prices.of("anthropic", "gpt-5") is None
+    path.write_text(FILE.replace("gpt-5-mini", '"gpt-5[1m]"'))
+    assert read_prices(path).of("openai", "gpt-5[1m]") == replace(mini, model="gpt-5[1m]")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
         ("output: 2,", "output: -2,", 3, "USD per million tokens"),
+        ("output: 2,", "output: 0.000002,", 3, "the price of one token: write 2"),
         ("output: 2,", "output: yes,", 3, "USD per million tokens"),
         ("output: 2,", "output: .inf,", 3, "USD per million tokens"),
         ("output: 2,", "output: .nan,", 3, "USD per million tokens"),

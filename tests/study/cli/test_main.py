@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
@@ -284,22 +283,6 @@ def test_tasks_make_leaves_nothing_half_written(
     )
     assert isinstance(result.exception, ZeroDivisionError)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tasks_make_writes_the_single_turn_form_as_a_server_takes_it(tmp_path: Path) -> None:
-    arguments = ("tasks", "make", "count_circles/easy", "--seed", SEED)
-    assert run(*arguments, "--out", str(tmp_path / "agentic")).exit_code == 0
-    assert run(*arguments, "--out", str(tmp_path / "one"), "--form", "single-turn").exit_code == 0
-    assert [path.name for path in (tmp_path / "one").iterdir()] == ["single-turn.json"]
-    body = json.loads((tmp_path / "one" / "single-turn.json").read_text())
-    assert body["tokens"] > 1000
-    _, user = body["messages"]
-    text, *pictures = user["content"]
-    assert (tmp_path / "agentic" / "prompt.md").read_text().rstrip() in text["text"]
-    for number, picture in enumerate(pictures, 1):
-        data = (tmp_path / "agentic" / "inputs" / f"{number}.png").read_bytes()
-        encoded = base64.b64encode(data).decode()
-        assert picture["image_url"]["url"] == f"data:image/png;base64,{encoded}"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up.csv", "a/../../up", ""])

@@ -134,7 +134,7 @@ def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> No
             2,
             "a number above 0 is right",
         ),
-        ("http://127", "http://me:secret@127", 11, "without a user or password"),
+        ("http://127", "http://me:secret@127", 11, "key or password"),
         *(
             ("study: pilot", f"study: pilot\n{line}", 2, "api_key_env")
             for line in (

@@ -86,9 +86,10 @@ def test_the_overall_score_is_the_originals_and_the_interval_beside_it_is_not(
     # t with one degree of freedom is 12.706, which the scale cuts.
     assert overall.clustered == (0.0, 1.0)
     assert overall.seeds == 2
+    assert overall.dimensions == {"score_sr": pytest.approx(0.75), "score_if": 0.5}
 
 
-def test_the_same_seed_again_is_a_replicate_and_a_partial_run_yields_to_a_whole_one(
+def test_a_seed_elsewhere_is_a_replicate_here_a_regrading_and_a_partial_run_yields(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / "a", results())
@@ -96,7 +97,8 @@ def test_the_same_seed_again_is_a_replicate_and_a_partial_run_yields_to_a_whole_
     write(tmp_path / "a", {"no": "results"}, "_partial-benchmark_results_judge_jury.json")
     write(tmp_path / "b", results(), "_partial-benchmark_results_judge_jury.json")
     found = import_parametr([tmp_path], Arm.PRIVATE, 0)
-    assert sorted(row.replicate for row in found.rows) == [0, 0, 1, 1, 2, 2]
+    graded = [(row.grader, row.replicate) for row in found.rows[::2]]
+    assert graded == [("jury", 0), ("jury/again-1", 0), ("jury", 1)]
     assert len(found.warnings) == 1
     assert "a partial run" in found.warnings[0]
 

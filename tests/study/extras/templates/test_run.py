@@ -89,7 +89,10 @@ def perfect(seconds: float = 0.0) -> Iterator[Served]:
         yield served
 
 
-@pytest.mark.parametrize("options", [(), ("--shared",)])
+SENT = ("--shared", "--temperature", "1", "--max-output-tokens", "900", "--rounds", "2")
+
+
+@pytest.mark.parametrize("options", [(), SENT])
 def test_the_question_is_sent_to_the_letter_and_the_folder_is_a_run(
     template: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -102,6 +105,8 @@ def test_the_question_is_sent_to_the_letter_and_the_folder_is_a_run(
     assert [request["messages"] for request in served.requests] == [
         [{"role": "user", "content": record["substituted_question"]}] for record in key
     ]
+    sent = {(request["temperature"], request["max_output_tokens"]) for request in served.requests}
+    assert sent == ({(1.0, 900)} if options else {(0.4, 4000)})
     tree = "" if options else "qb_s1/"
     assert key[4]["file_to_read"] == f"{sandbox}/{tree}artifacts/qb_s1/b.txt"
     assert not [path for path in sandbox.rglob("*") if "precheck" in path.name]
@@ -213,6 +218,7 @@ def test_a_server_that_is_not_there_stops_the_run_which_continues_later(
         (("--samples", 3), "was begun with samples None, not 3"),
         (("--shared",), "was begun with shared False, not True"),
         (("--seed", "1" * 64), "was begun with seed another one"),
+        (("--temperature", 1), "was begun with asked {'temperature': 0.4, "),
     ],
 )
 def test_another_run_does_not_continue_it(
@@ -235,6 +241,7 @@ def test_another_run_does_not_continue_it(
         ((), "give --server URL, or --model NAME"),
         (("--server", "http://127.0.0.1:9", "--model", "x"), "give --server URL, or --model NAME"),
         (("--model", "x", "--shared"), "--shared goes with --server"),
+        (("--model", "x", "--max-output-tokens", "9"), "--max-output-tokens goes with --server"),
         (("--server", "127.0.0.1:9"), "is no address"),
         (("--server", "http://"), "is no address"),
         (("--server", "http://127.0.0.1:9", "--seed", "7"), "64 hexadecimal digits"),

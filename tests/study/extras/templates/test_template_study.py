@@ -229,7 +229,7 @@ def test_a_task_that_is_no_template_is_refused_by_line(tmp_path: Path, task: str
 
 
 def test_the_library_is_what_the_paper_gives():
-    assert set(NAMES) == {"formats", "past"}
+    assert set(NAMES) == {"formats", "past", "past-varied"}
 
 
 def test_prepared_bytes_depend_on_file_and_seed_alone(tmp_path: Path):

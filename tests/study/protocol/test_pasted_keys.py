@@ -1,0 +1,72 @@
+"""A key that was pasted into study.yaml is refused by one line, and never printed."""
+
+from __future__ import annotations
+
+import re
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from study.errors import StudyError, without_keys
+from study.protocol.protocol import examine_protocol
+
+STUDY = """\
+study: s
+tasks: [compute_average/easy]
+seeds_per_arm: 2
+models:
+  m: {provider: openai, model: x, base_url: "http://127.0.0.1:1/v1", retention: none}
+waves: [[m]]
+"""
+PREFIXED = [
+    *("sk-proj-abcDEF12_ghi-JKL78", "hf_AbCdEfGhIjKlMnOpQr", "AIzaSyA1234567890abcdefg"),
+    *("xai-AbCdEf1234567890", "gsk_AbCdEf1234567890", "AKIAIOSFODNN7EXAMPLE"),
+]
+RANDOM = [
+    *("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "D41D8CD98F00B204E9800998ECF8427E"),
+    *("3f2504e0-4f89-11d3-9a0c-0305e82c3301", "qTrWpLmNzXvBcKjHgFdSaYuIoPqTrWpL"),
+]
+PLACES = {  # a text of the file, and what stands there instead
+    "a setting": ("retention: none", "api_key_env: {}"),
+    "an unknown setting": ("retention: none", "api_key: {}"),
+    "an address's query": ('/v1"', '/v1?key={}"'),
+    "an address's user": ("http://", "http://me:{}@"),
+    "a number": ("arm: 2", "arm: {}"),
+    "a wave": ("[[m]]", "[[{}]]"),
+    "a model's name": ("  m:", "  {}:"),
+    "a key given twice": ("study: s", "study: s\n{0}: 1\n{0}: 1"),
+    "any text": ("study: s", 'study: s\ndescription: "Bearer {}"'),
+    "a tag": ("model: x", "model: !!int {}"),
+    "an alias": ("model: x", "model: *{}"),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "key"), list(zip([*PLACES] * 2, cycle([*PREFIXED, *RANDOM]), strict=False))
+)
+def test_a_pasted_key_is_refused_and_not_printed(tmp_path: Path, place: str, key: str) -> None:
+    old, new = PLACES[place]
+    (tmp_path / "study.yaml").write_text(STUDY.replace(old, new.format(key)))
+    try:
+        errors = [str(error) for error in examine_protocol(tmp_path)[1]]
+    except StudyError as error:
+        errors = [str(error)]
+    assert errors or key in RANDOM
+    assert not [line for line in errors if key[:12].lower() in line.lower() or "\n" in line]
+
+
+def test_ordinary_words_are_printed() -> None:
+    text = "meta-llama/Llama-3.1-405B-Instruct-Turbo, claude-haiku-4-5-20251001, sk-learn, USD 1.25"
+    assert without_keys(text) == text
+
+
+@pytest.mark.parametrize(
+    "end", ["chat/completions", "completions/", "responses", "v1/messages", ":generateContent"]
+)
+def test_an_address_of_one_kind_of_request_is_refused(tmp_path: Path, end: str) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.replace("/v1", f"/v1/m/{end}"))
+    (error,) = examine_protocol(tmp_path)[1]
+    assert re.search(
+        rf"study.yaml:5: models.m.base_url: the address ends before .*{end}", str(error)
+    )
