@@ -5,28 +5,40 @@ from __future__ import annotations
 
 import re
 
-# What holds a key by its form: the prefixes of providers, a part of an address, a random text.
+# What holds a key by its form: prefixes of providers, parts of an address, a random text.
 _PREFIXED = (
     r"(?<![\w/-])(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_][\w-]{8,}"
     r"|AIza[\w-]{8,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
 )
-_USER = r"(?<=://)[^/\s@]+(?=@)"
-_PARAMETER = (
-    r"(?i:(?<=[?&#])(?:[\w-]*[_-])?(?:api_?key|key|sig|sas|auth|[a-z]*(?:token|secret|signature"
-    r"|passw[a-z]*|credential|accesskey))(?:[-_]?id)?=)"
-)
+_USER = r"://[^/\s@]++@"
+_NAMES = (
+    [
+        "key",
+        "sig",
+        "sas",
+        "auth",
+        "token",
+        "secret",
+        "signature",
+        "passw",
+        "passwd",
+        "password",
+        "credential",
+    ]
+) + [f"{name}{joint}id" for name in ("key", "token") for joint in ("", "-", "_")]
+_PARAMETER = rf"(?i:[?&#][\w-]++(?:{'|'.join(f'(?<={name})' for name in _NAMES)})=)"
 _RANDOM = (
     r"(?<![A-Za-z0-9])(?!age1)(?:(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}"
     r"|[A-Za-z]{30,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
     r"|(?<![\w+/])(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])(?=[\w+/]*[0-9])[A-Za-z0-9+/]{32,}"
 )
 LIKE_KEY = re.compile(f"{_PREFIXED}|{_USER}|{_PARAMETER}")
-_HIDDEN = re.compile(f"{_PREFIXED}|{_USER}|{_RANDOM}")
+_HIDDEN = re.compile(f"{_PREFIXED}|{_RANDOM}")
 
 
 def without_keys(text: str) -> str:
     """Return the text with … in place of all that may be a key."""
-    return _HIDDEN.sub("…", text)
+    return _HIDDEN.sub("…", re.sub(_USER, "://…@", text))
 
 
 class StudyError(Exception):
