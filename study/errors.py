@@ -11,21 +11,8 @@ _PREFIXED = (
     r"|AIza[\w-]{8,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
 )
 _USER = r"://[^/\s@]++@"
-_NAMES = (
-    [
-        "key",
-        "sig",
-        "sas",
-        "auth",
-        "token",
-        "secret",
-        "signature",
-        "passw",
-        "passwd",
-        "password",
-        "credential",
-    ]
-) + [f"{name}{joint}id" for name in ("key", "token") for joint in ("", "-", "_")]
+_WORDS = "key sig sas auth token secret signature passw passwd password credential"
+_NAMES = [*_WORDS.split(), *(f"{name}{joint}id" for name in ("key", "token") for joint in "-_")]
 _PARAMETER = rf"(?i:[?&#][\w-]++(?:{'|'.join(f'(?<={name})' for name in _NAMES)})=)"
 _RANDOM = (
     r"(?<![A-Za-z0-9])(?!age1)(?:(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}"
