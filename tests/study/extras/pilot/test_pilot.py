@@ -16,7 +16,7 @@ from harness.spending.budget import PricedModel, Spend
 from harness.sweep.leases import Progress
 from registry.errors import RegistryError
 from registry.verify.verify import verify_study
-from study.extras.guided import forecast as guided
+from study.extras.guided import questions as guided
 from study.extras.pilot import pilot
 from study.main import main
 from study.steps import pipeline

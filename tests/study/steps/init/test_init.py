@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from generators.task import DIFFICULTIES
 from harness.spending.prices import read_prices
 from study.errors import StudyError
-from study.extras.guided import forecast as guided
+from study.extras.guided import questions as guided
 from study.extras.power.target_power import LEAST_POWER, find_power
 from study.main import main
 from study.protocol.schema import study_schema
