@@ -226,7 +226,7 @@ class BatchDesk:
         failure, raw = answer.failure, b""
         if not failure:
             try:
-                reply = self.model.read_response(request, answer.body)
+                reply = self.model.read_response(request, answer.body, answer.status)
                 reply = replace(reply, usage=replace(reply.usage, batch=True))
                 return BatchOutcome(journal.save(0, reply).usage)
             except ProviderError as error:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 from harness.errors import AttemptFailed, Boundary, HarnessError, WorkStopped
 from harness.models.providers.base import ProviderModel
-from harness.models.providers.retry import kind_of_status
 from harness.models.providers.transport import MOST_BYTES
+from harness.models.providers.verdict import kind_of_status
 
 MARK = "dosimeter"  # name of our mark in a batch's metadata
 EXPIRED = "expired"  # class of a request that the provider did not come to, and does not charge
@@ -42,12 +42,13 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """A provider's answer to a request of a batch: the ``body`` of its response, or the class of
-    its ``failure``."""
+    """A provider's answer to a request of a batch: ``body`` and ``status`` of its response, or the
+    class of its ``failure``."""
 
     call: str
     body: bytes = b""
     failure: str = ""
+    status: int = 200
 
 
 class BatchService(ABC):
@@ -175,10 +176,8 @@ class OpenAIBatches(BatchService):
 
     def _answer(self, line: dict[str, Any]) -> BatchAnswer:
         call, response = str(line.get("custom_id")), line.get("response")
-        if isinstance(response, dict) and response.get("status_code") == 200:
-            return BatchAnswer(call, json.dumps(response.get("body")).encode())
         if isinstance(response, dict) and isinstance(status := response.get("status_code"), int):
-            return BatchAnswer(call, failure=kind_of_status(status))
+            return BatchAnswer(call, json.dumps(response.get("body")).encode(), status=status)
         error = line.get("error")
         code = error.get("code") if isinstance(error, dict) else None
         return BatchAnswer(call, failure=EXPIRED if code == "batch_expired" else "bad_request")
@@ -231,9 +230,7 @@ class AnthropicBatches(BatchService):
             elif kind in ("expired", "canceled"):
                 yield BatchAnswer(call, failure=EXPIRED)
             else:
-                text = json.dumps(result)
-                refused = "invalid_request" in text
-                yield BatchAnswer(call, failure="bad_request" if refused else "overload")
+                yield BatchAnswer(call, json.dumps((result or {}).get("error")).encode())
 
     def _ended(self, batch: str) -> bool:
         return self._json("GET", f"{self._path}/{batch}").get("processing_status") == "ended"
@@ -276,12 +273,8 @@ class GoogleBatches(BatchService):
         for line in _dicts(inlined.get("inlinedResponses") if isinstance(inlined, dict) else None):
             held = line.get("metadata")
             call = str(held.get("key")) if isinstance(held, dict) else ""
-            if isinstance(line.get("response"), dict):
-                yield BatchAnswer(call, json.dumps(line["response"]).encode())
-            else:
-                error = line.get("error")
-                refused = isinstance(error, dict) and error.get("code") == 3  # INVALID_ARGUMENT
-                yield BatchAnswer(call, failure="bad_request" if refused else "overload")
+            response = line.get("response")
+            yield BatchAnswer(call, json.dumps(line if response is None else response).encode())
 
     def _ended(self, batch: str) -> bool:
         return self._json("GET", f"/v1beta/{batch}").get("done") is True

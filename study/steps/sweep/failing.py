@@ -24,6 +24,15 @@ _PROVIDER = {
     "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
     "malformed": ("the reply cannot be read", "is this address that of such a server?"),
     "too_large": ("the reply has more than 64 MiB", "is this address that of such a server?"),
+    "unfinished": (
+        "the server ended the reply before the model did, for the reason given",
+        "nothing: a sweep waits for it",
+    ),
+    "no_reply": (
+        "an error without a known code, or a page, came in the place of a reply",
+        "a sweep waits for it; is this address that of such a server?",
+    ),
+    "recitation": ("a filter cut the reply off", "nothing: a sweep waits for it"),
     "batch": ("no reply came by a batch", "run the command again: it is asked for anew"),
 }
 _SANDBOX = {
@@ -90,7 +99,9 @@ def explain_failure(pin: ModelPin | JudgePin | None, failure: str) -> FailureCau
     address, variable = ("", "") if pin is None else endpoint_of(pin)
     reason, remedy = _UNKNOWN
     if boundary == Boundary.PROVIDER:
-        reason, remedy = (_PROVIDER | {"auth": _key_words(variable)}).get(kind, _UNKNOWN)
+        reason, remedy = (_PROVIDER | {"auth": _key_words(variable)}).get(
+            kind.partition(" ")[0], _UNKNOWN
+        )
     elif boundary == Boundary.SANDBOX:
         lost = _SANDBOX_LOST if kind.startswith("server ") else _UNKNOWN
         reason, remedy = _SANDBOX.get(kind, lost)

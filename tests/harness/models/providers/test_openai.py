@@ -155,7 +155,7 @@ def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
         (Answer({"choices": []}), "malformed", 2),
         (Answer({"choices": [{"message": 7}]}), "malformed", 2),
         (Answer({"object": "chat.completion"}), "malformed", 2),
-        (Answer({"error": {"message": "SECRET"}}), "malformed", 2),
+        (Answer({"error": {"message": "SECRET"}}), "no_reply", 3),
         (Answer(b'{"cut": "in the middle"}', drop=True), "connection", 3),
     ],
 )
