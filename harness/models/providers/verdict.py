@@ -100,7 +100,7 @@ def _read_frames(body: bytes) -> Iterator[dict[str, Any]]:
     """Yield the events of Bedrock's binary stream."""
     from botocore.eventstream import EventStreamBuffer
 
-    frames = EventStreamBuffer()
+    frames: Any = EventStreamBuffer()
     frames.add_data(body)
     for frame in frames:
         event, failure = json.loads(frame.payload), frame.headers.get(":exception-type")
