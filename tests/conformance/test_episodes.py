@@ -29,7 +29,7 @@ def test_no_fault_of_a_provider_costs_a_score(count: int) -> None:
     assert {each.result.score for each in calm.episodes.values()} == {1.0}
     assert {each.faults for each in calm.episodes.values()} == {()}
     met = Counter(kind for each in stormy.episodes.values() for kind in each.faults)
-    assert len(met) > 0.8 * len(KINDS), "most kinds were met"
+    assert len(met) > len(KINDS) / 2, "most kinds were met"
     assert [each for each in losses(calm, stormy) if each.cause == "other"] == []
     assert (calm.refused, stormy.refused) == ((), ())
 

@@ -22,7 +22,6 @@ from harness.models.providers.verdict import REFUSAL
 
 _PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
 _BLANK = "[empty message]"  # what a model is shown of a message of its own without any text
-_THINK, _THOUGHT = "<think>", "</think>"
 # Finishes of a reply without an answer: it is all in the reasoning, or in a thought without an end.
 REASONING_ONLY, OPEN_THOUGHT = "reasoning_only", "open_thought"
 
@@ -81,20 +80,19 @@ def reply_from_response(
     )
     finish = REFUSAL if refusal else reading.finish
     if finish == "stop":
-        finish = _ending(message)
+        finish = _ending(message, reading.body)
     served = clean_text(response.model_name or version)
     response_id = clean_text(response.provider_response_id or "")
     return Reply(message, reading.usage, served, finish, response_id=response_id)
 
 
-def _ending(message: Message) -> str:
+def _ending(message: Message, body: bytes) -> str:
     """How a message ended that its model ended by itself."""
-    text = message.text.strip()
     if message.calls:
         return "tool_call"
-    if text.startswith(_THINK) and _THOUGHT not in text:
+    if body.count(b"<think>") > body.count(b"</think>"):
         return OPEN_THOUGHT
-    return REASONING_ONLY if message.reasoning and not text else "stop"
+    return REASONING_ONLY if message.reasoning and not message.text.strip() else "stop"
 
 
 def _request_part(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
