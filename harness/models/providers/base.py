@@ -31,7 +31,6 @@ from harness.model import (
     ToolCall,
     Try,
     clean_text,
-    estimate_text,
 )
 from harness.models.providers.bodies import Expected, Reading
 from harness.models.providers.retry import RECITATION, ProviderError, classify, pause, try_again
@@ -197,7 +196,9 @@ class ProviderModel(ABC):
         request: ModelRequest | TextRequest,
     ) -> Reply:
         """Return the reply to one request. Raises ProviderError with the response that came."""
-        received = Received(self._expected(request))
+        asked = request if isinstance(request, ModelRequest) else None
+        context = getattr(self.settings, "context", None)
+        received = Received(Expected(self.protocol, asked, context))
         RECEIVED.set(received)
         try:
             reply = await ask(chat, received)
@@ -211,22 +212,6 @@ class ProviderModel(ABC):
         if failed.kind in (REFUSAL, BAD_CALL):
             return self._own_reply(request, failed)
         raise failed from None
-
-    def _expected(self, request: ModelRequest | TextRequest) -> Expected:
-        """What the response to a request is read for."""
-        if isinstance(request, TextRequest):
-            return Expected()
-        taken = {call.id for message in request.messages for call in message.calls}
-        tools = tuple(tool.name for tool in request.tools)
-        return Expected(self.protocol, taken, tools, partial(self._exceeds_context, request))
-
-    def _exceeds_context(self, request: ModelRequest) -> bool:
-        """True if a request has more tokens than the model's context, as far as that is stated."""
-        texts = [
-            each for m in request.messages for each in (m.text, *(c.arguments for c in m.calls))
-        ]
-        context: int | None = getattr(self.settings, "context", None)
-        return context is not None and sum(map(estimate_text, texts)) > context
 
     def _own_reply(self, request: ModelRequest | TextRequest, error: ProviderError) -> Reply:
         """The reply that a failure of the model's own stands for: its refusal, or a call that its

@@ -6,27 +6,16 @@ that are stored stay as received.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.model import Usage
+from harness.model import ModelRequest, Usage, estimate_text
 from harness.models.providers.retry import ProviderError
 from harness.models.providers.verdict import TABLES, check_error, find, read_body, read_finish
 
 USAGE_UNKNOWN = Usage()
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a response is read for: its protocol ("" for any JSON), the ids of the calls before it,
-    the names of the tools, and whether the request exceeds the context by our estimate."""
-
-    protocol: str = ""
-    taken: Collection[str] = ()
-    tools: Collection[str] = ()
-    too_long: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +28,44 @@ class Reading:
     usage: Usage = USAGE_UNKNOWN
 
 
-def read_reply(expected: Expected, status: int, headers: Mapping[str, str], body: bytes) -> Reading:
-    """Return the reading of a response. Raises ProviderError if it is no reply of the model's."""
-    try:
-        value = read_body(body, headers.get("content-type", ""))
-    except ProviderError:
-        if status < 400:
-            raise
-        value = body.decode("utf-8", "replace")
-    check_error(value, status, headers.get("x-amzn-errortype", ""), expected.too_long)
-    if not expected.protocol:
-        return Reading(body)
-    table, streamed = TABLES["protocols"][expected.protocol], body.lstrip()[:1] != b"{"
-    if not isinstance(value, dict) or not isinstance(
-        find(value, table["reply"]), dict | list | str
-    ):
-        raise ProviderError("malformed", "no reply in it")
-    usage = read_usage(expected.protocol, value)
-    finish = read_finish(expected.protocol, value, usage)
-    if not streamed:
-        repair = _Repair(set(expected.taken), expected.tools)
-        body = json.dumps(repair.fit(table["form"], value)).encode()
-    return Reading(body, finish, usage)
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a response is read for: its protocol, the request, and the model's context in tokens, if
+    that is stated. Without a request it may be any JSON."""
+
+    protocol: str = ""
+    request: ModelRequest | None = None
+    context: int | None = None
+
+    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Reading:
+        """Return the reading of a response. Raises ProviderError if it is no reply of the
+        model's."""
+        try:
+            value = read_body(body, headers.get("content-type", ""))
+        except ProviderError:
+            if status < 400:
+                raise
+            value = body.decode("utf-8", "replace")
+        check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
+        if self.request is None:
+            return Reading(body)
+        table = TABLES["protocols"][self.protocol]
+        if not isinstance(value, dict) or not isinstance(
+            find(value, table["reply"]), dict | list | str
+        ):
+            raise ProviderError("malformed", "no reply in it")
+        usage = read_usage(self.protocol, value)
+        finish = read_finish(self.protocol, value, usage)
+        if body.lstrip()[:1] == b"{":  # no stream
+            taken = {call.id for message in self.request.messages for call in message.calls}
+            repair = _Repair(taken, [tool.name for tool in self.request.tools])
+            body = json.dumps(repair.fit(table["form"], value)).encode()
+        return Reading(body, finish, usage)
+
+    def _too_long(self) -> bool:
+        messages = () if self.context is None or self.request is None else self.request.messages
+        texts = (text for m in messages for text in (m.text, *(c.arguments for c in m.calls)))
+        return sum(map(estimate_text, texts)) > (self.context or 0)
 
 
 @dataclass(slots=True)

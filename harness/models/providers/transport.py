@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.models.providers.bodies import Expected, Reading, read_reply
+from harness.models.providers.bodies import Expected, Reading
 from harness.models.providers.retry import TOO_LARGE, ProviderError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Received:
         """Keep a body, and return it in the form that libraries take. Raises ProviderError."""
         self.body, self.failed = body, None
         try:
-            self.reading = read_reply(self.expected, status, headers, body)
+            self.reading = self.expected.read(status, headers, body)
         except ProviderError as error:
             self.failed = error
             raise

@@ -32,17 +32,16 @@ def _compile(causes: list[dict[str, Any]]) -> list[tuple[str, re.Pattern[str]]]:
     for cause in causes:
         words, near = "|".join(cause["words"]), "|".join(cause.get("near", ()))
         between = rf"({words})[^\n]{{0,80}}({near})|({near})[^\n]{{0,80}}({words})"
-        compiled.append((cause["kind"], re.compile(between if near else words, re.I | re.M)))
+        compiled.append((cause["kind"], re.compile(between if near else words, re.I)))
     return compiled
 
 
 _CAUSES, _NAMES = _compile(TABLES["causes"]), _compile(TABLES["names"])
-_STATUS = re.compile(r"^(?:\w*code|status\w*|http_status): ([45]\d\d)$", re.M | re.I)
+_STATUS = re.compile(r'"(?:\w*code|status\w*)": "?([45]\d\d)\b', re.I)
 _PAGE_STATUS = re.compile(r"<(?:title|h1)>[^<\d]{0,40}([45]\d\d)\b", re.I)
-_WAIT = re.compile(r"^retryDelay: (\d{1,9}(?:\.\d{1,9})?)s$", re.M)
-_QUOTES = frozenset(("input", "inputs", "prompt", "messages", "failed_generation"))
-_QUOTED = 600  # characters of a text; a server that quotes a prompt does so behind its own words
-_MOST_WORDS = 200
+_WAIT = re.compile(r'"retryDelay": "(\d{1,9}(?:\.\d{1,9})?)s"')
+_QUOTES = re.compile(r'"(?:inputs?|prompt|messages|failed_generation)": ')  # of a request or reply
+_QUOTED = 2000  # characters; a server that quotes a prompt does so behind its own words
 _FRAMES = "application/vnd.amazon.eventstream"
 _EVENT_NAMES = ("error", "stop_reason", "stopReason")
 
@@ -127,8 +126,9 @@ def check_error(
     error = _find_error(value)
     if status < 400 and error is None:
         return
-    words = "\n".join([error_type, *_words(error or value)][:_MOST_WORDS])
-    inner, wait = _STATUS.search(words), _WAIT.search(words)
+    text = json.dumps(value if error is None else error, ensure_ascii=False)
+    words = f"{error_type} {_QUOTES.split(text)[0][:_QUOTED]}"
+    inner, wait = _STATUS.search(words), _WAIT.search(text)
     code = status if status >= 400 else int(inner[1]) if inner else None
     kind = kind_of_error(code, words)
     if kind in (REFUSED, "overload") and code in (400, 413, 422, 500) and too_long():
@@ -145,17 +145,6 @@ def _find_error(value: Any) -> Any:
     reply = {"choices", "candidates", "promptFeedback", "output", "content"} & value.keys()
     said = not reply and {"message", "detail", "errors", "msg"} & value.keys()
     return value if said or "error" in (value.get("type"), value.get("object")) else None
-
-
-def _words(value: Any, key: str = "") -> Iterator[str]:
-    """Yield the texts and numbers of an error by name, without what it quotes of a request."""
-    if isinstance(value, dict | list):
-        pairs = value.items() if isinstance(value, dict) else ((key, each) for each in value)
-        for name, each in pairs:
-            if name not in _QUOTES:
-                yield from _words(each, name)
-    else:
-        yield f"{key}: {value}"[:_QUOTED].replace("\n", " ")
 
 
 def read_finish(protocol: str, value: Any, usage: Usage) -> str:

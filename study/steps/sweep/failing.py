@@ -24,14 +24,8 @@ _PROVIDER = {
     "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
     "malformed": ("the reply cannot be read", "is this address that of such a server?"),
     "too_large": ("the reply has more than 64 MiB", "is this address that of such a server?"),
-    "unfinished": (
-        "the server ended the reply before the model did, for the reason given",
-        "nothing: a sweep waits for it",
-    ),
-    "no_reply": (
-        "an error without a known code, or a page, came in the place of a reply",
-        "a sweep waits for it; is this address that of such a server?",
-    ),
+    "unfinished": ("the server ended the reply, as it says", "nothing: a sweep waits for it"),
+    "no_reply": ("an error or a page came for a reply", "is this address that of such a server?"),
     "recitation": ("a filter cut the reply off", "nothing: a sweep waits for it"),
     "batch": ("no reply came by a batch", "run the command again: it is asked for anew"),
 }
