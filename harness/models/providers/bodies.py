@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.model import ModelRequest, Usage, estimate_text
@@ -96,7 +96,7 @@ class _Repair:
             case "$text" | "$maybe":
                 return _as_text(value)
             case "$object":
-                return _as_object(value)
+                return as_object(value)
             case "$number":
                 return int(value) if isinstance(value, int | float) else 0
         return value if form == "$any" else form
@@ -132,20 +132,20 @@ def _as_text(value: Any) -> str:
     return value or "" if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _as_object(value: Any) -> dict[str, Any]:
+def as_object(value: Any) -> dict[str, Any]:
     """A call's arguments as an object, which some protocols and servers ask for."""
     if isinstance(value, str):
         try:
             value = json.loads(value or "{}")
         except (ValueError, RecursionError):
-            return {"unparsed": value}
-    return value if isinstance(value, dict) else {} if value is None else {"unparsed": value}
+            return {"arguments": value}
+    return value if isinstance(value, dict) else {} if value is None else {"arguments": value}
 
 
 def sendable(arguments: str) -> str:
     """Return a call's arguments as they can be sent back: servers parse them."""
-    made = _as_object(arguments)
-    return json.dumps(made) if "unparsed" in made else arguments or "{}"
+    made = as_object(arguments)
+    return json.dumps(made) if "arguments" in made else arguments or "{}"
 
 
 def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
@@ -153,7 +153,7 @@ def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
     the output with its reasoning. If the counts contradict each other the output is unknown, and
     has a bound."""
     counts = dict(_flatten(value.get("usage") or value.get("usageMetadata")))
-    given, said, total, reasoning, cached, written = (
+    given, output, total, reasoning, cached, written = (
         next((counts[name] for name in names.split() if name in counts), None)
         for names in TABLES["counts"].values()
     )
@@ -161,22 +161,21 @@ def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
     if protocol in ("messages", "converse") and given is not None:  # they count it beside the input
         given, total = given + stored, 0
     if protocol == "gemini" and given is not None:  # it counts thoughts beside the output
-        said = (said or 0) + thought
-    if total and given is None and said is not None:
-        given = max(total - said, 0)
-    if total and said is None and given is not None:
-        said = max(total - given, 0)
-    if given and said is not None:
-        beside = total - given - said if total else thought if thought > said else 0
+        output = (output or 0) + thought
+    if total and given is None and output is not None:
+        given = max(total - output, 0)
+    if total and output is None and given is not None:
+        output = max(total - given, 0)
+    if given and output is not None:
+        beside = total - given - output if total else thought if thought > output else 0
         if stored > given or (beside and beside == stored != thought):
             given, beside = given + stored, 0
-        if beside < 0 or (beside and thought not in (0, beside)) or thought > said + beside:
-            bound = said + max(beside, thought)
-        said += beside
-    said = None if bound or not given else said
-    return Usage(
-        given or None, said, cached or None, written or None, thought or None, False, bound
-    )
+        if beside < 0 or (beside and thought not in (0, beside)) or thought > output + beside:
+            bound = output + max(beside, thought)
+        output += beside
+    output = None if bound or not given else output
+    found = Usage(given or None, output, cached or None, written or None, thought or None)
+    return replace(found, output_bound=bound)
 
 
 def _flatten(value: Any) -> Iterator[tuple[str, int]]:

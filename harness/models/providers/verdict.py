@@ -1,6 +1,6 @@
 """Whose failure a response is. One of four: a reply of the model's own, its refusal, a conversation
-that is too long, or a failure of what lies between, which is retried and never scored. What cannot
-be told is such a failure. ``replies.yaml`` has the ends and words of each protocol.
+that is too long, or a failure of what lies between, which is retried and never scored. What is
+not clear is such a failure. ``replies.yaml`` has the ends and words of each protocol.
 
 A filter that blocked the model's output, or its prompt, is the model's refusal, in any provider's
 words. An end that names recitation alone is retried first, since another sample may recite nothing;
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -96,14 +97,13 @@ def read_body(body: bytes, media: str = "") -> Any:
 
 
 def _read_frames(body: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the events of Bedrock's binary stream."""
-    from botocore.eventstream import EventStreamBuffer
-
-    frames: Any = EventStreamBuffer()
-    frames.add_data(body)
-    for frame in frames:
-        event, failure = json.loads(frame.payload), frame.headers.get(":exception-type")
-        yield {"error": {"type": failure, **event}} if failure else event
+    """Yield the events of Bedrock's binary stream: lengths, checksum, headers, JSON, checksum."""
+    while len(body) >= 16:
+        length, size = struct.unpack_from(">II", body)
+        headers, event = body[12 : 12 + size], json.loads(body[12 + size : length - 4])
+        failed = b":exception-type" in headers
+        yield {"error": {"type": headers.decode("latin-1"), **event}} if failed else event
+        body = body[max(length, 16) :]
 
 
 def _join_events(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def _find_error(value: Any) -> Any:
     if error or not isinstance(value, dict):
         return error or None
     reply = {"choices", "candidates", "promptFeedback", "output", "content"} & value.keys()
-    said = not reply and {"message", "detail", "errors", "msg"} & value.keys()
-    return value if said or "error" in (value.get("type"), value.get("object")) else None
+    stated = not reply and {"message", "detail", "errors", "msg"} & value.keys()
+    return value if stated or "error" in (value.get("type"), value.get("object")) else None
 
 
 def read_finish(protocol: str, value: Any, usage: Usage) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from decimal import Decimal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
@@ -36,43 +38,7 @@ LATER = (
     Message(Role.ASSISTANT, "", calls=(ToolCall("c1", "run_command", '{"command": "ls'),)),
     Message(Role.TOOL, "no", call_id="c1"),
 )
-WORDS = [
-    ("context_length", 400, "input length exceeds the context length"),
-    ("context_length", 500, "Context size has been exceeded."),
-    ("context_length", 400, "Your request exceeded model token limit: 131072"),
-    ("context_length", 400, "InvalidParameter: Range of input length should be [1, 98304]"),
-    ("context_length", 400, "The input token count (9) exceeds the maximum number of tokens (8)."),
-    ("context_length", 400, "keep the first 9000 tokens when context the overflows"),
-    ("context_length", 400, "default_max_tokens = max_seq_len (8192) - splited_prompt_len (8292) "
-     "should be greater than 0: not enough"),
-    ("context_length", 400, "Prompt length 9000 exceeds context window 8192"),
-    ("context_length", 400, "ContextWindowExceededError: OpenAIException - too many tokens"),
-    ("context_length", 413, "Request Entity Too Large"),
-    ("context_length", 200, "This model's maximum context length is 4096 tokens"),
-    ("rate_limit", 400, "Too many input tokens per minute: the limit is 30,000, reduce the prompt"),
-    ("rate_limit", 429, "You exceeded your current rate limit of input tokens"),
-    ("rate_limit", 200, "Rate limit exceeded: free-models-per-min"),
-    ("quota", 400, "You have reached your specified API usage limits. Regain access on 2026-12-01"),
-    ("quota", 400, "Your credit balance is too low to access the API"),
-    ("quota", 403, "Key limit exceeded (total limit)"),
-    ("quota", 429, "insufficient_quota: check your plan and billing details"),
-    ("quota", 429, "Your team has used all available credits or reached its monthly limit"),
-    ("refusal", 400, "Output blocked by content filtering policy"),
-    ("refusal", 400, "Content Exists Risk"),
-    ("refusal", 400, "DataInspectionFailed: Output data may contain inappropriate content."),
-    ("refusal", 403, "Your input was flagged: requires moderation"),
-    ("refusal", 400, "Invalid prompt: your prompt was flagged as violating our usage policy"),
-    ("auth", 400, "This organization has been disabled for violations of the usage policy"),
-    ("auth", 403, "You have no access to this model"),
-    ("bad_call", 400, "tool_use_failed: Failed to call a function. See 'failed_generation'"),
-    ("bad_call", 424, "Model produced invalid sequence as part of ToolUse"),
-    ("bad_call", 500, 'Failed to parse input at pos 12: <tool_call>{"name": run'),
-    ("bad_call", 500, "error parsing tool call: raw='{', err=unexpected end of JSON input"),
-    ("bad_request", 400, "Unsupported value: 'temperature' does not support 0.5"),
-    ("bad_request", 400, "tools.0.function: invalid schema"),
-    ("overload", 500, "The server had an error while processing your request"),
-    ("no_reply", 200, "Something else"),
-]  # fmt: skip
+CASES = yaml.safe_load(Path(__file__).with_name("verdict_cases.yaml").read_text())
 
 
 def kind_of(status: int, body: Any) -> str:
@@ -81,63 +47,22 @@ def kind_of(status: int, body: Any) -> str:
     return failed.value.kind
 
 
-@pytest.mark.parametrize(("kind", "status", "words"), WORDS)
-def test_an_error_is_known_by_its_words_in_any_form(kind: str, status: int, words: str) -> None:
-    for body in ({"error": {"message": words}}, {"error": words}, [{"error": {"message": words}}]):
-        assert kind_of(status, body) == kind
-    assert kind_of(status, {"detail": words, "object": "error"}) == kind
+def test_an_error_is_known_by_its_code_or_words_in_any_form() -> None:
+    found = []
+    for kind, status, error in CASES["errors"]:
+        whole = error if isinstance(error, dict) else {"error": {"message": error}}
+        forms = [whole, [whole], {**whole, "object": "error"}]
+        forms += [{"error": error}, {"detail": error}] if isinstance(error, str) else []
+        event = f"event: error\ndata: {json.dumps(whole)}\n\n" if "error" in whole else "[]"
+        forms += [read_body(event.encode())] if status == 200 else []
+        found += [(kind_of(status, form), kind, form) for form in forms]
+    assert [each for each in found if each[0] != each[1]] == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [
-        ("auth", {"code": 401}), ("quota", {"code": "402"}), ("rate_limit", {"status": 429}),
-        ("overload", {"code": 502, "message": "Upstream"}), ("overload", {"type": "api_error"}),
-        ("rate_limit", {"status": "RESOURCE_EXHAUSTED"}), ("refusal", {"code": "1301"}),
-        ("bad_request", {"code": 3, "message": "a"}), ("quota", {"type": "billing_error"}),
-    ],
-)  # fmt: skip
-def test_an_error_within_a_good_status_counts_by_its_code(kind: str, error: Json) -> None:
-    assert kind_of(200, {"error": error}) == kind
-    event = f"event: error\ndata: {json.dumps({'error': error})}\n\n"
-    assert kind_of(200, read_body(event.encode())) == kind
-
-
-# Input beside the cache, read from it, written to it, and output of each reply.
-DIALECTS: list[tuple[str, tuple[int, int, int, int], Json]] = [
-    ("chat", (1000, 0, 0, 100_010), {  # xAI: reasoning beside the completion
-        "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 101_010,
-        "completion_tokens_details": {"reasoning_tokens": 100_000}}),
-    ("chat", (1000, 0, 0, 510), {  # Gemini by Chat Completions: in the total alone
-        "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1510}),
-    ("chat", (100, 900, 0, 10), {  # DeepSeek
-        "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010,
-        "prompt_cache_hit_tokens": 900, "prompt_cache_miss_tokens": 100}),
-    ("chat", (100, 900, 0, 10), {  # Moonshot
-        "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010,
-        "cached_tokens": 900}),
-    ("chat", (50, 900, 50, 10), {  # Anthropic's counts in a gateway: the cache beside the prompt
-        "prompt_tokens": 50, "completion_tokens": 10, "cache_read_input_tokens": 900,
-        "cache_creation_input_tokens": 50, "total_tokens": 1010}),
-    ("responses", (100, 900, 0, 60), {
-        "input_tokens": 1000, "output_tokens": 60, "total_tokens": 1060,
-        "input_tokens_details": {"cached_tokens": 900},
-        "output_tokens_details": {"reasoning_tokens": 50}}),
-    ("messages", (100, 800, 100, 60), {
-        "input_tokens": 100, "output_tokens": 60, "cache_read_input_tokens": 800,
-        "cache_creation_input_tokens": 100, "cache_creation": {"ephemeral_5m_input_tokens": 100}}),
-    ("gemini", (100, 900, 0, 60), {
-        "promptTokenCount": 1000, "candidatesTokenCount": 10, "thoughtsTokenCount": 50,
-        "cachedContentTokenCount": 900, "totalTokenCount": 1060}),
-    ("converse", (100, 800, 100, 60), {
-        "inputTokens": 100, "outputTokens": 60, "totalTokens": 160, "cacheReadInputTokens": 800,
-        "cacheWriteInputTokens": 100}),
-    ("chat", (1000, 0, 0, 20), {"prompt_tokens": 1000, "total_tokens": 1020}),
-]  # fmt: skip
 PRICE = Price("p", "*", Decimal(1), Decimal("0.1"), Decimal("1.25"), Decimal(10), "", "")
 
 
-@pytest.mark.parametrize(("protocol", "billed", "counts"), DIALECTS)
+@pytest.mark.parametrize(("protocol", "billed", "counts"), CASES["usage"])
 def test_the_cost_is_that_of_the_server_s_own_bill(
     protocol: str, billed: tuple[int, ...], counts: Json
 ) -> None:
@@ -208,7 +133,7 @@ def test_a_call_that_its_server_cannot_parse_is_a_call_of_the_model_s() -> None:
         c["function"]["arguments"] for m in request["messages"] for c in m.get("tool_calls", ())
     ]
     assert [json.loads(each) for each in sent] == [
-        {"unparsed": '{"command": "ls'}, {"unparsed": "<function=read_file{"},
+        {"arguments": '{"command": "ls'}, {"arguments": "<function=read_file{"},
     ]  # fmt: skip
     assert sendable("") == "{}"
 
