@@ -145,7 +145,7 @@ class ProviderModel(ABC):
                 if request.keep is not None:
                     request.keep(Try(error.kind, error.status, seconds, error.raw, error.wait))
                 last = not try_again(failed, self.settings.retries, error.wait)
-                if self._recurs(request, error) or (last and error.kind == RECITATION):
+                if (last and error.kind == RECITATION) or self._recurs(request, error):
                     reply = self._own_reply(request, error)
                     return replace(reply, retries=len(failed), failed=tuple(failed))
                 if last:
@@ -209,7 +209,7 @@ class ProviderModel(ABC):
             failed = received.failed or classify(error, received.body is not None)
         failed.raw = self._without_key(received)
         failed.wait = failed.wait if received.wait is None else received.wait
-        if failed.kind in (REFUSAL, BAD_CALL):
+        if failed.kind in (REFUSAL, BAD_CALL) and isinstance(request, ModelRequest):
             return self._own_reply(request, failed)
         raise failed from None
 
@@ -219,8 +219,8 @@ class ProviderModel(ABC):
         message = Message(Role.ASSISTANT, clean_text(error.text))
         finish = REFUSAL if error.kind in (REFUSAL, RECITATION) else BAD_CALL
         if finish == BAD_CALL and isinstance(request, ModelRequest) and request.may_call:
-            names = [tool.name for tool in request.tools]
-            name = next((name for name in names if name in message.text), names[0])
+            names = [tool.name for tool in request.tools if tool.name in message.text]
+            name = [*names, request.tools[0].name][0]
             call = ToolCall(f"unparsed_{len(request.messages)}", name, message.text)
             message = replace(message, text="", calls=(call,))
         return Reply(message, error.usage, self._version, finish, error.raw)
@@ -228,14 +228,13 @@ class ProviderModel(ABC):
     def _recurs(self, request: ModelRequest | TextRequest, error: ProviderError) -> bool:
         """True if the server fails at what the model wrote: at the same request of a conversation
         again and again, while it answered others."""
+        messages = request.messages if isinstance(request, ModelRequest) else ()
         failures = error.kind in ("overload", REFUSED) and error.status in (400, 500)
-        if not failures or not isinstance(request, ModelRequest):
-            return False
-        if all(message.role is not Role.ASSISTANT for message in request.messages):
+        if not failures or all(message.role is not Role.ASSISTANT for message in messages):
             return False
         if len(self._failing) >= _MOST_FAILING:
             self._failing.clear()
-        digest = hashlib.sha256(repr((request.messages, request.tool_choice)).encode()).hexdigest()
+        digest = hashlib.sha256(repr(messages).encode()).hexdigest()
         times = self._failing.setdefault(digest, [])
         times.append(time.monotonic())
         long = times[-1] - times[0] >= _RECURS_SECONDS

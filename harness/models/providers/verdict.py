@@ -151,7 +151,7 @@ def read_finish(protocol: str, value: Any, usage: Usage) -> str:
     """Return how the model ended its reply: stop, CUT_OFF or REFUSAL. Raises ProviderError, with
     the usage, if that is no end of the model's own."""
     table = TABLES["protocols"][protocol]
-    name = re.sub(r"\W", "_", str(find(value, table["finish"])).lower())[:40]
+    name = re.sub(r"[^a-z0-9_]", "_", str(find(value, table["finish"])).lower())[:40]
     end: str = next((end for end, names in table["ends"].items() if name in names.split()), "")
     if end in ("stop", CUT_OFF, REFUSAL):
         return end
