@@ -97,8 +97,6 @@ class _Repair:
                 return _as_text(value)
             case "$object":
                 return as_object(value)
-            case "$number":
-                return int(value) if isinstance(value, int | float) else 0
         return value if form == "$any" else form
 
     def _new_id(self, given: str) -> str:
@@ -121,7 +119,7 @@ def _form_of(form: dict[str, Any], item: dict[str, Any]) -> dict[str, Any] | Non
     kinds = form.get("$kinds")
     if kinds is None:
         return form
-    names = (item.get("type"), *item)
+    names = (str(item.get("type")), *item)
     found: dict[str, Any] | None = next((kinds[name] for name in names if name in kinds), None)
     return found
 
