@@ -87,9 +87,7 @@ def test_readable_shapes_are_read_and_ids_are_unique(
 ) -> None:
     for variable, value in ENVIRONMENT.items():
         monkeypatch.setenv(variable, value)
-    look = Said(
-        "Look.", (Call("run_command", {"command": "ls"}), Call("view_image", {"path": "p"}))
-    )
+    look = Said("Look.", (Call("run_command", {"command": "ls"}), Call("view_image", {"path": ""})))
     messages = [*OPENING]
     with (
         serving(play(*(Fault(kind, look) for kind in SHAPES))) as server,
@@ -99,9 +97,8 @@ def test_readable_shapes_are_read_and_ids_are_unique(
             reply = model.respond(ModelRequest(tuple(messages), TOOLS, SEED))
             said = [(call.name, json.loads(call.arguments)) for call in reply.message.calls]
             assert said == [(call.name, call.arguments) for call in look.calls]
-            assert (reply.message.text, reply.failed, reply.raw) == (
-                "Look.", (), server.answers[-1].data,
-            )  # fmt: skip
+            assert (reply.message.text, reply.failed) == ("Look.", ())
+            assert reply.raw == server.answers[-1].data
             results = [Message(Role.TOOL, "x", call_id=call.id) for call in reply.message.calls]
             messages += [reply.message, *results]
     assert server.refused == []
@@ -122,19 +119,13 @@ def test_a_call_that_its_server_cannot_parse_is_a_call_of_the_model_s() -> None:
     error = {"code": "tool_use_failed", "failed_generation": "<function=read_file{"}
     reply, _ = respond(Answer({"error": error}, 400))
     (call,) = reply.message.calls
-    assert (reply.finish, call.name, call.arguments) == (
-        BAD_CALL,
-        "read_file",
-        "<function=read_file{",
-    )
+    assert (reply.finish, call.name) == (BAD_CALL, "read_file")
+    assert call.arguments == error["failed_generation"]
     again = (*LATER, reply.message, Message(Role.TOOL, "not valid JSON", call_id=call.id))
     _, (request,) = respond(completion("x"), messages=again)
-    sent = [
-        c["function"]["arguments"] for m in request["messages"] for c in m.get("tool_calls", ())
-    ]
-    assert [json.loads(each) for each in sent] == [
-        {"arguments": '{"command": "ls'}, {"arguments": "<function=read_file{"},
-    ]  # fmt: skip
+    calls = [call for m in request["messages"] for call in m.get("tool_calls", ())]
+    for made in calls:
+        assert set(json.loads(made["function"]["arguments"])) == {"arguments"}
     assert sendable("") == "{}"
 
 
@@ -171,22 +162,12 @@ def test_a_request_beyond_the_stated_context_is_too_long_whatever_the_words() ->
         respond(Answer({"error": {"message": "?"}}, 400), messages=long, context=40_960)
 
 
-@pytest.mark.parametrize(
-    ("message", "finish"),
-    [
-        ({"text": "", "reasoning_content": "It is 1."}, "reasoning_only"),
-        ({"text": "<think>It is 1."}, "open_thought"),
-        ({"text": "<think>It is</think>1"}, "stop"),
-    ],
-)
-def test_a_reply_without_an_answer_says_where_it_went(message: Json, finish: str) -> None:
+@pytest.mark.parametrize(("finish", "message"), CASES["finishes"])
+def test_a_reply_without_an_answer_says_where_it_went(finish: str, message: Json) -> None:
     assert respond(completion(**message))[0].finish == finish
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["functions.run_command", "run_command<|channel|>commentary", "to=functions.run_command"],
-)
+@pytest.mark.parametrize("name", CASES["names"])
 def test_names_of_tools_are_read_without_the_marks_of_harmony(name: str) -> None:
     reply, _ = respond(completion(None, [("c9", name, {"command": "ls"})]))
     assert reply.message.calls[0].name == "run_command"
