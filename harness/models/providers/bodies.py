@@ -150,7 +150,8 @@ def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
     """Return the tokens of a reply: all of the input, that from and to a cache included, and all of
     the output with its reasoning. If the counts contradict each other the output is unknown, and
     has a bound."""
-    counts = dict(_flatten(value.get("usage") or value.get("usageMetadata")))
+    flat = _flatten(value.get("usage") or value.get("usageMetadata"))
+    counts = dict(reversed(list(flat)))  # the outermost of a name
     given, output, total, reasoning, cached, written = (
         next((counts[name] for name in names.split() if name in counts), None)
         for names in TABLES["counts"].values()
@@ -171,6 +172,8 @@ def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
         if beside < 0 or (beside and thought not in (0, beside)) or thought > output + beside:
             bound = output + max(beside, thought)
         output += beside
+    elif given:
+        bound = estimate_text(json.dumps(value))
     output = None if bound or not given else output
     found = Usage(given or None, output, cached or None, written or None, thought or None)
     return replace(found, output_bound=bound)

@@ -79,6 +79,9 @@ def test_counts_that_contradict_each_other_are_unknown_and_bounded() -> None:
     usage = read_usage("chat", {"usage": {**counts, "completion_tokens_details": details}})
     assert (usage.output_tokens, usage.output_bound, PRICE.cost(usage)) == (None, 510, None)
     assert sum_spend([usage], PRICE).usd == PRICE.cost(Usage(100, 510))
+    partial = read_usage("chat", {"choices": ["x" * 400], "usage": {"prompt_tokens": 100}})
+    assert (partial.input_tokens, partial.output_tokens) == (100, None)
+    assert (partial.output_bound or 0) > 100
 
 
 @pytest.mark.parametrize("name", FORMATS)
