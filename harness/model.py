@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from string import ascii_letters, whitespace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from generators.seed import Seed
+
+_PLAIN = (ascii_letters + whitespace).encode()
 
 
 class Role(StrEnum):
@@ -84,6 +88,16 @@ class Usage:
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    output_bound: int | None = None  # of an unknown output: the largest reading of the counts
+
+    @property
+    def bounded(self) -> Usage:
+        """With the bound in the place of an unknown output."""
+        return (
+            self
+            if self.output_tokens is not None
+            else replace(self, output_tokens=self.output_bound)
+        )
 
     def __add__(self, other: Usage) -> Usage:
         def total(a: int | None, b: int | None) -> int | None:
@@ -293,6 +307,13 @@ def logprob_model(model: Model) -> LogprobModel | None:
     while isinstance(model, ModelWrapper):
         model = model.model
     return model if isinstance(model, LogprobModel) else None
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a text, on the safe side."""
+    data = text.encode()
+    other = len(data.translate(None, _PLAIN))
+    return math.ceil((len(data) - other) / 4 + other / 2)
 
 
 def clean_text(text: str) -> str:

@@ -40,7 +40,7 @@ class Ceiling:
         return all(sum(made) + made[-1] <= limit for _, limit, made in self._counts(usages))
 
     def _counts(self, usages: Sequence[Usage]) -> list[tuple[StopReason, Decimal, list[Decimal]]]:
-        counts = []
+        counts, usages = [], [usage.bounded for usage in usages]
         if self.tokens is not None:
             tokens = [_known(_tokens(usage), "tokens", "episode_tokens") for usage in usages]
             counts.append((StopReason.TOKEN_LIMIT, Decimal(self.tokens), tokens))

@@ -40,12 +40,12 @@ from harness.model import (
     Try,
     Usage,
 )
+from harness.models.providers.verdict import CUT_OFF
 from harness.sandboxes.sandbox import Sandbox, SandboxRefused
 from harness.spending.purchases import Journal
 
 ANSWER_FILE = "answer.json"
 WALL_LIMIT = "wall_limit"  # error class of an attempt that took longer than an episode may
-CUT_OFF = "length"  # finish of a reply that met the limit on output tokens
 
 # The duration at the end of a tool's result; it differs between two runs.
 _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)

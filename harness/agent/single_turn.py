@@ -16,17 +16,17 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from string import ascii_letters, whitespace
 
 from generators.grading.answer import parse_answer
 from generators.seed import Seed
 from generators.task import Asset, Brief
 from harness.agent.conversation import MAX_PICTURE_BYTES, MAX_PICTURES
 from harness.agent.images import ImageRefused, ShownImage, show_image
-from harness.agent.loop import CUT_OFF, AgentRun, buy_reply
+from harness.agent.loop import AgentRun, buy_reply
 from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, HarnessError
-from harness.model import Message, Model, ModelRequest, Role
+from harness.model import Message, Model, ModelRequest, Role, estimate_text
+from harness.models.providers.verdict import CUT_OFF
 from harness.spending.purchases import Journal
 
 REPLY_TOKENS = 4096  # of the context, reserved for the answer
@@ -40,7 +40,6 @@ this JSON Schema:
 {schema}"""
 
 _SQLITE = b"SQLite format 3\0"  # how a database file begins
-_PLAIN = (ascii_letters + whitespace).encode()
 _SHORT_CONTEXT, _MORE_PICTURES = 200_000, 500  # with a longer one Anthropic takes 600
 _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
 
@@ -111,13 +110,6 @@ def fit_context(made: SingleTurn, window: ContextWindow) -> SingleTurn:
             "take an easier difficulty, or a model with a larger context"
         )
     return made
-
-
-def estimate_text(text: str) -> int:
-    """Tokens of a text, on the safe side."""
-    data = text.encode()
-    other = len(data.translate(None, _PLAIN))
-    return math.ceil((len(data) - other) / 4 + other / 2)
 
 
 def estimate_picture(width: int, height: int) -> int:

@@ -14,7 +14,6 @@ from harness.external_agents.wire import (
     Json,
     RefusedCall,
     WireProtocol,
-    call_arguments,
     join_turns,
     parse_body,
     read_content,
@@ -22,6 +21,7 @@ from harness.external_agents.wire import (
     tool_spec,
 )
 from harness.model import Message, Reply, Role, ToolCall
+from harness.models.providers.bodies import as_object
 
 
 class AnthropicTool(FromAgent):
@@ -140,7 +140,7 @@ def _blocks(reply: Reply) -> list[Json]:
         blocks.append({"type": "text", "text": reply.message.text})
     for call in reply.message.calls:
         block = {"type": "tool_use", "id": call.id, "name": call.name}
-        blocks.append({**block, "input": call_arguments(call)})
+        blocks.append({**block, "input": as_object(call.arguments)})
     return blocks
 
 

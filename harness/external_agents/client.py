@@ -39,7 +39,8 @@ from harness.external_agents.snapshot import (
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Reply, Role, ToolCall, Usage
-from harness.models.providers.retry import RETRIED, kind_of_status, pause
+from harness.models.providers.retry import RETRIED, pause
+from harness.models.providers.verdict import kind_of_status
 from harness.models.settings import AgentServerSettings
 from harness.sandboxes.local import LocalSandboxes, folder_of
 from harness.sandboxes.sandbox import Sandbox, SandboxProvider

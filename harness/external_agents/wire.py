@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.model import Image, Message, Reply, Role, ToolCall, ToolSpec
+from harness.model import Image, Message, Reply, Role, ToolSpec
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 Json = dict[str, Any]
@@ -171,15 +171,6 @@ def tool_spec(name: str, description: str | None, parameters: Mapping[str, Any] 
     """Return a tool's specification; one without parameters takes an empty object."""
     empty = {"type": "object", "properties": {}}
     return ToolSpec(name, description or "", dict(parameters) if parameters else empty)
-
-
-def call_arguments(call: ToolCall) -> Json:
-    """Return a call's arguments as an object, for protocols that have no other form."""
-    try:
-        value = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"arguments": call.arguments}
 
 
 def sse(data: Json | str, name: str = "") -> bytes:

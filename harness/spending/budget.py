@@ -82,7 +82,7 @@ def sum_spend(usages: Iterable[Usage], price: Price | None) -> Spend:
     """Return the cost of these replies; nothing if the price is unknown."""
     if price is None:
         return Spend()
-    costs = [price.cost(usage) for usage in usages]
+    costs = [price.cost(usage.bounded) for usage in usages]
     known = [cost for cost in costs if cost is not None]
     return Spend(sum(known, _ZERO), len(costs) - len(known))
 

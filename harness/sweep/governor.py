@@ -18,13 +18,13 @@ from typing import Self
 
 from harness.errors import Boundary
 from harness.model import Usage
+from harness.models.providers.retry import RETRIED
 from harness.spending.budget import PricedModel, Spend, sum_spend
 from harness.sweep.purchases import CallCounts, CallLimit
 
 # Failures that say nothing about the cell: another attempt at it may succeed later.
 PROVIDER_FAILURES = frozenset(
-    f"{Boundary.PROVIDER}:{kind}"
-    for kind in ("connection", "overload", "rate_limit", "timeout", "quota")
+    f"{Boundary.PROVIDER}:{kind}" for kind in (*RETRIED, "timeout", "quota")
 )
 REFUSED_KEY = f"{Boundary.PROVIDER}:auth"
 RATE_LIMIT = f"{Boundary.PROVIDER}:rate_limit"
@@ -319,7 +319,7 @@ class ProviderGate:
         answered = outcome.finished or outcome.replies + outcome.lost > 0
         if answered:
             self._failed, self.failure, self.next_probe = 0, "", None
-        if outcome.error_class in PROVIDER_FAILURES and not answered:
+        if is_provider_failure(outcome.error_class) and not answered:
             self._failed += 1
             self.failure, asked = outcome.error_class, now + asked_pause(outcome)
             if self.next_probe is not None:
@@ -393,6 +393,11 @@ def open_gates(
         gate.models.append(name)
         gates[name] = gate
     return gates
+
+
+def is_provider_failure(error_class: str) -> bool:
+    """Return True for a failure of a provider that another attempt may not meet."""
+    return error_class.partition(" ")[0] in PROVIDER_FAILURES
 
 
 def asked_pause(outcome: LeaseOutcome) -> float:

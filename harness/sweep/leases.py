@@ -22,7 +22,6 @@ from harness.spending.budget import Account, Budget, Spend
 from harness.sweep.governor import (
     KILLED,
     PROBE_SECONDS,
-    PROVIDER_FAILURES,
     RATE_LIMIT,
     RATE_WAIT,
     REFUSED_KEY,
@@ -34,6 +33,7 @@ from harness.sweep.governor import (
     StatedLimit,
     WaitReason,
     asked_pause,
+    is_provider_failure,
     open_gates,
 )
 from harness.sweep.purchases import CallCounts, CallLimit
@@ -449,7 +449,7 @@ class LeaseBook:
             if not model.stopped:
                 logger.warning("model %s is stopped: its key was refused", cell.model)
             model.stopped = True
-        elif error not in PROVIDER_FAILURES or self._rules.give_up or outcome.lost:
+        elif not is_provider_failure(error) or self._rules.give_up or outcome.lost:
             self._failed[cell.episode] += 1
             failures = self._failed[cell.episode]
             logger.info("an attempt failed (%s), number %d of its cell", error, failures)

@@ -28,7 +28,7 @@ from harness.storage import (
     replied_names,
     result_key,
 )
-from harness.sweep.governor import KILLED, PROVIDER_FAILURES, RATE_WAIT, Consumption, LeaseOutcome
+from harness.sweep.governor import KILLED, RATE_WAIT, Consumption, LeaseOutcome, is_provider_failure
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
 from harness.sweep.workbench import MadeInstance, RunContext, Workbench, instance_of
@@ -99,7 +99,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
         finished,
         error,
         replies=traffic.replies,
-        wait=traffic.wait if error in PROVIDER_FAILURES else 0.0,
+        wait=traffic.wait if is_provider_failure(error) else 0.0,
         lost=0 if finished else max(0, len(attempts[-1].steps) - attempts[-1].replies),
         used=traffic.used(bench.context.priced.get(cell.model)),
     )

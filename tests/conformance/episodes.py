@@ -41,7 +41,7 @@ from tests.harness.listed_cells import ListedCells
 ROOT = Seed(hashlib.sha256(b"conformance episodes").digest())
 TASKS = (("compute_average", "easy"), ("count_circles", "easy"))
 WAIT = 1.0  # seconds that a rate limit asks for: the least that the header can say
-SETTINGS = {"retries": 3, "backoff_seconds": 0.01, "seconds": 1.0}
+SETTINGS = {"retries": 3, "backoff_seconds": 0.01, "seconds": 1.0, "max_tokens": 4096}
 
 
 class FolderInMemory(Sandbox):
@@ -208,7 +208,7 @@ def losses(calm: Sweep, stormy: Sweep) -> list[Loss]:
 
 def _cause(each: Finished) -> str:
     if each.result.score is None:
-        passing = all(failure in _PASSING for failure in each.failures)
+        passing = all(failure.partition(" ")[0] in _PASSING for failure in each.failures)
         return "retries" if passing and len(each.faults) > len(each.failures) else "other"
     if "refusal" in each.faults:
         return "refusal"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
+import json
+import operator
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from generators.seed import Seed
 from tests.conformance.conversation import Fault, Json, Said
@@ -19,7 +23,25 @@ ERRORS = ("rate_limit", "server", "overload")
 SPOILT = ("hang_up", "silence", "drip", "over_long", "malformed", "wrong_type", "empty")
 # The model's own: cut off by its output limit, and a refusal.
 SAID = ("truncated", "refusal")
-KINDS = (*ERRORS, *SPOILT, *SAID)
+# What stands between: statuses of requests that did not get through, ends that are no model's own,
+# and failures within HTTP 200.
+STATUSES = tuple(f"status {number}" for number in (408, 409, 423, 424, 425, 498, 499, 520, 529))
+ENDS = tuple(f"end {name}" for name in ("error", "abort", "cancelled", "load", "queued", "OTHER"))
+INSIDE: dict[str, Json | bytes] = {
+    "inner number": {"error": {"message": "Rate limit exceeded", "code": 429}},
+    "inner text": {"error": {"message": "Upstream", "code": "502"}},
+    "inner name": {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    "inner event": b'event: error\ndata: {"error": {"code": 503, "message": "no worker"}}\n\n',
+    "inner page": b"<!DOCTYPE html><title>502 Bad Gateway</title>",
+}
+# Readable all the same.
+SHAPES = ("no_id", "same_id", "number_id", "object_arguments", "no_model", "unknown_items")
+KINDS = (*ERRORS, *SPOILT, *SAID, *STATUSES, *ENDS, *INSIDE, *SHAPES)
+_END_AT = {
+    "chat": ("choices", 0, "finish_reason"), "responses": ("status",), "messages": ("stop_reason",),
+    "gemini": ("candidates", 0, "finishReason"), "converse": ("stopReason",),
+}  # fmt: skip
+_IDS = ("id", "call_id", "toolUseId")
 _TOO_LARGE = 80 * MB
 _REFUSAL = "I'm sorry, but I can't help with that."
 
@@ -37,6 +59,10 @@ def spoil_words(fault: Fault) -> Said:
 def spoil(fault: Fault, answer: Answer, format_: WireFormat, seconds: float) -> Answer:
     """The response as it is delivered. ``seconds``: how long a slow one takes."""
     kind = fault.kind
+    if kind in STATUSES:
+        return format_.error(int(kind[-3:]), "", "SECRET", None)
+    if kind in INSIDE:
+        return Answer(INSIDE[kind])
     if kind == "hang_up":
         return replace(answer, drop=True)
     if kind == "silence":
@@ -102,4 +128,35 @@ class Schedule:
 
 def spoil_form(fault: Fault, format_: WireFormat, body: Json) -> Json:
     """The body of the reply, without what it should have."""
+    if fault.kind in ENDS:
+        body = json.loads(json.dumps(body))
+        *path, last = _END_AT[format_.name]
+        functools.reduce(operator.getitem, path, body)[last] = fault.kind.removeprefix("end ")  # type: ignore[arg-type]  # as the path goes
+        return body
+    if fault.kind in SHAPES:
+        return dict(_reshape(fault.kind, body))
     return format_.empty(body) if fault.kind == "empty" else body
+
+
+def _reshape(kind: str, value: Any) -> Any:
+    """The value as other servers write it: of ids only those of calls change."""
+    if isinstance(value, list):
+        odd = [{"type": "odd", "odd": {}}] if kind == "unknown_items" else []
+        return [_reshape(kind, each) for each in value] + odd * any(map(_has_type, value))
+    if not isinstance(value, dict):
+        return value
+    made = {name: _reshape(kind, each) for name, each in value.items()}
+    if kind == "no_model":
+        made |= dict.fromkeys({"model", "modelVersion", "created"} & made.keys())
+    if kind == "object_arguments" and isinstance(made.get("arguments"), str):
+        made["arguments"] = json.loads(made["arguments"])
+    if {"function", "input", "args", "arguments"} & made.keys():
+        for name in made.keys() & _IDS:
+            if kind == "no_id":
+                made |= {name: None, **({"type": ""} if "function" in made else {})}
+            made |= {name: {"same_id": "call_0", "number_id": 7}.get(kind, made[name])}
+    return made
+
+
+def _has_type(value: Any) -> bool:
+    return isinstance(value, dict) and "type" in value and "function" not in value

@@ -19,6 +19,7 @@ class AnthropicModel(ProviderModel):
     """A model at Anthropic, or at a server of the same protocol."""
 
     libraries: ClassVar[tuple[str, ...]] = ("anthropic",)
+    protocol = "messages"
     settings: AnthropicSettings | VertexAnthropicSettings
 
     async def _connect(self) -> Connection:

@@ -8,6 +8,7 @@ before they are parsed. The key is used for requests only and is in no record, m
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import threading
@@ -20,17 +21,21 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from harness.errors import AttemptFailed, Boundary
-from harness.model import Message, ModelRequest, Reply, Role, TextRequest, Try, Usage, clean_text
-from harness.models.providers.retry import (
-    REFUSAL,
-    TOO_LARGE,
-    ProviderError,
-    classify,
-    is_filtered,
-    pause,
-    try_again,
+from harness.model import (
+    REFUSED,
+    Message,
+    ModelRequest,
+    Reply,
+    Role,
+    TextRequest,
+    ToolCall,
+    Try,
+    clean_text,
 )
+from harness.models.providers.bodies import Expected, Reading
+from harness.models.providers.retry import RECITATION, ProviderError, classify, pause, try_again
 from harness.models.providers.transport import RECEIVED, TAPE, Received, Tape
+from harness.models.providers.verdict import BAD_CALL, REFUSAL
 from harness.models.settings import ServedSettings
 
 if TYPE_CHECKING:
@@ -38,6 +43,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
+# The same request that fails so often, over so many seconds, while others succeed, fails by itself.
+_RECURS, _RECURS_SECONDS = 3, 60.0
+_MOST_FAILING = 10_000  # requests that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,7 @@ class ProviderModel(ABC):
     """A model behind a provider's API. Each provider's module has its connection and settings."""
 
     libraries: ClassVar[tuple[str, ...]]  # needed beside pydantic-ai
+    protocol: str  # of its replies
     extra: ClassVar[str] = ""  # extra of the package with them, if not named like the provider
     settings: ServedSettings
     reasoning_field: str | None = None  # of messages, under which reasoning goes back
@@ -72,6 +81,8 @@ class ProviderModel(ABC):
         self._api_key = api_key
         self._sleep = sleep
         self._lock = threading.Lock()
+        self._answered = 0.0  # when a request last had a reply
+        self._failing: dict[str, list[float]] = {}  # times of failures, by a request's digest
 
     @property
     def native_replay(self) -> bool:
@@ -106,8 +117,8 @@ class ProviderModel(ABC):
 
     def respond(self, request: ModelRequest) -> Reply:
         """Return one reply. A temporary failure is retried after a pause with jitter from the
-        request's seed. What a content filter of the provider stops is the model's refusal: what
-        was said decides it, so the loss of such attempts would not be random. Raises
+        request's seed. A failure that is the model's own is a reply of its own: what was said
+        decides it, so the loss of such attempts would not be random. Raises
         AttemptFailed(PROVIDER, class)."""
         return self._with_retries(partial(self._exchange, request), request)
 
@@ -125,14 +136,19 @@ class ProviderModel(ABC):
                 if isinstance(request, ModelRequest) and request.admit is not None:
                     request.admit()
                 begun = time.monotonic()
-                reply = client.run(self._try(ask, client.connection.chat))
+                reply = client.run(self._try(ask, client.connection.chat, request))
+                self._answered = time.monotonic()
                 return replace(reply, retries=len(failed), failed=tuple(failed))
             except ProviderError as error:
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
                 if request.keep is not None:
                     request.keep(Try(error.kind, error.status, seconds, error.raw, error.wait))
-                if not try_again(failed, self.settings.retries, error.wait):
+                last = not try_again(failed, self.settings.retries, error.wait)
+                if (last and error.kind == RECITATION) or self._recurs(request, error):
+                    reply = self._own_reply(request, error)
+                    return replace(reply, retries=len(failed), failed=tuple(failed))
+                if last:
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self.settings.backoff_seconds
             wait = pause(first, len(failed) - 1, wait, request.seed)
@@ -151,17 +167,18 @@ class ProviderModel(ABC):
             self._play(tape, request)
         return tape.path, json.loads(tape.sent)
 
-    def read_response(self, request: ModelRequest, body: bytes) -> Reply:
+    def read_response(self, request: ModelRequest, body: bytes, status: int = 200) -> Reply:
         """Return the reply of a response that came otherwise than by ``respond``. Raises
         ProviderError."""
-        return self._play(Tape(body), request)
+        return self._play(Tape(body, status), request)
 
     def _play(self, tape: Tape, request: ModelRequest) -> Reply:
         token = TAPE.set(tape)
         try:
             with self._lock:
                 client = self._client_thread
-            return client.run(self._try(partial(self._exchange, request), client.connection.chat))
+            ask = partial(self._exchange, request)
+            return client.run(self._try(ask, client.connection.chat, request))
         finally:
             TAPE.reset(token)
 
@@ -173,24 +190,55 @@ class ProviderModel(ABC):
             client.close()
 
     async def _try(
-        self, ask: Callable[[Any, Received], Coroutine[Any, Any, Reply]], chat: Any
+        self,
+        ask: Callable[[Any, Received], Coroutine[Any, Any, Reply]],
+        chat: Any,
+        request: ModelRequest | TextRequest,
     ) -> Reply:
         """Return the reply to one request. Raises ProviderError with the response that came."""
-        received = Received()
+        asked = request if isinstance(request, ModelRequest) else None
+        context = getattr(self.settings, "context", None)
+        received = Received(Expected(self.protocol, asked, context))
         RECEIVED.set(received)
         try:
-            return await ask(chat, received)
+            reply = await ask(chat, received)
+            return replace(reply, raw=reply.raw or self._without_key(received))
         except ProviderError as error:
             failed = error
-        except TimeoutError:
-            failed = ProviderError("timeout")
         except Exception as error:  # the SDK raises many kinds on untrusted bytes
-            failed = classify(error, received.body is not None)
-        if received.too_large:
-            failed = ProviderError(TOO_LARGE, failed.detail)
+            failed = received.failed or classify(error, received.body is not None)
         failed.raw = self._without_key(received)
         failed.wait = failed.wait if received.wait is None else received.wait
+        if failed.kind in (REFUSAL, BAD_CALL) and isinstance(request, ModelRequest):
+            return self._own_reply(request, failed)
         raise failed from None
+
+    def _own_reply(self, request: ModelRequest | TextRequest, error: ProviderError) -> Reply:
+        """The reply that a failure of the model's own stands for: its refusal, or a call that its
+        server could not parse, which the tools answer as any bad call."""
+        message = Message(Role.ASSISTANT, clean_text(error.text))
+        finish = REFUSAL if error.kind in (REFUSAL, RECITATION) else BAD_CALL
+        if finish == BAD_CALL and isinstance(request, ModelRequest) and request.may_call:
+            names = [tool.name for tool in request.tools if tool.name in message.text]
+            name = [*names, request.tools[0].name][0]
+            call = ToolCall(f"unparsed_{len(request.messages)}", name, message.text)
+            message = replace(message, text="", calls=(call,))
+        return Reply(message, error.usage, self._version, finish, error.raw)
+
+    def _recurs(self, request: ModelRequest | TextRequest, error: ProviderError) -> bool:
+        """True if the server fails at what the model wrote: at the same request of a conversation
+        again and again, while it answered others."""
+        messages = request.messages if isinstance(request, ModelRequest) else ()
+        failures = error.kind in ("overload", REFUSED) and error.status in (400, 500)
+        if not failures or all(message.role is not Role.ASSISTANT for message in messages):
+            return False
+        if len(self._failing) >= _MOST_FAILING:
+            self._failing.clear()
+        digest = hashlib.sha256(repr(messages).encode()).hexdigest()
+        times = self._failing.setdefault(digest, [])
+        times.append(time.monotonic())
+        long = times[-1] - times[0] >= _RECURS_SECONDS
+        return len(times) >= _RECURS and long and self._answered > times[0]
 
     @cached_property
     def _client_thread(self) -> _ClientThread:
@@ -209,25 +257,19 @@ class ProviderModel(ABC):
 
         field = "" if self.native_replay else self.reasoning_field or ""
         replay = Replay(chat.system, self.native_replay, field)
-        try:
-            async with asyncio.timeout(self.settings.seconds):
-                response = await model_request(
-                    chat,
-                    self._marked(list(to_provider_messages(request.messages, replay)), request),
-                    model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
-                    model_request_parameters=ModelRequestParameters(
-                        function_tools=[tool_definition(spec) for spec in request.tools],
-                        **_shape(request.schema),
-                    ),
-                    instrument=False,
-                )
-        except Exception as error:
-            if not is_filtered(error):
-                raise
-            silent = Message(Role.ASSISTANT, "")
-            raw = self._without_key(received)
-            return Reply(silent, Usage(0, 0), self._version, REFUSAL, raw)
-        reply = reply_from_response(response, self._without_key(received), self._version, replay)
+        async with asyncio.timeout(self.settings.seconds):
+            response = await model_request(
+                chat,
+                self._marked(list(to_provider_messages(request.messages, replay)), request),
+                model_settings=self._settings(request),  # type: ignore[arg-type]  # a dict of what each provider's settings have
+                model_request_parameters=ModelRequestParameters(
+                    function_tools=[tool_definition(spec) for spec in request.tools],
+                    **_shape(request.schema),
+                ),
+                instrument=False,
+            )
+        reading = received.reading or Reading(b"")
+        reply = reply_from_response(response, reading, self._version, replay)
         return replace(reply, fingerprint=clean_text(self._fingerprint(received.body or b"")))
 
     def _without_key(self, received: Received) -> bytes:

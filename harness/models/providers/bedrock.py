@@ -26,6 +26,7 @@ class BedrockModel(ProviderModel):
     key boto3 finds credentials, and without an address that of the region, by itself."""
 
     libraries = ("boto3",)
+    protocol = "converse"
     settings: BedrockSettings
 
     async def _connect(self) -> Connection:

@@ -18,6 +18,7 @@ class GoogleModel(ProviderModel):
     """A model by the Gemini API."""
 
     libraries = ("google", "google.genai")
+    protocol = "gemini"
     settings: GoogleSettings | VertexSettings
 
     async def _connect(self) -> Connection:

@@ -16,14 +16,14 @@ from pydantic import TypeAdapter
 from pydantic_ai import messages as pm
 from pydantic_ai.tools import ToolDefinition
 
-from harness.model import Message, Reply, Role, ToolCall, ToolSpec, Usage, clean_text
-from harness.models.providers.retry import CONTENT_FILTER, REFUSAL, ProviderError
+from harness.model import Message, Reply, Role, ToolCall, ToolSpec, clean_text
+from harness.models.providers.bodies import Reading, sendable
+from harness.models.providers.verdict import REFUSAL
 
 _PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
-# Names of the reasoning's token count: OpenAI's, Google's and Anthropic's.
-_REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
 _BLANK = "[empty message]"  # what a model is shown of a message of its own without any text
-_MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
+# Finishes of a reply without an answer: it is all in the reasoning, or in a thought without an end.
+REASONING_ONLY, OPEN_THOUGHT = "reasoning_only", "open_thought"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,11 @@ def tool_definition(spec: ToolSpec) -> ToolDefinition:
 
 
 def reply_from_response(
-    response: pm.ModelResponse, raw: bytes, version: str, replay: Replay
+    response: pm.ModelResponse, reading: Reading, version: str, replay: Replay
 ) -> Reply:
     """Convert a response to a reply; ``version`` is used if it does not name its own. One that a
-    content filter cut off is a refusal, with the text before it. Raises ProviderError if it does
-    not say how it ended: it has no reply in it, or is the first part of a stream."""
-    details = response.provider_details or {}
-    if response.finish_reason is None and "finish_reason" not in details:
-        raise ProviderError("malformed", "no end")
-    refusal = details.get("refusal")
+    content filter cut off is a refusal, with the text before it."""
+    refusal = (response.provider_details or {}).get("refusal")
     texts = [part.content for part in response.parts if isinstance(part, pm.TextPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, pm.ThinkingPart)]
     calls = [part for part in response.parts if isinstance(part, pm.ToolCallPart)]
@@ -82,22 +78,21 @@ def reply_from_response(
         reasoning=clean_text("\n\n".join(thought for thought in thoughts if thought)),
         native=_native(response.parts) if replay.native else "",
     )
-    counts = response.usage
-    usage = Usage(
-        _count(counts.input_tokens),
-        _count(counts.output_tokens),
-        _count(counts.cache_read_tokens),
-        _count(counts.cache_write_tokens),
-        _count(max(counts.details.get(name, 0) for name in _REASONING)),
-    )
-    finish: str = response.finish_reason or "stop"
-    if refusal or finish == CONTENT_FILTER:
-        finish = REFUSAL
-    if calls and finish == "stop":  # Google reports both as stop
-        finish = "tool_call"
+    finish = REFUSAL if refusal else reading.finish
+    if finish == "stop":
+        finish = _ending(message, reading.body)
     served = clean_text(response.model_name or version)
     response_id = clean_text(response.provider_response_id or "")
-    return Reply(message, usage, served, finish, raw, response_id=response_id)
+    return Reply(message, reading.usage, served, finish, response_id=response_id)
+
+
+def _ending(message: Message, body: bytes) -> str:
+    """How a message ended that its model ended by itself."""
+    if message.calls:
+        return "tool_call"
+    if body.count(b"<think>") > body.count(b"</think>"):
+        return OPEN_THOUGHT
+    return REASONING_ONLY if message.reasoning and not message.text.strip() else "stop"
 
 
 def _request_part(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
@@ -128,7 +123,8 @@ def _response_parts(message: Message, replay: Replay) -> list[pm.ModelResponsePa
         parts.append(thought)
     if message.text.strip() or not message.calls:  # several providers refuse a blank text
         parts.append(pm.TextPart(message.text if message.text.strip() else _BLANK))
-    parts += [pm.ToolCallPart(call.name, call.arguments, call.id) for call in message.calls]
+    calls = ((call.name, sendable(call.arguments), call.id) for call in message.calls)
+    parts += [pm.ToolCallPart(*call) for call in calls]
     return parts
 
 
@@ -172,8 +168,3 @@ def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {_clean(key): _clean(each) for key, each in value.items()}
     return [_clean(each) for each in value] if isinstance(value, list) else value
-
-
-def _count(tokens: int) -> int | None:
-    """A token count; the SDK has 0 if the server reports none."""
-    return tokens if 0 < tokens < _MAX_COUNT else None

@@ -12,14 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from harness.model import OVERFLOW, Message, ModelRequest, Reply, Role, TextRequest, Usage
+from harness.model import Message, ModelRequest, Reply, Role, TextRequest
 from harness.models.providers.base import Connection, ProviderModel
-from harness.models.providers.retry import (
-    TOO_LONG_STATUS,
-    ProviderError,
-    is_too_long,
-    kind_of_status,
-)
+from harness.models.providers.bodies import read_usage
+from harness.models.providers.retry import ProviderError
 from harness.models.providers.transport import Received, keeping_client
 from harness.models.settings import AzureSettings, OpenAISettings
 from harness.models.token_logprobs import ECHO, PROMPT_LOGPROBS
@@ -41,6 +37,11 @@ class OpenAIModel(ProviderModel):
     extra = "models"
     settings: OpenAISettings | AzureSettings
     system: ClassVar[str] = "openai-compatible"  # name of the endpoint's state in pydantic-ai
+
+    @property
+    def protocol(self) -> str:  # type: ignore[override]  # read from the settings
+        """As the settings say."""
+        return "responses" if self.settings.protocol == RESPONSES else "chat"
 
     @property
     def reasoning_field(self) -> str | None:  # type: ignore[override]  # read from the settings
@@ -126,7 +127,7 @@ class OpenAIModel(ProviderModel):
         body = request_body(request, self._version)
         async with asyncio.timeout(self.settings.seconds):
             answer = await post_json(chat.client, "/completions", body)
-        return reply_from_completion(answer, self._without_key(received), self._version)
+        return reply_from_completion(answer, self._version)
 
 
 class AzureModel(OpenAIModel):
@@ -134,9 +135,6 @@ class AzureModel(OpenAIModel):
     Microsoft Entra."""
 
     system = "azure"
-
-
-_NO_MONEY = "insufficient_quota"
 
 
 def request_body(request: TextRequest, version: str) -> dict[str, Any]:
@@ -156,48 +154,17 @@ def request_body(request: TextRequest, version: str) -> dict[str, Any]:
 
 
 async def post_json(client: AsyncOpenAI, path: str, body: dict[str, Any]) -> Any:
-    """Send a request and return the parsed answer. Raises ProviderError."""
+    """Send a request and return the parsed answer. Raises as ``ProviderModel._try`` expects."""
     import httpx2
-    import openai
 
-    try:
-        response = await client.post(path, body=body, cast_to=httpx2.Response)
-    except openai.APIStatusError as error:
-        raise _refused(error) from None
-    except openai.APITimeoutError:
-        raise ProviderError("timeout") from None
-    except (openai.APIConnectionError, httpx2.HTTPError):
-        raise ProviderError("connection") from None
-    try:
-        return json.loads(response.content)
-    except ValueError:
-        raise ProviderError("malformed", "not JSON") from None
+    response = await client.post(path, body=body, cast_to=httpx2.Response)
+    return json.loads(response.content)
 
 
-def reply_from_completion(body: Any, raw: bytes, version: str) -> Reply:
-    """Convert a completion to a reply with the bytes in ``raw``. Raises ProviderError if the answer
-    is no completion."""
+def reply_from_completion(body: Any, version: str) -> Reply:
+    """Convert a completion to a reply. Raises ProviderError if the answer is no completion."""
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         raise ProviderError("malformed", "not a completion")
-    used = body.get("usage")
-    usage = Usage(_count(used, "prompt_tokens"), _count(used, "completion_tokens"))
     served = body.get("model")
-    return Reply(
-        Message(Role.ASSISTANT, ""), usage, served if isinstance(served, str) else version, raw=raw
-    )
-
-
-def _count(used: Any, name: str) -> int | None:
-    count = used.get(name) if isinstance(used, dict) else None
-    return count if isinstance(count, int) and count >= 0 else None
-
-
-def _refused(error: Any) -> ProviderError:
-    """Convert an error status; the server's message is discarded."""
-    status = int(error.status_code)
-    kind = kind_of_status(status)
-    if error.code == _NO_MONEY:
-        kind = "quota"
-    elif status in TOO_LONG_STATUS and is_too_long(error.body):
-        kind = OVERFLOW
-    return ProviderError(kind, f"HTTP {status}", status=status)
+    usage = read_usage("chat", body)
+    return Reply(Message(Role.ASSISTANT, ""), usage, served if isinstance(served, str) else version)

@@ -16,6 +16,9 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from harness.models.providers.bodies import Expected, Reading
+from harness.models.providers.retry import TOO_LARGE, ProviderError
+
 if TYPE_CHECKING:
     import ssl
 
@@ -30,11 +33,23 @@ _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 @dataclass(slots=True)
 class Received:
-    """The response to the request that is under way."""
+    """The response to the request that is under way, as received and as it was read."""
 
+    expected: Expected
     body: bytes | None = None  # None before a response is there
     wait: float | None = None  # seconds that the server asks for before the next request
-    too_large: bool = False
+    reading: Reading | None = None
+    failed: ProviderError | None = None  # it is no reply of the model's
+
+    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> bytes:
+        """Keep a body, and return it in the form that libraries take. Raises ProviderError."""
+        self.body, self.failed = body, None
+        try:
+            self.reading = self.expected.read(status, headers, body)
+        except ProviderError as error:
+            self.failed = error
+            raise
+        return self.reading.body
 
 
 RECEIVED: ContextVar[Received] = ContextVar("RECEIVED")
@@ -46,15 +61,12 @@ class Tape:
     and plays a response to it; an empty object if that is None."""
 
     response: bytes | None = None
+    status: int = 200
     path: str = ""
     sent: bytes = b""
 
 
 TAPE: ContextVar[Tape | None] = ContextVar("TAPE", default=None)
-
-
-class BodyTooLargeError(Exception):
-    """A body is longer than MOST_BYTES."""
 
 
 @cache
@@ -67,7 +79,8 @@ def _tls() -> ssl.SSLContext:
 
 def keeping_client(seconds: float) -> httpx2.AsyncClient:
     """Return an HTTP client that keeps each response in RECEIVED before it is parsed. ``seconds``
-    limits connecting and each read. A request raises BodyTooLargeError for more than MOST_BYTES."""
+    limits connecting and each read. A request raises ProviderError for what is no reply, and for
+    more than MOST_BYTES."""
     import httpx2
 
     async def keep(response: httpx2.Response) -> None:
@@ -79,20 +92,22 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
             async for chunk in _unpacked(packed, encoding.strip().lower()):
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    received.body, received.too_large = bytes(body[:KEPT_BYTES]), True
-                    raise BodyTooLargeError
+                    received.body = bytes(body[:KEPT_BYTES])
+                    received.failed = ProviderError(TOO_LARGE)
+                    raise received.failed
         finally:
             await packed.aclose()
-        received.body = bytes(body)
-        response.stream = httpx2.ByteStream(received.body)
+        read = received.read(response.status_code, response.headers, bytes(body))
+        response.headers.pop("content-length", None)
+        response.stream = httpx2.ByteStream(read)
 
     class Client(httpx2.AsyncClient):
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
             if (tape := TAPE.get()) is None:
                 return await super().send(request, **options)
             tape.path, tape.sent = request.url.path, await request.aread()
-            RECEIVED.get().body = body = tape.response or b"{}"
             headers = {"content-type": "application/json"}
+            body = RECEIVED.get().read(tape.status, headers, tape.response or b"{}")
             return httpx2.Response(200, headers=headers, content=body, request=request)
 
     return Client(

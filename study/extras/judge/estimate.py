@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 from analysis.plan.presets import control_models
-from harness.agent.single_turn import estimate_text
 from harness.judge.judge import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
-from harness.model import Usage
+from harness.model import Usage, estimate_text
 from harness.spending.budget import PricedModel
 from harness.spending.prices import Price
 from harness.spending.purchases import CallKind, read_paid_calls

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from generators.task import TaskInstance
-from harness.agent.single_turn import estimate_text
 from harness.judge.judge import (
     Judge,
     Submission,
@@ -16,7 +15,7 @@ from harness.judge.judge import (
     make_request,
     questions_of,
 )
-from harness.model import ModelRequest, Reply, Usage
+from harness.model import ModelRequest, Reply, Usage, estimate_text
 from harness.spending.prices import Price
 from registry.ledger.records import JudgePin
 from study.steps.sweep.preview import ExtraPreview, RenderedCall, messages_json

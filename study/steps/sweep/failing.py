@@ -24,6 +24,9 @@ _PROVIDER = {
     "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
     "malformed": ("the reply cannot be read", "is this address that of such a server?"),
     "too_large": ("the reply has more than 64 MiB", "is this address that of such a server?"),
+    "unfinished": ("the server ended the reply, as it says", "nothing: a sweep waits for it"),
+    "no_reply": ("an error or a page came for a reply", "is this address that of such a server?"),
+    "recitation": ("a filter cut the reply off", "nothing: a sweep waits for it"),
 }
 _SANDBOX = {
     "not created": ("the sandbox did not start", "see the engine, disk and memory of that machine"),
@@ -89,7 +92,9 @@ def explain_failure(pin: ModelPin | JudgePin | None, failure: str) -> FailureCau
     address, variable = ("", "") if pin is None else endpoint_of(pin)
     reason, remedy = _UNKNOWN
     if boundary == Boundary.PROVIDER:
-        reason, remedy = (_PROVIDER | {"auth": _key_words(variable)}).get(kind, _UNKNOWN)
+        reason, remedy = (_PROVIDER | {"auth": _key_words(variable)}).get(
+            kind.partition(" ")[0], _UNKNOWN
+        )
     elif boundary == Boundary.SANDBOX:
         lost = _SANDBOX_LOST if kind.startswith("server ") else _UNKNOWN
         reason, remedy = _SANDBOX.get(kind, lost)

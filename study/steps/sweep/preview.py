@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from generators.task import Brief, Limits
 from harness.agent.limits import read_ceiling
 from harness.agent.prompts import opening_messages
-from harness.agent.single_turn import estimate_text, fit_context, single_turn
+from harness.agent.single_turn import fit_context, single_turn
 from harness.agent.tools import TOOLS
 from harness.build_model import agent_class, read_window
 from harness.episode import Mode
 from harness.errors import HarnessError
-from harness.model import Message, Role, ToolSpec
+from harness.model import Message, Role, ToolSpec, estimate_text
 from harness.models.text_tool_calls import as_text
 from harness.sandboxes.image import locked_libraries
 from registry.ledger.records import ModelPin

@@ -19,7 +19,6 @@ from generators.validation.validate import public_seeds
 from harness.agent.single_turn import (
     ContextWindow,
     estimate_picture,
-    estimate_text,
     fit_context,
     run_single_turn,
     single_turn,
@@ -30,7 +29,7 @@ from harness.episode import Cell, Mode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.model import ModelRequest, Role
+from harness.model import ModelRequest, Role, estimate_text
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC

@@ -368,3 +368,18 @@ def test_requests_that_fail_are_handed_over_as_they_are_received() -> None:
     failures = [(failed.kind, failed.status) for _, failed in journal.failed]
     assert failures == [("rate_limit", 429)] * 2
     assert {number for number, _ in journal.failed} == set(journal.replies)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Answer({"error": {"message": "pay", "code": 402}}), "quota"),
+        (Answer(b"<title>503 Service Unavailable</title>"), "overload"),
+        (completion("{}", finish="abort"), "unfinished abort"),
+    ],
+)
+def test_a_failure_within_a_good_status_leaves_nothing_ungraded(answer: Answer, kind: str) -> None:
+    kept = Kept()
+    with serve(always=lambda request: answer) as served, pytest.raises(AttemptFailed) as failed:
+        judge_criteria(judge_at(served), Submission("t", "a"), criteria(2), kept)
+    assert (failed.value.error_class, kept.replies) == (kind, [])

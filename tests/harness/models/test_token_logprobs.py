@@ -170,6 +170,7 @@ def test_a_failure_that_may_pass_is_tried_again_and_kept() -> None:
         (failure(404), "bad_request"),
         (failure(401), "auth"),
         (failure(429, "insufficient_quota"), "quota"),
+        (Answer({"error": {"message": "pay", "code": 402}}), "quota"),
         (Answer({"error": {"message": "the prompt is too long"}}, 400), "context_length"),
     ],
 )

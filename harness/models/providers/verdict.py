@@ -1,0 +1,158 @@
+"""Whose failure a response is. One of four: a reply of the model's own, its refusal, a conversation
+that is too long, or a failure of what lies between, which is retried and never scored. What is
+not clear is such a failure. ``replies.yaml`` has the ends and words of each protocol.
+
+A filter that blocked the model's output, or its prompt, is the model's refusal, in any provider's
+words. An end that names recitation alone is retried first, since another sample may recite nothing;
+if every try ends so, the recitation is the model's, and a refusal. A provider that reports a call
+or JSON of the model's that it could not parse reports a turn of the model's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.model import OVERFLOW, REFUSED, Usage
+from harness.models.providers.retry import NO_REPLY, UNFINISHED, ProviderError
+
+REFUSAL = "refusal"  # finish of a reply that declines the task
+BAD_CALL = "bad_call"  # finish of a reply with a call that its server could not parse
+CUT_OFF = "length"  # finish of a reply that met the limit on output tokens
+TABLES: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text())
+
+
+def _compile(causes: list[dict[str, Any]]) -> list[tuple[str, re.Pattern[str]]]:
+    compiled = []
+    for cause in causes:
+        words, near = "|".join(cause["words"]), "|".join(cause.get("near", ()))
+        between = rf"({words})[^\n]{{0,80}}({near})|({near})[^\n]{{0,80}}({words})"
+        compiled.append((cause["kind"], re.compile(between if near else words, re.I)))
+    return compiled
+
+
+_CAUSES, _NAMES = _compile(TABLES["causes"]), _compile(TABLES["names"])
+_STATUS = re.compile(r'"(?:\w*code|status\w*)": "?([45]\d\d)\b', re.I)
+_PAGE_STATUS = re.compile(r"<(?:title|h1)>[^<\d]{0,40}([45]\d\d)\b", re.I)
+_WAIT = re.compile(r'"retryDelay": "(\d{1,9}(?:\.\d{1,9})?)s"')
+_QUOTES = re.compile(r'"(?:inputs?|prompt|messages|failed_generation)": ')  # of a request or reply
+_QUOTED = 2000  # characters; a server that quotes a prompt does so behind its own words
+_FRAMES = "application/vnd.amazon.eventstream"
+_EVENT_NAMES = ("error", "stop_reason", "stopReason")
+
+
+def kind_of_status(status: int) -> str:
+    """Return the class of a failure by the HTTP status of its response."""
+    kind: str = TABLES["statuses"].get(status, "overload" if status >= 500 else REFUSED)
+    return kind
+
+
+def kind_of_error(status: int | None, words: str) -> str:
+    """Return the class of an error by its status, None if it has none, and its words."""
+    for kind, pattern in _CAUSES:
+        limited = status == 429 and kind in ("quota", "rate_limit")
+        if (status in (None, *TABLES["understood"]) or limited) and pattern.search(words):
+            return kind
+    if status is not None:
+        return kind_of_status(status)
+    return next((kind for kind, pattern in _NAMES if pattern.search(words)), NO_REPLY)
+
+
+def find(value: Any, paths: str) -> Any:
+    """Return the first value that is there of some paths, of names and of 0 for a first item."""
+    for path in paths.split("|"):
+        found = value
+        for step in path.split("."):
+            if isinstance(found, dict):
+                found = found.get(step)
+            else:
+                found = found[0] if step == "0" and isinstance(found, list) and found else None
+        if found is not None:
+            return found
+    return None
+
+
+def read_body(body: bytes, media: str = "") -> Any:
+    """Return a response's JSON; of a stream of events, what they say of its end. Raises
+    ProviderError for a page, and for what is no JSON."""
+    if media == _FRAMES:
+        return _join_events(_read_frames(body))
+    text = body.decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
+    try:
+        if not text.startswith(("data:", "event:", ":")):
+            return json.loads(text)
+        lines = (line[5:].strip() for line in text.splitlines() if line.startswith("data:"))
+        return _join_events(json.loads(line) for line in lines if line.startswith("{"))
+    except (ValueError, RecursionError):
+        if not text.startswith("<"):
+            raise ProviderError("malformed", "not JSON") from None
+    page = _PAGE_STATUS.search(text)
+    raise ProviderError(kind_of_status(int(page[1])) if page else NO_REPLY, "a page")
+
+
+def _read_frames(body: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the events of Bedrock's binary stream: lengths, checksum, headers, JSON, checksum."""
+    while len(body) >= 16:
+        length, size = struct.unpack_from(">II", body)
+        headers, event = body[12 : 12 + size], json.loads(body[12 + size : length - 4])
+        failed = b":exception-type" in headers
+        yield {"error": {"type": headers.decode("latin-1"), **event}} if failed else event
+        body = body[max(length, 16) :]
+
+
+def _join_events(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    usage: dict[str, Any] = {}
+    joined: dict[str, Any] = {"usage": usage}
+    for event in events:
+        for part in (event, event.get("message"), event.get("delta")):
+            if isinstance(part, dict):
+                usage |= part.get("usage") or {}
+                joined |= {name: part[name] for name in _EVENT_NAMES if name in part}
+    return joined
+
+
+def check_error(
+    value: Any, status: int, error_type: str = "", too_long: Callable[[], bool] = lambda: False
+) -> None:
+    """Raise ProviderError if a response reports a failure, by its status or, within HTTP 200, by
+    an error in it. ``error_type`` is a header's name for it; ``too_long`` returns True if the
+    request exceeds the model's context by our own estimate."""
+    error = _find_error(value)
+    if status < 400 and error is None:
+        return
+    text = json.dumps(value if error is None else error, ensure_ascii=False)
+    words = f"{error_type} {_QUOTES.split(text)[0][:_QUOTED]}"
+    inner, wait = _STATUS.search(words), _WAIT.search(text)
+    code = status if status >= 400 else int(inner[1]) if inner else None
+    kind = kind_of_error(code, words)
+    if kind in (REFUSED, "overload") and code in (400, 413, 422, 500) and too_long():
+        kind = OVERFLOW
+    asked, generated = float(wait[1]) if wait else None, find(error, "failed_generation")
+    raise ProviderError(kind, f"HTTP {status}", asked, code, text=str(generated or ""))
+
+
+def _find_error(value: Any) -> Any:
+    """The error that a body reports, if any."""
+    error = find(value, "error|choices.0.error|0.error")
+    if error or not isinstance(value, dict):
+        return error or None
+    reply = {"choices", "candidates", "promptFeedback", "output", "content"} & value.keys()
+    stated = not reply and {"message", "detail", "errors", "msg"} & value.keys()
+    return value if stated or "error" in (value.get("type"), value.get("object")) else None
+
+
+def read_finish(protocol: str, value: Any, usage: Usage) -> str:
+    """Return how the model ended its reply: stop, CUT_OFF or REFUSAL. Raises ProviderError, with
+    the usage, if that is no end of the model's own."""
+    table = TABLES["protocols"][protocol]
+    name = re.sub(r"[^a-z0-9_]", "_", str(find(value, table["finish"])).lower())[:40]
+    end: str = next((end for end, names in table["ends"].items() if name in names.split()), "")
+    if end in ("stop", CUT_OFF, REFUSAL):
+        return end
+    raise ProviderError(end or f"{UNFINISHED} {name}", usage=usage)
