@@ -200,6 +200,7 @@ class LookData:
     adjusted: Adjusted
     covariate: Floats | None  # the control models' means (n, outcomes)
     covered: float  # share of instances that have such a mean; 0 if nothing is calibrated
+    controls: Floats | None = None  # the control models' scores (n, columns, outcomes)
 
     def studies(self, columns: Sequence[int]) -> Studies:
         """The look as one study of some of its columns."""
@@ -233,5 +234,6 @@ def look_data(
         x = control_means(values, means.stratum[rows])
         covered = float((~np.isnan(x[:, 0])).mean())
         if covered:
-            return LookData(chosen, calibrate(chosen.values, x, chosen.stratum), x, covered)
+            adjusted = calibrate(chosen.values, x, chosen.stratum)
+            return LookData(chosen, adjusted, x, covered, values)
     return LookData(chosen, unadjusted(chosen.values), None, 0.0)

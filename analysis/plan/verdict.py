@@ -8,10 +8,15 @@ from typing import Literal
 
 from analysis.stats.intervals import GapEstimate
 
-Word = Literal["contaminated", "no material inflation", "inconclusive", "withheld"]
+Word = Literal[
+    "contaminated",
+    "no inflation of the published instances above the margin",
+    "inconclusive",
+    "withheld",
+]
 
 CONTAMINATED: Word = "contaminated"
-NO_INFLATION: Word = "no material inflation"
+NO_INFLATION: Word = "no inflation of the published instances above the margin"
 INCONCLUSIVE: Word = "inconclusive"
 WITHHELD: Word = "withheld"  # a control failed
 
@@ -30,13 +35,15 @@ class Rule:
 class Bound:
     """What decides whether a model is cleared: the largest upper ``value`` over the outcomes, that
     of ``outcome``, at the level that Holm's method leaves the model; with fewer than 50 instances
-    an arm also the ``lower`` bound. ``p`` is adjusted over the models."""
+    an arm also the ``lower`` bound. ``p`` is adjusted over the models. ``doubt`` says why the model
+    is not cleared whatever the bounds."""
 
     value: float
     outcome: str
     lower: float | None
     p: float
     cleared: bool
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,9 @@ class Verdict:
     """One model at one wave. ``estimate`` is None if an arm of a stratum has no scored seed.
 
     Estimate, interval and ``upper`` are those of ``outcome``: the one with the largest z, which
-    drives p, or if the model is cleared the one with the largest bound. ``deciding_bound`` lies
-    below the margin, and ``deciding_lower``, where there is one, above −margin, if and only if the
-    data clear the model.
+    drives p, or if the model is cleared the one with the largest bound. If the data clear the
+    model, ``deciding_bound`` lies below the margin, and ``deciding_lower``, where there is one,
+    above −margin; the converse holds but for the doubts that the note names.
     """
 
     model: str
@@ -86,8 +93,8 @@ class Verdict:
 
 
 def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
-    """Contaminated if p_adjusted ≤ alpha; else no material inflation if the bounds clear the
-    model; else inconclusive. Both true is contaminated, with a note."""
+    """Contaminated if p_adjusted ≤ alpha; else no inflation above the margin if the bounds clear
+    the model; else inconclusive. Both true is contaminated, with a note."""
     gap, bound = found.gap, found.bound
     detected = found.p_adjusted <= rule.alpha
     word = CONTAMINATED if detected else NO_INFLATION if bound.cleared else INCONCLUSIVE
@@ -99,11 +106,16 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
             "interval not estimable: one instance in an arm of a single stratum, or scores without "
             "spread"
         )
+    elif word == INCONCLUSIVE and bound.doubt:
+        note = bound.doubt
     elif word == INCONCLUSIVE and bound.value < rule.margin:
         note = (
             "the bound lies below the margin, but with fewer than 50 instances an arm a gap so far "
             "below zero clears nothing"
         )
+    if not detected and found.p_floor > rule.alpha:
+        least = f"{found.p_floor:.2g}, and a claim needs {rule.alpha:.2g}"
+        note = "; ".join(filter(None, [f"too few instances: the least p is {least}", note]))
     return Verdict(
         model=model,
         wave=wave,

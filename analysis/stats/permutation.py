@@ -138,6 +138,7 @@ def _multiply(labels: Labels, weights: Floats, depth: int, out: Floats) -> None:
 
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
 NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
+_NO_VARIANCE = 1e-24
 
 
 class Draws(TypedDict):
@@ -153,7 +154,11 @@ class Draws(TypedDict):
 class Permuted:
     """Gaps (public minus private mean, averaged over strata) under the observed labels,
     ``observed`` (models, outcomes), and others, ``permuted`` (rows, models, outcomes). Where
-    ``exact``, the rows are all allocations, the observed one among them."""
+    ``exact``, the rows are all allocations, the observed one among them.
+
+    Where arms differ in size, permuted gaps are studentised: each stands divided by its own
+    standard error and times that of the observed gap, so that arms may differ in variance too
+    (Janssen 1997; Chung and Romano 2013)."""
 
     observed: Floats
     permuted: Floats
@@ -178,6 +183,7 @@ class _Stratum:
     weighted: Floats  # the sums x (1/public + 1/private)
     present: Floats  # (size, models)
     complete: bool
+    errors: bool  # whether differences come with their variances
 
 
 def permutation_seed(registration: str, *path: str) -> int:
@@ -212,6 +218,9 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
         rows = _enumerate(strata, values)
     else:
         rows = _sample(strata, values, draws["permutations"], draws["seed"])
+    if strata[0].errors:
+        (observed, own), (rows, variances) = (np.split(gaps, 2, axis=1) for gaps in (observed, rows))
+        rows *= np.sqrt(np.maximum(own, _NO_VARIANCE) / np.maximum(variances, _NO_VARIANCE))
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
 
@@ -257,10 +266,13 @@ def p_floor(gaps: Permuted | Statistics) -> float:
 
 def _split(values: Floats, stratum: Ints, public: Bools) -> list[_Stratum]:
     starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
-    return [_stratum(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
+    arms = [(int(public[a:b].sum()), int((~public[a:b]).sum())) for a, b in pairwise(starts)]
+    errors = any(n != m for n, m in arms) and min(min(pair) for pair in arms) > 1
+    parts = [(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
+    return [_stratum(*part, errors=errors) for part in parts]
 
 
-def _stratum(columns: slice, values: Floats, public: Bools) -> _Stratum:
+def _stratum(columns: slice, values: Floats, public: Bools, *, errors: bool) -> _Stratum:
     there = ~np.isnan(values[:, :, 0])
     filled = np.where(there[:, :, None], values, 0.0)
     centre = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
@@ -275,11 +287,13 @@ def _stratum(columns: slice, values: Floats, public: Bools) -> _Stratum:
         weighted=weighted,
         present=there.astype(np.float64),
         complete=bool(there.all()),
+        errors=errors,
     )
 
 
 def _gaps(strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]) -> Floats:
-    """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum."""
+    """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum; beside them
+    their variances, to a common factor, if these are asked for."""
     parts = (
         _differences(part, allocation, shape)
         for part, allocation in zip(strata, labels, strict=True)
@@ -293,19 +307,26 @@ def _gaps(strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ..
 
 def _differences(part: _Stratum, labels: Floats, shape: tuple[int, ...]) -> Floats:
     """Public minus private mean in one stratum; 0 where a row leaves a model an empty arm."""
-    if part.complete:
+    if part.complete and not part.errors:
         return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
     there, public = part.present.sum(axis=0), product(labels, part.present)
     both = public * (there - public)
     weights = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
     chosen = product(labels, part.sums).reshape(len(labels), *shape)
-    chosen *= weights[:, :, None]  # each gain of one arm over the centre is a loss of the other
-    return chosen.reshape(len(labels), -1)
+    gaps = chosen * weights[:, :, None]  # a gain of one arm over the centre is a loss of the other
+    if not part.errors:
+        return gaps.reshape(len(labels), -1)
+    squares = product(labels, part.sums**2).reshape(chosen.shape)
+    rest, variances = (part.sums**2).sum(axis=0).reshape(shape) - squares, np.zeros_like(gaps)
+    for count, square in ((public, squares), (there - public, rest)):
+        n = np.maximum(count, 2.0)[:, :, None]
+        variances += (square - chosen**2 / n) / (n * (n - 1))
+    return np.stack([gaps, variances], axis=1).reshape(len(labels), -1)
 
 
 def _sample(strata: list[_Stratum], values: Floats, permutations: int, seed: int) -> Floats:
     shape = values.shape[1:]
-    gaps = np.empty((permutations, math.prod(shape)))
+    gaps = np.empty((permutations, math.prod(shape) * (1 + strata[0].errors)))
     blocks = [Block(part.columns, part.public) for part in strata]
 
     def fill(first: int, rows: int) -> None:
@@ -320,7 +341,7 @@ def _sample(strata: list[_Stratum], values: Floats, permutations: int, seed: int
 def _enumerate(strata: list[_Stratum], values: Floats) -> Floats:
     """Gaps of every allocation: each stratum's own, summed over the product of strata."""
     shape = values.shape[1:]
-    total = np.zeros((1, math.prod(shape)))
+    total = np.zeros((1, math.prod(shape) * (1 + strata[0].errors)))
     for part in strata:
         gaps = _differences(part, _all_labels(part.size, part.public), shape)
         total = (total[:, None] + gaps[None]).reshape(-1, gaps.shape[1])

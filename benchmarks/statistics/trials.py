@@ -145,8 +145,8 @@ def count_looks(per_arm: int, fault: float, kind: str, count: int, stream: Strea
         for models in LOOKS:
             values = _clean_models(panel, models, fault, stream)
             if kind == "fitted slope":
-                values = _fit(values, control, panel)
-            used = control if kind == "plan" else None
+                values = _fit(values, control.mean(axis=2), panel)
+            used = control.mean(axis=2) if kind == "plan" else None
             decisions = decide_look(plan, panel, values, used, seed_of(stream))
             named |= decisions.contaminated.any(axis=1)
             average.append(_average(values, used))
