@@ -155,6 +155,11 @@ def look_alpha(plan: Plan) -> float:
     return plan.alpha / plan.looks
 
 
+def least_p(plan: Plan) -> float:
+    """The least p that the plan's instances can give."""
+    return float(math.comb(2 * plan.seeds_per_arm, plan.seeds_per_arm)) ** -len(plan.strata)
+
+
 def marker_alpha(plan: Plan) -> float:
     """The alpha of the markers at each look: that of the plan shared equally."""
     return plan.marker_alpha / plan.looks
@@ -166,6 +171,7 @@ def plan_draws(plan: Plan, seed: int) -> Draws:
         "permutations": plan.permutations,
         "enumerate_up_to": plan.enumerate_up_to,
         "seed": seed,
+        "studentise": True,
     }
 
 

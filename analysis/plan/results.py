@@ -37,7 +37,7 @@ from analysis.stats.intervals import (
     signed,
     tost,
 )
-from analysis.stats.permutation import holm, permutation_seed
+from analysis.stats.permutation import permutation_seed
 from registry.ledger.records import Plan
 
 
@@ -186,11 +186,8 @@ def _test(
 ) -> _Tested:
     residuals, means = data.adjusted.residuals, data.means
     by_holm = plan.multiplicity == "holm"
-    if plan.standard is None and by_holm:
-        decisions = _separate_decisions(plan, data, testable, registration)
-    else:
-        seed = permutation_seed(registration, str(means.columns[0].wave))
-        decisions = apply_rule(plan, data.studies(testable), residuals, seed)
+    seed = permutation_seed(registration, str(means.columns[0].wave))
+    decisions = apply_rule(plan, data.studies(testable), residuals, seed)
     scores = residuals[:, list(testable)]
     gaps = estimate_gaps(scores, means.stratum, means.public)
     floor = decisions.test.floor * (len(testable) if by_holm else 1)
@@ -206,34 +203,6 @@ def _test(
         floor=floor,
         rule=rule,
     )
-
-
-def _separate_decisions(
-    plan: Plan, data: LookData, testable: Sequence[int], registration: str
-) -> Decisions:
-    """The rule of basic-v1 with Holm's method, which needs no common permutations: each model is
-    tested on the instances that it has, with permutations of its own."""
-    tests = []
-    for m in testable:
-        column = data.means.columns[m]
-        here = ~np.isnan(data.means.values[:, m, 0])
-        study = data.studies([m])
-        alone = replace(
-            study,
-            public=study.public[here],
-            stratum=study.stratum[here],
-            tranche=study.tranche[here],
-        )
-        seed = permutation_seed(registration, column.model, str(column.wave))
-        tests.append(family_tests(plan, data.adjusted.residuals[here], alone, seed))
-    gaps, z, p = (
-        np.concatenate([getattr(test, name) for test in tests], axis=1)
-        for name in ("gaps", "z", "p")
-    )
-    floor = max(test.floor for test in tests)
-    family = FamilyTest(gaps, z, p, holm(p[0])[None], floor)
-    claimed = family.adjusted <= look_alpha(plan)
-    return Decisions(family, claimed, np.zeros_like(claimed))
 
 
 def _missing_runs(plan: Plan, data: LookData, seed: int) -> list[MissingRuns]:

@@ -4,21 +4,21 @@ section 5)."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import NewType
 
 from analysis.stats.intervals import GapEstimate
 
-Word = Literal[
-    "contaminated",
-    "no inflation of the published instances above the margin",
-    "inconclusive",
-    "withheld",
-]
+Word = NewType("Word", str)
 
-CONTAMINATED: Word = "contaminated"
-NO_INFLATION: Word = "no inflation of the published instances above the margin"
-INCONCLUSIVE: Word = "inconclusive"
-WITHHELD: Word = "withheld"  # a control failed
+CONTAMINATED = Word("contaminated")
+NO_INFLATION = Word("no inflation of the published instances above the margin")
+INCONCLUSIVE = Word("inconclusive")
+WITHHELD = Word("withheld")  # a control failed
+# Of arms that were not allotted at random:
+BEYOND = Word("beyond what unexposed models show")
+WITHIN = Word("within what unexposed models show")
+NOT_COMPARABLE = Word("not comparable")
+ESTIMATE = Word("an estimate without a verdict")
 
 
 @dataclass(frozen=True, slots=True)

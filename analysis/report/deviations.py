@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from analysis.data.table import ResultTable, names_in
+from analysis.data.table import LEAST_IN_ARM, ResultTable, names_in, weigh_strata
 from analysis.plan.burned import BurnedSeeds, burned_words
 from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.presets import KEEP, control_models, replicates_of
@@ -108,6 +108,8 @@ def _sample_departures(
         for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
             if n != drawn.get(k, n):
                 yield f"{where}: {n} {which} instances; {drawn[k]} were registered."
+    for name in sorted({*plan.strata} - {*weigh_strata(plan, table).strata}):
+        yield f"{name} has fewer than {LEAST_IN_ARM} instances in an arm: reported without weight."
     for name in sorted({cell[2] for cell in counts} - set(plan.strata)):
         yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 

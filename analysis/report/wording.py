@@ -34,9 +34,10 @@ def summarise(verdict: Verdict) -> str:
         more += p_words(verdict.p_adjusted, verdict.p_floor)
         text += f"{more}, adjusted for the models of this look."
     elif verdict.verdict == NO_INFLATION:
-        bound = f"An inflation above {points(verdict.deciding_bound)} points"
-        bound = bound if verdict.deciding_bound > 0 else "Any inflation"
-        text += f" {bound} is ruled out in every outcome, adjusted for the models of this look."
+        bound = _above(verdict.deciding_bound)
+        text += f" There is {bound} in any outcome, adjusted for the models of this look."
+    elif verdict.verdict != INCONCLUSIVE:
+        text += f" The result is {verdict.verdict}."
     else:
         upper = points(max(verdict.deciding_bound, 0.0))
         text += f" The data are compatible with no inflation and with up to {upper} points."
@@ -66,14 +67,13 @@ def headline(report: Report) -> str:
         )
     if not verdicts:
         return f"No {kind} has a result yet."
-    writers = (
-        (CONTAMINATED, _contaminated_words),
-        (NO_INFLATION, _cleared_words),
-        (INCONCLUSIVE, _undecided_words),
-        (WITHHELD, _withheld_words),
+    words = dict.fromkeys([*_WRITERS, *(v.verdict for v in verdicts)])
+    groups = ((word, [v for v in verdicts if v.verdict == word]) for word in words)
+    return " ".join(
+        _WRITERS.get(word, _compared_words)(_names(own, verdicts), own)
+        for word, own in groups
+        if own
     )
-    groups = ((write, [v for v in verdicts if v.verdict == word]) for word, write in writers)
-    return " ".join(write(_names(own, verdicts), own) for write, own in groups if own)
 
 
 def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:
@@ -110,8 +110,16 @@ def _contaminated_words(names: tuple[str, bool], found: Sequence[Verdict]) -> st
 
 def _cleared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
     bound = max(verdict.deciding_bound for verdict in found)
-    what = f"an inflation above {points(bound)} points" if bound > 0 else "any inflation"
-    return f"For {names[0]} {what} is ruled out."
+    return f"{names[0]} {'show' if names[1] else 'shows'} {_above(bound)}."
+
+
+def _above(bound: float) -> str:
+    above = f" above {points(bound)} points" if bound > 0 else ""
+    return f"no inflation of the published instances{above}"
+
+
+def _compared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+    return f"{names[0]}: {found[0].verdict}."
 
 
 def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
@@ -127,6 +135,14 @@ def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
 def _withheld_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
     reasons = "; ".join(dict.fromkeys(verdict.note for verdict in found))
     return f"No verdict is issued on {names[0]}: {reasons}."
+
+
+_WRITERS = {
+    CONTAMINATED: _contaminated_words,
+    NO_INFLATION: _cleared_words,
+    INCONCLUSIVE: _undecided_words,
+    WITHHELD: _withheld_words,
+}
 
 
 def _and(names: Sequence[str]) -> str:

@@ -86,8 +86,8 @@ def unadjusted(values: Floats) -> Adjusted:
 
 def control_means(values: Floats, stratum: Ints) -> Floats:
     """x (n, …, outcomes): the mean of the control models' scores ``values`` (n, …, models,
-    outcomes), each taken from its model's mean in the stratum, so that a run that one model lacks does not
-    move x; NaN for an instance on which none has a score.
+    outcomes), each taken from its model's mean in the stratum, so that a run that one model lacks
+    does not move x; NaN for an instance on which none has a score.
 
     Whether a model was released before publication is for the caller to have documented, as it is
     to leave out a model that is itself to be calibrated: it would lose its gap.

@@ -68,9 +68,9 @@ def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equiv
 class GapEstimate:
     """Public minus private mean, averaged over strata.
 
-    ``interval`` is two-sided 95 %, ``upper`` the one-sided 95 % bound, both cut to −1…1. Where the variance cannot
-    be estimated (one instance in an arm of a single stratum, or no spread at all), ``se`` and
-    ``df`` are None and the bounds are those of the scale, -1…1: nothing is known beyond them.
+    ``interval`` is two-sided 95 %, ``upper`` the one-sided 95 % bound, both cut to −1…1. Where the
+    variance cannot be estimated (one instance in an arm of a single stratum, or no spread at all),
+    ``se`` and ``df`` are None and the bounds are those of the scale: nothing is known beyond them.
     """
 
     gap: float

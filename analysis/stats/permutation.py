@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,11 +143,13 @@ _NO_VARIANCE = 1e-24
 
 class Draws(TypedDict):
     """The way labels are permuted: all allocations if there are ``enumerate_up_to`` or fewer, else
-    ``permutations`` drawn ones, from PCG64(``seed``)."""
+    ``permutations`` drawn ones, from PCG64(``seed``). ``studentise`` holds the level if arms differ
+    in size and in variance; of arms of one size it changes nothing."""
 
     permutations: int
     enumerate_up_to: int
     seed: int
+    studentise: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,9 +158,8 @@ class Permuted:
     ``observed`` (models, outcomes), and others, ``permuted`` (rows, models, outcomes). Where
     ``exact``, the rows are all allocations, the observed one among them.
 
-    Where arms differ in size, permuted gaps are studentised: each stands divided by its own
-    standard error and times that of the observed gap, so that arms may differ in variance too
-    (Janssen 1997; Chung and Romano 2013)."""
+    Studentised, the permuted gaps stand divided by their own standard errors and times that of the
+    observed gap (Janssen 1997; Chung and Romano 2013)."""
 
     observed: Floats
     permuted: Floats
@@ -210,7 +211,8 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
     are as many as the cores, moves nothing.
     """
     order = np.argsort(stratum, kind="stable")
-    strata = _split(values[order], stratum[order], public[order])
+    student = draws.get("studentise", False)
+    strata = _split(values[order], stratum[order], public[order], studentise=student)
     shape = (-1, *values.shape[1:])
     labels = public[order][None].astype(np.float64)
     observed = _gaps(strata, (labels[:, part.columns] for part in strata), values.shape[1:])
@@ -219,7 +221,9 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
     else:
         rows = _sample(strata, values, draws["permutations"], draws["seed"])
     if strata[0].errors:
-        (observed, own), (rows, variances) = (np.split(gaps, 2, axis=1) for gaps in (observed, rows))
+        (observed, own), (rows, variances) = (
+            np.split(gaps, 2, axis=1) for gaps in (observed, rows)
+        )
         rows *= np.sqrt(np.maximum(own, _NO_VARIANCE) / np.maximum(variances, _NO_VARIANCE))
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
@@ -264,10 +268,10 @@ def p_floor(gaps: Permuted | Statistics) -> float:
     return 1.0 / (rows if gaps.exact else rows + 1)
 
 
-def _split(values: Floats, stratum: Ints, public: Bools) -> list[_Stratum]:
+def _split(values: Floats, stratum: Ints, public: Bools, *, studentise: bool) -> list[_Stratum]:
     starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
     arms = [(int(public[a:b].sum()), int((~public[a:b]).sum())) for a, b in pairwise(starts)]
-    errors = any(n != m for n, m in arms) and min(min(pair) for pair in arms) > 1
+    errors = studentise and any(n != m for n, m in arms) and min(map(min, arms)) > 1
     parts = [(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
     return [_stratum(*part, errors=errors) for part in parts]
 
@@ -315,7 +319,7 @@ def _differences(part: _Stratum, labels: Floats, shape: tuple[int, ...]) -> Floa
     chosen = product(labels, part.sums).reshape(len(labels), *shape)
     gaps = chosen * weights[:, :, None]  # a gain of one arm over the centre is a loss of the other
     if not part.errors:
-        return gaps.reshape(len(labels), -1)
+        return np.asarray(gaps.reshape(len(labels), -1))
     squares = product(labels, part.sums**2).reshape(chosen.shape)
     rest, variances = (part.sums**2).sum(axis=0).reshape(shape) - squares, np.zeros_like(gaps)
     for count, square in ((public, squares), (there - public, rest)):

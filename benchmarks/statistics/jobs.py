@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.statistics.borders import count_clearing, count_tables, count_unequal, count_units
 from benchmarks.statistics.trials import (
     Hits,
     Look,
@@ -24,7 +25,6 @@ from benchmarks.statistics.trials import (
     count_study_loss,
     count_verdicts,
     count_wrong_units,
-    forecast_published,
     forecast_verdicts,
 )
 
@@ -33,7 +33,7 @@ FAULTS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.10)
 ABOVE_MARGIN = 0.055
 SEVERAL = 3  # models of a look
 MODEL, CONTROLS, STUDY = "the model", "the control models", "all 24 models of a study"
-COVERAGE, FORECAST, BY_VARIANCE = "coverage", "forecast", "forecast by published variance"
+COVERAGE, FORECAST = "coverage", "forecast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,56 @@ VERDICTS = [
     for per_arm in (16, 64, 128)
     for gap in (0.0, 0.05, 0.10)
 ]
-PUBLISHED = Look(64, 1, (0.10,))
 CLEARING = [Look(per_arm, 8, (ABOVE_MARGIN,) * SEVERAL) for per_arm in (16, 64, 128)]
 LOOK_FAULTS = [(fault, frozen) for frozen in (0, 1, 4) for fault in (0.0, 0.02, 0.05, 0.10)]
 SELECTIVE = [*((n, of) for of in (MODEL, CONTROLS) for n in (16, 64)), (16, STUDY)]
 RANDOM_LOSS = (0.0, 0.01, 0.02, 0.05)
+
+
+_ALL, _ONE, _NONE = (0.2,) * 5, (0.6, 0.0, 0.0, 0.0, 0.2), (0.0,) * 5
+BORDERS: dict[str, Job] = {
+    **{
+        f"{what}, 4 × {n}": Job(partial(count_clearing, leaks, 0.0, 4, n), 4)
+        for what, leaks in (
+            ("all four controls and the model leak by 10 points: cleared", _ALL),
+            ("one control of four leaks by 30 points, the model by 10: cleared", _ONE),
+            ("nothing leaks: cleared", _NONE),
+        )
+        for n in (64, 128, 256)
+    },
+    **{
+        f"{what}: cleared": Job(partial(count_clearing, _NONE, leak, 12, 64), 2)
+        for what, leak in (
+            ("one stratum of 12 is known to 90 %", 0.9),
+            ("twelve strata, nothing leaks", 0.0),
+        )
+    },
+    **{
+        f"{what}: a false alarm": Job(partial(count_unequal, public, private), 4)
+        for what, public, private in (
+            ("100 public instances × 1 run, 1,000 private × 10", (100, 1), (1000, 10)),
+            ("20 public instances × 1 run, 400 private × 5", (20, 1), (400, 5)),
+            ("400 public instances × 5 runs, 20 private × 1", (400, 5), (20, 1)),
+        )
+    },
+    **{
+        f"documents of {n} questions are allotted: a false alarm": Job(
+            partial(count_units, n, 1.5), 4
+        )
+        for n in (5, 20)
+    },
+    **{
+        what: Job(partial(count_tables, case), 0.4)
+        for what, case in (
+            ("a tenth of the rows is absent by score: a clean model contaminated", "absent, clean"),
+            ("a tenth of the rows is absent by score: a leaking model cleared", "absent, leaking"),
+            ("half of the public instances known, one stratum of 1 + 3: not found", "tiny stratum"),
+            ("a model that answers nothing: cleared", "no answers"),
+            ("public instances are older and easier: an alarm on a clean model", "by time"),
+            ("the same, half of them known: found", "by time, leaking"),
+        )
+    },
+}
 
 
 def all_jobs() -> dict[str, Job]:
@@ -125,7 +170,6 @@ def all_jobs() -> dict[str, Job]:
         part = 4 if look.looks == 1 else 2
         jobs[verdicts_key(look)] = Job(partial(count_verdicts, look), part)
         jobs[verdicts_key(look, FORECAST)] = Job(partial(forecast_verdicts, look), part)
-    jobs[verdicts_key(PUBLISHED, BY_VARIANCE)] = Job(partial(forecast_published, PUBLISHED), 4)
     jobs |= {verdicts_key(look): Job(partial(count_verdicts, look), 2) for look in CLEARING}
     for fault, frozen in LOOK_FAULTS:
         of = partial(count_look_fault, fault, frozen)
@@ -136,4 +180,4 @@ def all_jobs() -> dict[str, Job]:
     for share in RANDOM_LOSS:
         count = partial(count_control_loss, 64, gap=0.10, at_random=share)
         jobs[random_loss_key(share)] = Job(count, 0.4)
-    return jobs | {"wrong units": Job(count_wrong_units)}
+    return jobs | BORDERS | {"wrong units": Job(count_wrong_units)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,13 @@ from pydantic import ValidationError
 from analysis.data.import_file import read_graded_file
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.plan.history import WaveHistory
+from analysis.plan.history import ALLOCATIONS, RANDOM, WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
 from analysis.report.deviations import table_departures
+from analysis.report.episodes import count_rows
 from analysis.report.report import Report, build_table_report
+from analysis.words import words_in
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
 from registry.ledger.records import Plan, record_body
@@ -53,7 +57,8 @@ def analyze_table(
     history = _history_of(section, table, read.days)
     plan, more = _plan_of(section, first, plan_path, history)
     _check_models(plan, first, path)
-    registration = digest_value(record_body(plan))
+    allotted = _allocation(path, {section.allocation, *read.allocation} - {None})
+    registration, history = digest_value(record_body(plan)), replace(history, allocation=allotted)
     try:
         result = analyse(plan, table, registration, history=history, scored_by=read.scored_by)
     except AnalysisError as error:
@@ -63,6 +68,10 @@ def analyze_table(
             "That the public instances were published before each wave could not be checked: that "
             "takes `published` in the plan and a column `date` in the table."
         )
+    words = words_in("analysis.report", "words.yaml")["tables_from_elsewhere"]
+    bare = plan.standard is None or not plan.standard.frozen
+    said = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
+    more += [words[name] for name, holds in said.items() if holds]
     deviations = (*notes, *more, *table_departures(plan, first, history))
     published = "" if section.published is None else section.published.isoformat()
     return build_table_report(path.name, table, result, deviations, now, published)
@@ -79,6 +88,17 @@ def _history_of(
     if names := _control_names(section):
         early &= ~one_of(table["model"], names)
     return WaveHistory(section.published, frozenset(table["wave"][early].tolist()))
+
+
+def _allocation(path: Path, named: set[str | None]) -> str:
+    """The rule of allocation. Raises StudyError if none is named, or several, or an unknown one."""
+    if len(named) == 1 and named <= {*ALLOCATIONS}:
+        return str(*named)
+    given = ", ".join(sorted(map(repr, named))) or "not stated"
+    raise StudyError(
+        f"{path}: how its instances were allotted to the arms: {given}; add a column `allocation`, "
+        f"or that key to the plan, with {' or '.join(ALLOCATIONS)}"
+    )
 
 
 def _control_names(section: PlanFile) -> set[str]:
@@ -194,11 +214,9 @@ def _most_seeds(table: ResultTable) -> int:
     """Return the number of instances in the largest arm of a stratum at a wave: of tranche 0, as
     plans count them, or of any tranche if the table has none of it."""
     panel = table.where(table["tranche"] == table["tranche"].min())
-    (names, instance), (waves, wave) = (codes_of(panel[name]) for name in ("instance", "wave"))
-    first = np.unique(wave * len(names) + instance, return_index=True)[1]
-    strata, arms = (codes_of(panel[name][first])[1] for name in ("stratum", "arm"))
-    cells = (strata * 2 + arms) * len(waves) + wave[first]
-    return int(np.bincount(cells).max())
+    names = ("wave", "stratum", "arm", "instance")
+    cells = Counter(key[:3] for key in count_rows(*(panel[name] for name in names)))
+    return max(cells.values())
 
 
 def _count_looks(table: ResultTable, control_names: set[str], history: WaveHistory) -> int:

@@ -60,7 +60,7 @@ def report(study: Study, through: int | None, internal: Path | None, as_json: bo
 
 _VERDICT_STYLES = {
     "contaminated": "bold red",
-    "no material inflation": "green",
+    "no inflation of the published instances above the margin": "green",
     "inconclusive": "yellow",
     "withheld": "magenta",
 }

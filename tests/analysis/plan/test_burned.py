@@ -212,10 +212,16 @@ def test_no_claim_of_a_small_gap_rests_on_burned_instances() -> None:
         decide("m", 1, Evidence("score", gap, p, p, 0.0, bound), Rule(0.01, 0.05))
         for p in (0.5, 0.001)
     )
-    assert (small.verdict, found.verdict) == ("no material inflation", "contaminated")
+    assert (small.verdict, found.verdict) == (
+        "no inflation of the published instances above the margin",
+        "contaminated",
+    )
     stay, gone = BurnedSeeds(1, "m", 9, 1, 0), BurnedSeeds(1, "m", 9, 1, 9)
     assert note_burned(small, stay).verdict == "inconclusive"
-    assert note_burned(small, gone).verdict == "no material inflation"
+    assert (
+        note_burned(small, gone).verdict
+        == "no inflation of the published instances above the margin"
+    )
     assert note_burned(found, stay).verdict == "contaminated", "leakage makes no false alarm"
     assert note_burned(found, stay).note.startswith("detectable but below the margin; 9 of 10")
     assert note_burned(small, None) is small
