@@ -14,9 +14,9 @@ from analysis.stats.permutation import Bools, Floats, Ints
 
 CLEARING_LEVEL = 0.05  # of a look, over its models; not shared over looks
 FEW_INSTANCES = 50  # instances an arm: with fewer, a gap far below zero clears nothing
-CONTROL_LEVEL = 0.01  # of the control models' own gap, one-sided
+CONTROL_LEVEL = 0.015  # of the control models' own gap, one-sided
 DIFFERENCE_LEVEL = 0.005  # of a control model's gap above that of all, shared by these models
-STRATUM_LEVEL = 0.02  # of a stratum's gap, one-sided, shared by the strata
+STRATUM_LEVEL = 0.015  # of a stratum's gap, one-sided, shared by the strata
 _ROUNDING = 1e-9  # a gap of constants
 
 
