@@ -113,7 +113,7 @@ class PowerPoint:
     power: float  # to name a model that is inflated (P3)
     error: float
     formula: float
-    cleared: float  # chance of "no material inflation" for a model of a look of clean ones
+    cleared: float  # chance to clear a model of a look of clean ones
     cleared_error: float
     study_power: float | None = None  # to reject for the study by the last look (P4)
     study_error: float | None = None
@@ -189,7 +189,7 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
 
 
 def chance_cleared(design: PowerDesign, effort: SimulationSize) -> float:
-    """The chance of "no material inflation" for a model of a look whose models are all clean."""
+    """The chance that a model is cleared in a look whose models are all clean."""
     plan, setting = design.plan, design.setting
     stratum, public = allocation(plan)
     outcomes, cleared = len(plan.outcomes), 0

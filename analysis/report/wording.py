@@ -13,6 +13,7 @@ from analysis.plan.standard import bears_on
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.report import Report
 from analysis.stats.intervals import counted, p_words, points, signed
+from registry.ledger.records import Plan
 
 _NAMED = 6  # models that the headline names
 
@@ -42,6 +43,13 @@ def summarise(verdict: Verdict) -> str:
         upper = points(max(verdict.deciding_bound, 0.0))
         text += f" The data are compatible with no inflation and with up to {upper} points."
     return text + (f" Note: {verdict.note}." if verdict.note else "")
+
+
+def with_margin(text: str, plan: Plan) -> str:
+    """A text with the plan's margin in place of the words in its verdicts."""
+    return text.replace(
+        "instances above the margin", f"instances above {100 * plan.margin:g} points"
+    )
 
 
 def finding(verdict: Verdict, controls: Sequence[ControlResult]) -> str:

@@ -68,6 +68,7 @@ _VERDICT_STYLES = {
 
 def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     """Print the table of verdicts, notes, deviations, and the path of the report."""
+    from analysis.report.wording import with_margin
     from analysis.stats.intervals import p_words
 
     body = report_json(report)
@@ -78,7 +79,9 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
         {
             "wave": row["wave"],
             "model": row["model"],
-            "verdict": styled(row["verdict"], _VERDICT_STYLES.get(row["verdict"], "")),
+            "verdict": styled(
+                with_margin(row["verdict"], report.plan), _VERDICT_STYLES.get(row["verdict"], "")
+            ),
             "gap (95 %)": _gap(row["estimate"], row["interval"]),
             "adj. p": p_words(row["p_adjusted"], row["p_floor"]),
             "seeds": f"{row['n_public']}/{row['n_private']}",
