@@ -197,10 +197,8 @@ def chance_cleared(design: PowerDesign, effort: SimulationSize) -> float:
     for count, stream, _ in batches(effort.seed, "clean", effort.replications, size):
         values, controls = _draw_look(design, count, stream)
         scores = _calibrated(values, _mean_of(controls), stratum)
-        gaps, doubts = (
-            estimate_gaps(scores, stratum, public),
-            find_doubts(scores, stratum, public, controls),
-        )
+        gaps = estimate_gaps(scores, stratum, public)
+        doubts = find_doubts(scores, stratum, public, controls)
         cleared += int(clear_models(gaps, plan.margin, doubts).cleared.sum())
     return cleared / (effort.replications * setting.models)
 

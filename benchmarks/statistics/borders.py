@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from analysis.data.import_file import UNIT, owe_absent
-from analysis.data.table import SCHEMA, ResultTable, table_of_frame
+from analysis.data.import_file import owe_absent
+from analysis.data.table import SCHEMA, table_of_frame
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import standard_plan
@@ -29,6 +28,7 @@ from analysis.stats.clearing import clear_models, find_doubts
 from analysis.stats.intervals import estimate_gaps
 from analysis.stats.permutation import max_t, p_values, permute_gaps
 from benchmarks.statistics.mixed_strata import Bools, Floats, Ints
+from registry.result_row import GRADER
 
 Hits = Counter[str]
 Stream = np.random.Generator
@@ -80,10 +80,8 @@ def count_clearing(
         controls = np.stack(old, axis=2)[..., None]
         x = control_means(controls, stratum)
         scores = calibrate(new[..., None], x, stratum).residuals[:, :, None]
-        gaps, doubts = (
-            estimate_gaps(scores, stratum, public),
-            find_doubts(scores, stratum, public, controls),
-        )
+        gaps = estimate_gaps(scores, stratum, public)
+        doubts = find_doubts(scores, stratum, public, controls)
         hits["without"] += int(clear_models(gaps, MARGIN).cleared.sum())
         hits["with"] += int(clear_models(gaps, MARGIN, doubts).cleared.sum())
     return hits
@@ -138,34 +136,22 @@ def count_tables(case: str, of: int, stream: Stream) -> Hits:
 
 def make_rows(stratum: Ints, public: Bools, scores: Mapping[str, Floats]) -> pd.DataFrame:
     """A row for each instance and model."""
-    rows = pd.concat(
-        pd.DataFrame(
-            {
-                "model": model,
-                "instance": [f"i{place}" for place in range(len(stratum))],
-                "arm": np.where(public, "public", "private"),
-                "stratum": [f"s{code}" for code in stratum],
-                "score": values,
-            }
-        )
-        for model, values in scores.items()
-    )
-    blank: dict[str, Any] = {"string": "", "int64": 0, "float64": 0.0}
-    rows = rows.assign(status="scored", grader="deterministic", **{UNIT: "", "date": None})
-    return rows.assign(**{n: blank.get(k, np.nan) for n, k in SCHEMA.items() if n not in rows})
+    n, blank = len(stratum), {"string": "", "int64": 0, "float64": 0.0}
+    arm = np.where(public, "public", "private")
+    rows = pd.DataFrame({name: blank.get(kind, np.nan) for name, kind in SCHEMA.items()}, range(n))
+    rows = rows.assign(instance=[f"i{i}" for i in range(n)], arm=arm, stratum=stratum.astype(str))
+    rows = rows.assign(status="scored", grader=GRADER, unit="", date=None)
+    return pd.concat(rows.assign(model=model, score=own) for model, own in scores.items())
 
 
 def verdict_of(rows: pd.DataFrame, *, guarded: bool = True, allocation: str = "random") -> str:
     """The word on "new"; the other models are control models."""
-    table: ResultTable = table_of_frame(rows, "rows")
-    old = sorted({*table["model"]} - {"new"})
-    strata = sorted(set(table["stratum"]))
-    rule = {"pre_exposure": old, "sensitivity": (), "outcomes": ("score",), "looks": 1}
-    plan = standard_plan(strata, 64, permutations=199, **rule)
-    if guarded:
-        history = WaveHistory(allocation=allocation)
-        return str(analyse(plan, table, "sha256:0", history=history).verdicts[0].verdict)
-    return str(run_standard(plan, table, "sha256:0").verdicts[0].verdict)
+    table, history = table_of_frame(rows, "rows"), WaveHistory(allocation=allocation)
+    rule = {"sensitivity": (), "outcomes": ("score",), "looks": 1, "permutations": 199}
+    old, strata = sorted({*table["model"]} - {"new"}), sorted(set(table["stratum"]))
+    plan = standard_plan(strata, 64, pre_exposure=old, **rule)
+    run = analyse if guarded else run_standard
+    return str(run(plan, table, "sha256:0", history=history).verdicts[0].verdict)
 
 
 def _study(
@@ -197,11 +183,7 @@ def _absent(stream: Stream, *, leak: float, wrong: str) -> Hits:
 def _tiny(stream: Stream) -> Hits:
     """A leak of a half of the public instances that a stratum of 1 and 3 instances would hide."""
     stratum, public, scores = _study(0.5, stream)
-    kept = (
-        (stratum > 0)
-        | (np.cumsum(public) == 1) & public
-        | np.isin(np.arange(len(public)), (32, 33, 34))
-    )
+    kept = (stratum > 0) | np.isin(np.arange(len(public)), (0, 32, 33, 34))
     rows = make_rows(stratum[kept], public[kept], {m: s[kept] for m, s in scores.items()})
     words = {"without": verdict_of(rows, guarded=False), "with": verdict_of(rows)}
     return Hits({name: int(word != CONTAMINATED) for name, word in words.items()})
@@ -216,14 +198,9 @@ def _silent(stream: Stream) -> Hits:
 
 def _by_time(stream: Stream, *, leak: float = 0.0) -> Hits:
     """Public instances are older and easier; twelve control models."""
-    rows = make_rows(*_study(leak, stream, models=12, easier=0.7))
-    raw = make_rows(*_study(leak, stream, models=0, easier=0.7))
-    return Hits(
-        {
-            "with": int(verdict_of(rows, allocation="time") == BEYOND),
-            "without": int(verdict_of(raw) == CONTAMINATED),
-        }
-    )
+    word = verdict_of(make_rows(*_study(leak, stream, models=12, easier=0.7)), allocation="time")
+    raw = verdict_of(make_rows(*_study(leak, stream, models=0, easier=0.7)))
+    return Hits({"with": int(word == BEYOND), "without": int(raw == CONTAMINATED)})
 
 
 _CASES: dict[str, Callable[[Stream], Hits]] = {

@@ -113,50 +113,39 @@ SELECTIVE = [*((n, of) for of in (MODEL, CONTROLS) for n in (16, 64)), (16, STUD
 RANDOM_LOSS = (0.0, 0.01, 0.02, 0.05)
 
 
-_ALL, _ONE, _NONE = (0.2,) * 5, (0.6, 0.0, 0.0, 0.0, 0.2), (0.0,) * 5
-BORDERS: dict[str, Job] = {
-    **{
-        f"{what}, 4 × {n}": Job(partial(count_clearing, leaks, 0.0, 4, n), 4)
-        for what, leaks in (
-            ("all four controls and the model leak by 10 points: cleared", _ALL),
-            ("one control of four leaks by 30 points, the model by 10: cleared", _ONE),
-            ("nothing leaks: cleared", _NONE),
-        )
-        for n in (64, 128, 256)
-    },
-    **{
-        f"{what}: cleared": Job(partial(count_clearing, _NONE, leak, 12, 64), 2)
-        for what, leak in (
-            ("one stratum of 12 is known to 90 %", 0.9),
-            ("twelve strata, nothing leaks", 0.0),
-        )
-    },
-    **{
-        f"{what}: a false alarm": Job(partial(count_unequal, public, private), 4)
-        for what, public, private in (
-            ("100 public instances × 1 run, 1,000 private × 10", (100, 1), (1000, 10)),
-            ("20 public instances × 1 run, 400 private × 5", (20, 1), (400, 5)),
-            ("400 public instances × 5 runs, 20 private × 1", (400, 5), (20, 1)),
-        )
-    },
-    **{
-        f"documents of {n} questions are allotted: a false alarm": Job(
-            partial(count_units, n, 1.5), 4
-        )
-        for n in (5, 20)
-    },
-    **{
-        what: Job(partial(count_tables, case), 0.4)
-        for what, case in (
-            ("a tenth of the rows is absent by score: a clean model contaminated", "absent, clean"),
-            ("a tenth of the rows is absent by score: a leaking model cleared", "absent, leaking"),
-            ("half of the public instances known, one stratum of 1 + 3: not found", "tiny stratum"),
-            ("a model that answers nothing: cleared", "no answers"),
-            ("public instances are older and easier: an alarm on a clean model", "by time"),
-            ("the same, half of them known: found", "by time, leaking"),
-        )
-    },
+NOTHING = (0.0,) * 5  # shares of public instances that four control models and the model know
+_LEAKS = {
+    "all four controls and the model leak by 10 points": (0.2,) * 5,
+    "one control of four leaks by 30 points, the model by 10": (0.6, 0.0, 0.0, 0.0, 0.2),
+    "nothing leaks": NOTHING,
 }
+_STRATA = {"one stratum of 12 is known to 90 %": 0.9, "twelve strata, nothing leaks": 0.0}
+_UNEQUAL = {
+    "100 public instances × 1 run, 1,000 private × 10": ((100, 1), (1000, 10)),
+    "20 public instances × 1 run, 400 private × 5": ((20, 1), (400, 5)),
+    "400 public instances × 5 runs, 20 private × 1": ((400, 5), (20, 1)),
+}
+_TABLES = {
+    "a tenth of the rows is absent by score: a clean model contaminated": "absent, clean",
+    "a tenth of the rows is absent by score: a leaking model cleared": "absent, leaking",
+    "half of the public instances known, one stratum of 1 + 3: not found": "tiny stratum",
+    "a model that answers nothing: cleared": "no answers",
+    "public instances are older and easier: an alarm on a clean model": "by time",
+    "the same, half of them known: found": "by time, leaking",
+}
+BORDERS = {
+    f"{what}: cleared, 4 × {n}": Job(partial(count_clearing, leaks, 0.0, 4, n), 4)
+    for what, leaks in _LEAKS.items()
+    for n in (64, 128, 256)
+}
+for _what, _leak in _STRATA.items():
+    BORDERS[f"{_what}: cleared"] = Job(partial(count_clearing, NOTHING, _leak, 12, 64), 2)
+for _what, _arms in _UNEQUAL.items():
+    BORDERS[f"{_what}: a false alarm"] = Job(partial(count_unequal, *_arms), 4)
+for _n in (5, 20):
+    _what = f"documents of {_n} questions are allotted: a false alarm"
+    BORDERS[_what] = Job(partial(count_units, _n, 1.5), 4)
+BORDERS |= {what: Job(partial(count_tables, case), 0.4) for what, case in _TABLES.items()}
 
 
 def all_jobs() -> dict[str, Job]:
