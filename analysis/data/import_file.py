@@ -24,7 +24,6 @@ from registry.result_row import GRADER, Status
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
 DATE, UNIT, ALLOCATION = "date", "unit", "allocation"  # no parts of the table
-ABSENT = "absent from the table"  # why a run is missing
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -117,7 +116,7 @@ def owe_absent(rows: Any) -> Any:
     lacking = (usual - owed["had"].fillna(0)).clip(lower=0).astype(int)
     absent = owed.loc[owed.index.repeat(lacking)].drop(columns="had")
     runs = rows["replicate"].max() + 1 + absent.groupby(cell).cumcount()
-    texts = {"status": str(Status.MISSING), "grader": GRADER, "error_class": ABSENT}
+    texts = {"status": str(Status.MISSING), "grader": GRADER, "error_class": "absent row"}
     joined = pd.concat([rows, absent.assign(replicate=runs, **texts)], ignore_index=True)
     return joined.fillna({n: _ZEROS[kind] for n, kind in SCHEMA.items() if kind in _ZEROS})
 

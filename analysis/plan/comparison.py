@@ -36,18 +36,15 @@ def compare_gaps(
         yield from (replace(r, verdict=estimate_only(r.verdict, why)) for r in results)
         return
     own, others = _arm_means(data, data.means.values), _arm_means(data, controls)
-    p = np.max(
-        [_p_beyond(data, own, others, controls, odds=odds) for odds in (False, True)], axis=0
-    )
-    for m, (result, adjusted) in enumerate(
-        zip(results, holm(np.nan_to_num(p, nan=1.0)).tolist(), strict=True)
-    ):
-        word = BEYOND if adjusted <= look_alpha(plan) else WITHIN
+    p = np.max([_p(data, own, others, controls, odds=odds) for odds in (False, True)], axis=0)
+    adjusted = holm(np.nan_to_num(p, nan=1.0))
+    for m, result in enumerate(results):
+        word = BEYOND if adjusted[m] <= look_alpha(plan) else WITHIN
         note = f"beside the gaps of {models} control models, by points and by log odds"
         if not others[1].min() <= own[1, m] <= others[1].max():
             word, note = NOT_COMPARABLE, "its private scores lie outside the control models' range"
-        numbers = {"p": float(p[m]), "p_adjusted": adjusted, "p_floor": 0.0}
-        yield replace(result, verdict=replace(result.verdict, verdict=word, note=note, **numbers))
+        verdict = replace(result.verdict, verdict=word, note=note, p=float(p[m]), p_floor=0.0)
+        yield replace(result, verdict=replace(verdict, p_adjusted=float(adjusted[m])))
 
 
 def estimate_only(verdict: Verdict, why: str) -> Verdict:
@@ -60,24 +57,19 @@ def _arm_means(data: LookData, values: Floats) -> Floats:
     """Mean first scores (2, models), public and private, averaged over strata."""
     stratum, public = data.means.stratum, data.means.public
     arms = ([arm & (stratum == h) for h in np.unique(stratum)] for arm in (public, ~public))
-    return np.array(
-        [np.mean([np.nanmean(values[at, :, 0], axis=0) for at in arm], 0) for arm in arms]
-    )
+    means = [[np.nanmean(values[at, :, 0], axis=0) for at in arm] for arm in arms]
+    return np.asarray(np.mean(means, axis=1))
 
 
-def _p_beyond(
-    data: LookData, own: Floats, others: Floats, controls: Floats, *, odds: bool
-) -> Floats:
+def _p(data: LookData, own: Floats, others: Floats, controls: Floats, *, odds: bool) -> Floats:
     """One-sided p (models,) of gaps beyond those of the control models: Student's t of the distance
     from their mean, over its standard error and their spread beyond sampling."""
     from scipy.special import logit, stdtr
 
-    stratum, count = data.means.stratum, controls.shape[1]
+    stratum, public, count = data.means.stratum, data.means.public, controls.shape[1]
     apart = centre_within(controls, stratum) - control_means(controls, stratum)[:, None]
-    errors = [
-        estimate_gaps(scores[:, :, 0], stratum, data.means.public).se
-        for scores in (data.adjusted.residuals, apart)
-    ]
+    scores = (data.adjusted.residuals, apart)
+    errors = [estimate_gaps(part[:, :, 0], stratum, public).se for part in scores]
     if odds:
         own, others = np.clip(own, _EDGE, 1 - _EDGE), np.clip(others, _EDGE, 1 - _EDGE)
         middle = (part.mean(axis=0) for part in (own, others))

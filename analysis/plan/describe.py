@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.data.table import LEAST_IN_ARM, MOST_LIGHT
+from analysis.data import table
 from analysis.plan.presets import (
     BURNED,
     EXCLUSIONS,
@@ -16,13 +16,7 @@ from analysis.plan.presets import (
     marker_alpha,
 )
 from analysis.plan.results import LEAST_APART
-from analysis.stats.clearing import (
-    CLEARING_LEVEL,
-    CONTROL_LEVEL,
-    DIFFERENCE_LEVEL,
-    FEW_INSTANCES,
-    STRATUM_LEVEL,
-)
+from analysis.stats import clearing
 from analysis.stats.intervals import counted
 from analysis.words import words_in
 from registry.ledger.records import JudgeRule, Plan, StandardRules
@@ -101,11 +95,9 @@ def _values(plan: Plan) -> dict[str, Any]:
         "runs": counted(plan.replicates, "run"),
         "looks": counted(plan.looks, "look"),
         **{"look_alpha": look_alpha(plan), "marker_alpha": marker_alpha(plan)},
-        **{"marker_control": MARKER_CONTROL, "clearing_level": f"{CLEARING_LEVEL:g}"},
-        **{"few_instances": FEW_INSTANCES, "margin_points": 100 * plan.margin},
-        **{"least_in_arm": LEAST_IN_ARM, "most_light": MOST_LIGHT, "least_apart": LEAST_APART},
-        **{"stratum_level": STRATUM_LEVEL, "control_level": CONTROL_LEVEL},
-        "difference_level": DIFFERENCE_LEVEL,
+        "marker_control": MARKER_CONTROL,
+        **{"clearing": clearing, "table": table, "least_apart": LEAST_APART},
+        "margin_points": 100 * plan.margin,
         "outcomes": " and the ".join(map(OUTCOME_WORDS.__getitem__, plan.outcomes)),
         "every_gap": "the gap" if one else "the gap in every outcome",
         "several": "" if one else words["several"],

@@ -81,8 +81,8 @@ def analyse(
     found = _analyse(plan, table, registration, GRADER, "primary", history, exploratory=False)
     if history.allocation == RANDOM:
         return found
-    why = "the plan compares no models"
-    return replace(found, verdicts=tuple(estimate_only(v, why) for v in found.verdicts))
+    bare = (estimate_only(verdict, "the plan compares no models") for verdict in found.verdicts)
+    return replace(found, verdicts=tuple(bare))
 
 
 def explore(

@@ -4,7 +4,7 @@ section 5)."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NewType
+from typing import Any, NewType
 
 from analysis.stats.intervals import GapEstimate
 
@@ -116,29 +116,25 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
     if not detected and found.p_floor > rule.alpha:
         least = f"{found.p_floor:.2g}, and a claim needs {rule.alpha:.2g}"
         note = "; ".join(filter(None, [f"too few instances: the least p is {least}", note]))
+    parts = ((found, _EVIDENCE), (gap, _GAP), (rule, _RULE))
+    numbers: dict[str, Any] = {name: getattr(part, name) for part, names in parts for name in names}
     return Verdict(
         model=model,
         wave=wave,
         verdict=word,
         estimate=gap.gap,
-        interval=gap.interval,
-        upper=gap.upper,
-        p=found.p,
-        p_adjusted=found.p_adjusted,
-        n_public=gap.n_public,
-        n_private=gap.n_private,
-        alpha=rule.alpha,
-        hypothesis=rule.hypothesis,
-        exploratory=rule.exploratory,
         note=note,
-        se=gap.se,
-        outcome=found.outcome,
         deciding_bound=bound.value,
         bound_outcome=bound.outcome,
         deciding_lower=bound.lower,
         p_clear=bound.p,
-        p_floor=found.p_floor,
+        **numbers,
     )
+
+
+_EVIDENCE = ("p", "p_adjusted", "p_floor", "outcome")
+_GAP = ("interval", "upper", "se", "n_public", "n_private")
+_RULE = ("alpha", "hypothesis", "exploratory")
 
 
 def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Verdict:

@@ -12,6 +12,7 @@ from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.presets import KEEP, control_models, replicates_of
 from analysis.report.episodes import count_rows
 from analysis.stats.intervals import counted
+from analysis.words import sentence_of
 from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
@@ -52,11 +53,8 @@ def mode_departures(registered: Preregistration, runs: Iterable[RunManifest]) ->
         for stratum, task in tasks:
             once = task.endswith(f"/{stratum.partition('/')[2]}/single_turn")
             if (stratum in run.single_turn) != once:
-                yield (
-                    f"Wave {run.wave} gave {stratum} {words[not once]}; {words[once]} was "
-                    "registered. Its scores there are another measurement, also than those of "
-                    "control models of other waves, which adjust them for difficulty."
-                )
+                values = {"stratum": stratum, "given": words[not once], "planned": words[once]}
+                yield sentence_of("deviations", "mode", wave=run.wave, **values)
 
 
 def table_departures(
@@ -74,10 +72,7 @@ def _row_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Ite
 
 def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: bool) -> Iterator[str]:
     if entropy != "operating system":
-        yield (
-            f"The seeds were drawn from {entropy} entropy, not the operating system's: anyone can "
-            "recompute them. This is a demonstration, not evidence."
-        )
+        yield sentence_of("deviations", "entropy", entropy=entropy)
     if dirty:
         yield "The draw or the registration was made from a working tree with uncommitted changes."
     for run in runs:
@@ -125,10 +120,8 @@ def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest])
         for pin, count in zip(run.models, run.replicates, strict=True):
             planned = replicates_of(plan, pin.name)
             if count != planned:
-                yield (
-                    f"Wave {run.wave} ran {counted(count, 'replicate')} of {pin.name}; {planned} "
-                    "registered."
-                )
+                ran = counted(count, "replicate")
+                yield f"Wave {run.wave} ran {ran} of {pin.name}; {planned} registered."
 
 
 def _served_departures(table: ResultTable) -> Iterator[str]:
@@ -152,10 +145,8 @@ def _missing_departures(table: ResultTable) -> Iterator[str]:
     for wave, model in sorted({key[:2] for key in lost}):
         public, private = (lost[wave, model, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
         share = (public + private) / owed[wave, model]
-        yield (
-            f"{model} at wave {wave}: {public + private} episodes "
-            f"({share:.1%}) are missing, {public} public and {private} private."
-        )
+        arms = {"public": public, "private": private, "both": public + private}
+        yield sentence_of("deviations", "missing", wave=wave, model=model, share=share, **arms)
 
 
 def _look_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Iterator[str]:
@@ -164,7 +155,4 @@ def _look_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> It
     waves = {wave for wave, model in models if model not in controls}
     for wave, number in history.number_looks(waves).items():
         if number > plan.looks:
-            yield (
-                f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, "
-                "and its results are exploratory."
-            )
+            yield sentence_of("deviations", "beyond", wave=wave, looks=plan.looks)

@@ -73,7 +73,7 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
         variables=css_variables(),
         figures=figures,
     )
-    return _hold_units(with_margin(rendered.lstrip("\n"), report.plan))
+    return _hold_units(with_margin(rendered.lstrip("\n"), report.plan.margin))
 
 
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:

@@ -38,7 +38,7 @@ def render_markdown(report: Report) -> str:
         cite=cite_words(report),
         commands=command_words(report),
     )
-    return with_margin(text.rstrip(), report.plan) + "\n"
+    return with_margin(text.rstrip(), report.plan.margin) + "\n"
 
 
 def _cell(cell: Cell) -> str:

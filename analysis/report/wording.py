@@ -13,7 +13,6 @@ from analysis.plan.standard import bears_on
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.report import Report
 from analysis.stats.intervals import counted, p_words, points, signed
-from registry.ledger.records import Plan
 
 _NAMED = 6  # models that the headline names
 
@@ -45,11 +44,9 @@ def summarise(verdict: Verdict) -> str:
     return text + (f" Note: {verdict.note}." if verdict.note else "")
 
 
-def with_margin(text: str, plan: Plan) -> str:
-    """A text with the plan's margin in place of the words in its verdicts."""
-    return text.replace(
-        "instances above the margin", f"instances above {100 * plan.margin:g} points"
-    )
+def with_margin(text: str, margin: float) -> str:
+    """A text with the size of the margin in its verdicts."""
+    return text.replace("instances above the margin", f"instances above {100 * margin:g} points")
 
 
 def finding(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
@@ -76,12 +73,9 @@ def headline(report: Report) -> str:
     if not verdicts:
         return f"No {kind} has a result yet."
     words = dict.fromkeys([*_WRITERS, *(v.verdict for v in verdicts)])
-    groups = ((word, [v for v in verdicts if v.verdict == word]) for word in words)
-    return " ".join(
-        _WRITERS.get(word, _compared_words)(_names(own, verdicts), own)
-        for word, own in groups
-        if own
-    )
+    groups = [(word, [v for v in verdicts if v.verdict == word]) for word in words]
+    writers = [(_WRITERS.get(word, _compared_words), own) for word, own in groups if own]
+    return " ".join(write(_names(own, verdicts), own) for write, own in writers)
 
 
 def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:

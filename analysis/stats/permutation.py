@@ -211,8 +211,7 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
     are as many as the cores, moves nothing.
     """
     order = np.argsort(stratum, kind="stable")
-    student = draws.get("studentise", False)
-    strata = _split(values[order], stratum[order], public[order], studentise=student)
+    strata = _split(values[order], stratum[order], public[order], draws)
     shape = (-1, *values.shape[1:])
     labels = public[order][None].astype(np.float64)
     observed = _gaps(strata, (labels[:, part.columns] for part in strata), values.shape[1:])
@@ -268,12 +267,12 @@ def p_floor(gaps: Permuted | Statistics) -> float:
     return 1.0 / (rows if gaps.exact else rows + 1)
 
 
-def _split(values: Floats, stratum: Ints, public: Bools, *, studentise: bool) -> list[_Stratum]:
+def _split(values: Floats, stratum: Ints, public: Bools, draws: Draws) -> list[_Stratum]:
     starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
     arms = [(int(public[a:b].sum()), int((~public[a:b]).sum())) for a, b in pairwise(starts)]
-    errors = studentise and any(n != m for n, m in arms) and min(map(min, arms)) > 1
+    unequal = any(n != m for n, m in arms) and min(map(min, arms)) > 1
     parts = [(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
-    return [_stratum(*part, errors=errors) for part in parts]
+    return [_stratum(*part, errors=unequal and draws.get("studentise", False)) for part in parts]
 
 
 def _stratum(columns: slice, values: Floats, public: Bools, *, errors: bool) -> _Stratum:

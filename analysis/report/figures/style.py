@@ -53,11 +53,10 @@ WIDE, NARROW = 7.4, 3.7  # inches of 72 points: a desktop column, a phone
 
 # Stand-ins that the page's CSS variables replace; shapes tell verdicts apart without colour.
 INK, MUTED, RULE, PAPER = "#010101", "#020202", "#030303", "#070707"
-UNSURE = "#060606"
-COLOUR: Mapping[Word, str] = defaultdict(lambda: UNSURE) | {
+COLOUR: Mapping[Word, str] = defaultdict(lambda: "#060606") | {
     CONTAMINATED: "#040404",
     NO_INFLATION: "#050505",
-    INCONCLUSIVE: UNSURE,
+    INCONCLUSIVE: "#060606",
     WITHHELD: "#080808",
 }
 MARKER: Mapping[Word, str] = defaultdict(lambda: "s") | {

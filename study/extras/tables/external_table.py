@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
 from analysis.report.deviations import table_departures
 from analysis.report.episodes import count_rows
 from analysis.report.report import Report, build_table_report
-from analysis.words import words_in
+from analysis.words import sentence_of
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
 from registry.ledger.records import Plan, record_body
@@ -32,6 +33,8 @@ from study.protocol.yaml import explain_fault, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_words = partial(sentence_of, "tables_from_elsewhere")
 
 
 def analyze_table(
@@ -64,14 +67,10 @@ def analyze_table(
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
     if section.published is None or read.days is None:
-        more.append(
-            "That the public instances were published before each wave could not be checked: that "
-            "takes `published` in the plan and a column `date` in the table."
-        )
-    words = words_in("analysis.report", "words.yaml")["tables_from_elsewhere"]
+        more.append(_words("unchecked"))
     bare = plan.standard is None or not plan.standard.frozen
     said = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
-    more += [words[name] for name, holds in said.items() if holds]
+    more += [_words(name) for name, holds in said.items() if holds]
     deviations = (*notes, *more, *table_departures(plan, first, history))
     published = "" if section.published is None else section.published.isoformat()
     return build_table_report(path.name, table, result, deviations, now, published)
@@ -109,10 +108,7 @@ def _control_names(section: PlanFile) -> set[str]:
 def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
     """Return the section of the plan's file, or the preset, and notes on it for the deviations."""
     if path is None:
-        return PlanFile(preset="standard-v1"), [
-            f"No plan was given: the preset {STANDARD} was run. It was not registered before the "
-            "data were seen."
-        ]
+        return PlanFile(preset="standard-v1"), [_words("no_plan")]
     if not path.exists():
         raise StudyError(f"{path}: no such file")
     document = read_yaml(path)
@@ -127,13 +123,8 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
         raise _explain(document, error, inside=inside) from error
     for place, message in idle_keys(plan_file, ("plan",) if inside else ()):
         raise StudyError(f"{document.place(place)}: {message}")
-    notes = [
-        f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
-        "were seen."
-    ]
-    if plan_file.judges:
-        notes.append("What the plan asks of judges is left aside: a table has no judge's check.")
-    return plan_file, notes
+    notes = [_words("plan_file", name=path.name)]
+    return plan_file, [*notes, _words("judges")] if plan_file.judges else notes
 
 
 def _explain(document: YamlDocument, error: ValidationError, *, inside: bool) -> StudyError:
@@ -161,18 +152,10 @@ def _carried_outcomes(table: ResultTable) -> tuple[tuple[str, ...], list[str]]:
     if not np.isnan(scored["key_fraction"]).any():
         if not np.isnan(scored["gate_free"]).any():
             return OUTCOMES, []
-        return ("score", "key-fraction"), [
-            "The rows have no credit for headline values whatever the gates (gate_free): a leak of "
-            "these values alone may not show."
-        ]
+        return ("score", "key-fraction"), [_words("no_gate_free")]
     if not np.isnan(scored["passed"]).any():
-        return ("score", "fraction"), [
-            "The rows do not mark the criteria that need the answer key (key_fraction): the second "
-            "outcome is the fraction of all criteria passed."
-        ]
-    return ("score",), [
-        "The rows count no criteria (passed, total): the weighted score is the only outcome."
-    ]
+        return ("score", "fraction"), [_words("no_key_fraction")]
+    return ("score",), [_words("no_counts")]
 
 
 def _plan_of(
@@ -202,11 +185,7 @@ def _plan_of(
         where = "the preset" if path is None else str(path)
         raise StudyError(f"{where}: {error}") from error
     if plan.standard is not None and not plan.standard.pre_exposure:
-        notes.append(
-            "No model is named that was released before the publication (--pre-exposure, or "
-            "controls in the plan): nothing calibrates the scores, and the "
-            "verdicts rest on the random allocation alone."
-        )
+        notes.append(_words("no_controls"))
     return plan, notes
 
 

@@ -184,7 +184,7 @@ def test_a_run_that_another_model_has_is_owed_and_missing_if_it_is_absent(tmp_pa
     found = read_result_file(table(tmp_path, *rows, head=f"{HEAD},replicate,tranche"))
     added = found.where(found["status"] == Status.MISSING)
     assert {*zip(added["model"], added["instance"], strict=True)} == {("a", "w"), ("b", "v")}
-    assert set(added["error_class"]) == {"absent from the table"}
+    assert set(added["error_class"]) == {"absent row"}
     assert set(added["arm"]) == {"public"}
 
 
