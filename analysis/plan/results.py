@@ -285,7 +285,7 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
         _known(clearing.lower[place]),
         float(clearing.adjusted[place]),
         cleared,
-        doubt,
+        doubt=doubt,
     )
     gap, p = tested.gaps.one(place, outcome), float(test.p[0, place])
     found = Evidence(

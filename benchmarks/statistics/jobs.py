@@ -145,7 +145,7 @@ for _what, _arms in _UNEQUAL.items():
 for _n in (5, 20):
     _what = f"documents of {_n} questions are allotted: a false alarm"
     BORDERS[_what] = Job(partial(count_units, _n, 1.5), 4)
-BORDERS |= {what: Job(partial(count_tables, case), 0.4) for what, case in _TABLES.items()}
+BORDERS |= {what: Job(partial(count_tables, case), 0.1) for what, case in _TABLES.items()}
 
 
 def all_jobs() -> dict[str, Job]:

@@ -69,8 +69,8 @@ def analyze_table(
     if section.published is None or read.days is None:
         more.append(_words("unchecked"))
     bare = plan.standard is None or not plan.standard.frozen
-    said = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
-    more += [_words(name) for name, holds in said.items() if holds]
+    notes_of = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
+    more += [_words(name) for name, holds in notes_of.items() if holds]
     deviations = (*notes, *more, *table_departures(plan, first, history))
     published = "" if section.published is None else section.published.isoformat()
     return build_table_report(path.name, table, result, deviations, now, published)
