@@ -303,8 +303,8 @@ def _random_loss() -> Table:
 def _borders() -> Table:
     rows = []
     for key in BORDERS:
-        costs = "nothing leaks" in key or key.endswith(": found")
-        most = None if costs else 0.025 if key.endswith("alarm") else 0.01
+        costs = "nothing leaks" in key or key.endswith("found")
+        most = None if costs else 0.025 if "alarm" in key else 0.01
         rows.append(Row(key, (Figure(key, "without"), Figure(key, "with", most=most))))
     words = (
         "What would be said wrongly without a rule of the plan, and with it; and, where nothing "
