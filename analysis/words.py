@@ -17,6 +17,11 @@ def words_in(package: str, name: str) -> Mapping[str, Any]:
     return words
 
 
+def sentence_of(part: str, key: str, **values: Any) -> str:
+    """A sentence of the report's words."""
+    return str(words_in("analysis.report", "words.yaml")[part][key].format(**values))
+
+
 def templates_in(package: str, filters: Mapping[str, Any], *, escape: bool = True) -> Any:
     """The Jinja templates in the folder ``templates`` of a package. With ``escape`` all that is
     filled in is text, never markup."""

@@ -33,7 +33,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.stores import counting_seaweedfs
 from registry.ledger.records import ModelPin
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -219,6 +218,29 @@ def process_ms(pid: str) -> float:
     stat = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
     user, system = stat.rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) * 1e3 / TICKS
+
+
+@contextmanager
+def counting_seaweedfs() -> Iterator[tuple[str, str]]:
+    """The URI of a store on a SeaweedFS server of its own, and the address of what it counts."""
+    os.environ.setdefault("AWS_ACCESS_KEY_ID", "dosimeter")
+    os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "dosimeter-secret")
+    script = Path(__file__).with_name("seaweedfs.py")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(script), folder]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            line = _first_line(server)
+            at = f"endpoint={line['endpoint']}&region=us-east-1"
+            yield f"s3://{line['bucket']}/benchmark?{at}", line["metrics"]
+        finally:
+            server.communicate()
+
+
+def _first_line(server: subprocess.Popen[str]) -> dict[str, str]:
+    assert server.stdout is not None
+    ready: dict[str, str] = json.loads(server.stdout.readline())
+    return ready
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.table import SCHEMA, ResultTable, arrow_schema, table_of_columns
+from analysis.data.table import SCHEMA, ResultTable, arrow_schema, table_of_columns, table_of_frame
 from analysis.errors import AnalysisError
 from registry.result_row import GRADER, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
-DATE = "date"  # of a run; no part of the table
+DATE, UNIT, ALLOCATION = "date", "unit", "allocation"  # no parts of the table
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -32,6 +32,7 @@ _DEFAULTS: Mapping[str, Any] = {
     if kind in _ZEROS and name not in (*REQUIRED, *_DERIVED)
 } | {"grader": GRADER, "attempts": 1}
 _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
+_OF_INSTANCE = ("wave", "instance", "arm", "stratum", "family", "difficulty", "tranche")
 MAX_BYTES = 4_000_000_000
 _MOST_HEADER = 1 << 20
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
@@ -40,19 +41,24 @@ _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 @dataclass(frozen=True, slots=True, eq=False)
 class GradedFile:
     """A file's rows of the grader that the plan tests, called ``scored_by`` in the file, and of the
-    second one. ``days`` (datetime64[D]) has the date of each row; None without that column."""
+    second one. ``days`` (datetime64[D]) has the date of each row; None without that column.
+    ``by_unit``: the instances are those of the column ``unit``. ``allocation`` has the names in
+    that column."""
 
     table: ResultTable
     scored_by: str
     days: NDArray[np.datetime64] | None
+    by_unit: bool = False
+    allocation: frozenset[str] = frozenset()
 
 
 def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> ResultTable:
     """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
 
-    An empty score is a missing run, unless ``status`` differs. One grader's rows are read, as
-    those that the plan tests, and those of ``second`` beside them: ``grader`` names the first
-    if the file has several others. Raises AnalysisError for a file that cannot be read, a
+    An empty score is a missing run, unless ``status`` differs; so is an absent row. With a column
+    ``unit``, the rows of a unit are runs on one instance. One grader's rows are read, as those that
+    the plan tests, and those of ``second`` beside them: ``grader`` names the first if the file has
+    several others. Raises AnalysisError for a file that cannot be read, a
     lacking or unknown column, several graders without a choice, control characters in a name, and
     what ``check_table`` refuses.
     """
@@ -61,8 +67,11 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
 
 def read_graded_file(path: Path, *, grader: str | None = None, second: str = "") -> GradedFile:
     """Return the same with the file's name for the grader of the tested scores, and the dates."""
+    import pandas as pd
+
     arrow = _rename(_read(path), path)
-    lacking = [name for name in REQUIRED if name not in arrow.column_names]
+    have = arrow.column_names
+    lacking = [name for name in REQUIRED if name not in have]
     if lacking:
         need = ", ".join(REQUIRED)
         raise AnalysisError(
@@ -77,7 +86,39 @@ def read_graded_file(path: Path, *, grader: str | None = None, second: str = "")
     for shown, name in (("look", "wave"), ("replicate", "replicate")):
         if (below := table[name] < 0).any():
             raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
-    return GradedFile(table, tested, _days(arrow, path))
+    texts = {
+        name: arrow[name].cast("string").fill_null("") for name in {UNIT, ALLOCATION} & {*have}
+    }
+    given = {name: column.to_pylist() for name, column in texts.items()}
+    days, unit = _days(arrow, path), given.get(UNIT, table["instance"])
+    frame, place = owe_absent(pd.DataFrame({**table.columns, UNIT: unit, DATE: days})), str(path)
+    if UNIT in given:
+        runs = frame.groupby(["wave", "model", "grader", UNIT], sort=False).cumcount()
+        frame, place = frame.assign(instance=frame[UNIT], replicate=runs), f"{path}, by unit"
+    days = None if days is None else frame[DATE].to_numpy("datetime64[D]")
+    allocation = frozenset(given.get(ALLOCATION, ()))
+    return GradedFile(table_of_frame(frame, place), tested, days, UNIT in given, allocation)
+
+
+def owe_absent(rows: Any) -> Any:
+    """The rows of a data frame, then a missing run for each that is absent: a model of a look owes
+    every instance of its tranches that any model of the look has, as many times as it most often
+    ran those of the arm and stratum."""
+    import pandas as pd
+
+    cell, at = ["wave", "model", "instance"], rows[rows["grader"] == GRADER]
+    models = at.drop_duplicates(["wave", "model", "tranche"])[["wave", "model", "tranche", DATE]]
+    instances = at.drop_duplicates(["wave", "instance"])[[*_OF_INSTANCE, UNIT]]
+    had = at.groupby(cell, sort=False).size().rename("had").reset_index()
+    owed = instances.merge(models, on=["wave", "tranche"]).merge(had, on=cell, how="left")
+    blocks = owed.groupby(["wave", "model", "stratum", "arm"], sort=False)["had"]
+    usual = blocks.transform(lambda runs: runs.mode().min()).fillna(1)
+    lacking = (usual - owed["had"].fillna(0)).clip(lower=0).astype(int)
+    absent = owed.loc[owed.index.repeat(lacking)].drop(columns="had")
+    runs = rows["replicate"].max() + 1 + absent.groupby(cell).cumcount()
+    texts = {"status": str(Status.MISSING), "grader": GRADER, "error_class": "absent row"}
+    joined = pd.concat([rows, absent.assign(replicate=runs, **texts)], ignore_index=True)
+    return joined.fillna({n: _ZEROS[kind] for n, kind in SCHEMA.items() if kind in _ZEROS})
 
 
 def _read(path: Path) -> Any:
@@ -136,7 +177,7 @@ def _rename(arrow: Any, path: Path) -> Any:
             close = difflib.get_close_matches(name, [*SCHEMA, *RENAMED], n=1, cutoff=0.75)
             if close:
                 raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
-    known = [name for name in names if name in SCHEMA or name == DATE]
+    known = [name for name in names if name in SCHEMA or name in (DATE, UNIT, ALLOCATION)]
     return arrow.rename_columns(names).select(known)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,48 +173,26 @@ def _dimension_of(table: ResultTable, name: str) -> Floats:
 
 def count_arms(table: ResultTable) -> tuple[ArmCount, ...]:
     """Episode counts by wave, model and arm, of one grader's rows."""
-    keys, cell = _cells(table)
-    ids, instance = codes_of(table["instance"])
-    present = table["status"] != Status.MISSING
-    pair = cell * len(ids) + instance
-    every, kept = (
-        np.bincount(_distinct(pairs) // max(len(ids), 1), minlength=len(keys)).tolist()
-        for pairs in (pair, pair[present])
-    )
-    by = {s: np.bincount(cell[table["status"] == s], minlength=len(keys)).tolist() for s in Status}
+    import pandas as pd
+
+    cell, names = ["wave", "model", "arm"], ("status", "instance")
+    rows = pd.DataFrame({name: table[name] for name in (*cell, *names)})
+    kept = rows[rows["status"] != Status.MISSING].groupby(cell)["instance"].nunique()
+    every_seed: Any = rows.groupby(cell)["instance"].nunique().items()
+    counts = {status: rows[rows["status"] == status].groupby(cell).size() for status in Status}
     return tuple(
         ArmCount(
-            wave=wave,
-            model=model,
-            arm=arm,
-            scored=by[Status.SCORED][i],
-            model_failure=by[Status.MODEL_FAILURE][i],
-            missing=by[Status.MISSING][i],
-            seeds=kept[i],
-            seeds_dropped=every[i] - kept[i],
+            wave=key[0],
+            model=key[1],
+            arm=Arm(key[2]),
+            scored=int(counts[Status.SCORED].get(key, 0)),
+            model_failure=int(counts[Status.MODEL_FAILURE].get(key, 0)),
+            missing=int(counts[Status.MISSING].get(key, 0)),
+            seeds=int(kept.get(key, 0)),
+            seeds_dropped=int(every - kept.get(key, 0)),
         )
-        for i, (wave, model, arm) in enumerate(keys)
+        for key, every in every_seed
     )
-
-
-def _cells(table: ResultTable) -> tuple[list[tuple[int, str, Arm]], Ints]:
-    """The cells (wave, model, arm) that have rows, in order, and the cell of each row."""
-    (waves, wave), (models, model), (arms, arm) = (
-        codes_of(table[name]) for name in ("wave", "model", "arm")
-    )
-    codes, cell = codes_of((wave * len(models) + model) * len(arms) + arm)
-    keys = []
-    for code in codes:
-        rest, last = divmod(code, len(arms))
-        first, middle = divmod(rest, len(models))
-        keys.append((waves[first], models[middle], Arm(arms[last])))
-    return keys, cell
-
-
-def _distinct(values: Ints) -> Ints:
-    """The distinct values in order. np.unique hashes whole numbers, at many times the cost."""
-    ordered = np.sort(values)
-    return np.asarray(ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0])
 
 
 def _cell_means(value: Floats, instance: Ints, column: Ints, shape: tuple[int, int]) -> Floats:

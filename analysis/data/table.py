@@ -5,8 +5,9 @@ Errors name row numbers, never an instance or a grade: rows of the private arm p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, get_args, get_type_hints
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from analysis.errors import AnalysisError
 from analysis.stats.permutation import Bools, Ints
 from registry.files import write_whole
+from registry.ledger.records import Plan
 from registry.result_row import COLUMNS, Arm, ResultRow, Status, columns_of
 
 _KINDS = {int: "int64", float: "float64"}  # of any other type: string
@@ -31,6 +33,8 @@ def _kind(hint: Any) -> str:
 _HINTS = get_type_hints(ResultRow)
 SCHEMA: Mapping[str, str] = MappingProxyType({name: _kind(_HINTS[name]) for name in COLUMNS})
 
+LEAST_IN_ARM = 5  # instances of a stratum that has weight
+MOST_LIGHT = 0.25  # of the instances, in strata without
 MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole numbers
 
 _KEY = ("wave", "model", "instance", "replicate", "grader")
@@ -110,6 +114,25 @@ def table_of_columns(columns: Any, place: str) -> ResultTable:
     """The table of Arrow columns, by the names in COLUMNS. Raises AnalysisError for what
     ``check_table`` refuses; ``place`` names where they are from."""
     return check_table(_frozen({n: _array(columns[n], n, place) for n in COLUMNS}), place)
+
+
+def table_of_frame(frame: Any, place: str) -> ResultTable:
+    """The table of a pandas data frame. Raises AnalysisError for what ``check_table`` refuses."""
+    kinds = {n: {"string": object, "int64": "int64"}.get(kind, float) for n, kind in SCHEMA.items()}
+    columns = {name: frame[name].to_numpy(kind, copy=True) for name, kind in kinds.items()}
+    return check_table(_frozen(columns), place)
+
+
+def weigh_strata(plan: Plan, table: ResultTable) -> Plan:
+    """The plan without the strata that have fewer than ``LEAST_IN_ARM`` instances in an arm; with
+    all of them if those hold more than ``MOST_LIGHT`` of the instances."""
+    first = np.unique(codes_of(table["instance"])[1], return_index=True)[1]
+    counts = Counter(zip(table["stratum"][first], table["arm"][first], strict=True))
+    sizes = {name: [counts[name, arm] for arm in Arm] for name in plan.strata}
+    light = [name for name, arms in sizes.items() if 0 < min(arms) < LEAST_IN_ARM]
+    if sum(sum(sizes[name]) for name in light) > MOST_LIGHT * sum(map(sum, sizes.values())):
+        return plan
+    return replace(plan, strata=tuple(name for name in plan.strata if name not in light))
 
 
 def write_table(path: Path, rows: Iterable[ResultRow]) -> None:

@@ -82,8 +82,8 @@ def keep_rows(table: ResultTable, rule: str, controls: Collection[str] = ()) -> 
 
 
 def note_burned(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:
-    """The verdict with a note on burned instances. No material inflation becomes inconclusive if
-    burned instances stay in the test, since they may hide a gap."""
+    """The verdict with a note on burned instances. No inflation above the margin becomes
+    inconclusive if burned instances stay in the test, since they may hide a gap."""
     if seeds is None or not seeds.burned:
         return verdict
     words = burned_words(seeds)

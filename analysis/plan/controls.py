@@ -57,16 +57,6 @@ class ControlResult:
     p_floor: float = 0.0  # the least p that the permutations can show
 
 
-@dataclass(frozen=True, slots=True)
-class ControlPool:
-    """Models that cannot have been exposed: their columns, and the planned ones that are
-    ``lacking`` since they were not run."""
-
-    what: str
-    columns: Sequence[int]
-    lacking: tuple[str, ...]
-
-
 def tested_control(
     kind: str, what: str, wave: int, models: tuple[str, ...], control: ControlTest, says: str
 ) -> ControlResult:
@@ -85,19 +75,19 @@ def lacking_models(
 
 
 def negative_control(
-    registered: RegisteredPlan, means: SeedMeans, pool: ControlPool, wave: int
+    registered: RegisteredPlan, means: SeedMeans, columns: Sequence[int], wave: int
 ) -> ControlResult:
-    """C1 on some columns: the pooled gap of models that cannot have been exposed. Every score is
-    calibrated by these models, so a gap of theirs is reported and vetoes nothing."""
-    missing = f"{', '.join(pool.lacking)}: promised and not run." if pool.lacking else ""
-    if not pool.columns:
-        says = missing or "None is named."
-        return ControlResult("C1", pool.what, wave, pool.lacking, NOT_RUN, says=says)
-    chosen = means.pick(pool.columns)
-    control = _pooled(registered, chosen, pool.what, wave)
+    """C1 on the columns of pre-exposure models: the pooled gap of models that cannot have been
+    exposed. Every score is calibrated by these models, so a gap of theirs vetoes no claim."""
+    what, lacking = RELEASED_BEFORE, lacking_models(means, columns, registered.rules.pre_exposure)
+    missing = f"{', '.join(lacking)}: promised and not run." if lacking else ""
+    if not columns:
+        return ControlResult("C1", what, wave, lacking, NOT_RUN, says=missing or "None is named.")
+    chosen = means.pick(columns)
+    control = _pooled(registered, chosen, what, wave)
     models = tuple(dict.fromkeys(chosen.models))
     says = f"{missing} {_negative_words(control, models)}".strip()
-    return tested_control("C1", pool.what, wave, (*models, *pool.lacking), control, says)
+    return tested_control("C1", what, wave, (*models, *lacking), control, says)
 
 
 def static_control(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from analysis.data import table
 from analysis.plan.presets import (
     BURNED,
     EXCLUSIONS,
@@ -14,7 +15,8 @@ from analysis.plan.presets import (
     look_alpha,
     marker_alpha,
 )
-from analysis.stats.clearing import CLEARING_LEVEL, FEW_INSTANCES
+from analysis.plan.results import LEAST_APART
+from analysis.stats import clearing
 from analysis.stats.intervals import counted
 from analysis.words import words_in
 from registry.ledger.records import JudgeRule, Plan, StandardRules
@@ -93,8 +95,9 @@ def _values(plan: Plan) -> dict[str, Any]:
         "runs": counted(plan.replicates, "run"),
         "looks": counted(plan.looks, "look"),
         **{"look_alpha": look_alpha(plan), "marker_alpha": marker_alpha(plan)},
-        **{"marker_control": MARKER_CONTROL, "clearing_level": f"{CLEARING_LEVEL:g}"},
-        "few_instances": FEW_INSTANCES,
+        "marker_control": MARKER_CONTROL,
+        **{"clearing": clearing, "table": table, "least_apart": LEAST_APART},
+        "margin_points": 100 * plan.margin,
         "outcomes": " and the ".join(map(OUTCOME_WORDS.__getitem__, plan.outcomes)),
         "every_gap": "the gap" if one else "the gap in every outcome",
         "several": "" if one else words["several"],

@@ -15,6 +15,9 @@ from analysis.plan.presets import control_models
 from analysis.stats.intervals import estimate_gap
 from registry.ledger.records import Plan
 
+RANDOM = "random"
+ALLOCATIONS = (RANDOM, "time", "authored", "unknown")
+
 
 @dataclass(frozen=True, slots=True)
 class WaveHistory:
@@ -24,12 +27,13 @@ class WaveHistory:
     ``published`` is the day of the first release, None without one. ``before`` are the waves that
     were begun before the release: they are no looks, and their models get no verdict. ``dropped``
     are the later waves with models under test that were begun and not closed: their looks are
-    spent.
+    spent. ``allocation`` is the rule that allotted instances to the arms.
     """
 
     published: date | None = None
     before: frozenset[int] = frozenset()
     dropped: frozenset[int] = frozenset()
+    allocation: str = RANDOM
 
     def number_looks(self, waves: Iterable[int]) -> dict[int, int]:
         """The number, from 1, of the look at each of the waves that is one. Dropped waves are

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from analysis.data.seed_means import ArmCount, SeedMeans, count_arms, make_seed_means
-from analysis.data.table import ResultTable, one_of
+from analysis.data.table import ResultTable, one_of, weigh_strata
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
+from analysis.plan.comparison import estimate_only
 from analysis.plan.controls import ControlResult
-from analysis.plan.history import NO_HISTORY, EarlyGap, WaveHistory, early_gaps
+from analysis.plan.history import NO_HISTORY, RANDOM, EarlyGap, WaveHistory, early_gaps
 from analysis.plan.presets import KEEP, STANDARD, control_models, validate_plan
 from analysis.plan.primary import look_data
 from analysis.plan.results import look_results
@@ -71,12 +72,17 @@ def analyse(
     """
     if plan.name == STANDARD:
         validate_plan(plan)
+        tested = weigh_strata(plan, table)
         result = run_standard(
-            plan, table, registration, history=history, controls=controls, scored_by=scored_by
+            tested, table, registration, history=history, controls=controls, scored_by=scored_by
         )
-        found = {"verdicts": result.verdicts, "standard": result, "burned": result.burned}
-        return _analysis(plan, registration, _graded(plan, table, GRADER), history, **found)
-    return _analyse(plan, table, registration, GRADER, "primary", history, exploratory=False)
+        parts = {"verdicts": result.verdicts, "standard": result, "burned": result.burned}
+        return _analysis(plan, registration, _graded(plan, table, GRADER), history, **parts)
+    found = _analyse(plan, table, registration, GRADER, "primary", history, exploratory=False)
+    if history.allocation == RANDOM:
+        return found
+    bare = (estimate_only(verdict, "the plan compares no models") for verdict in found.verdicts)
+    return replace(found, verdicts=tuple(bare))
 
 
 def explore(
@@ -132,14 +138,14 @@ def _analyse(
         raise AnalysisError(
             f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"
         )
-    bare = replace(plan, standard=None)  # no covariate, no bounds
+    bare = replace(weigh_strata(plan, graded), standard=None)  # no covariate, no bounds
     rule = KEEP if plan.standard is None else plan.standard.burned
     kept = keep_rows(graded, rule, control_models(plan))
     seeds = {(entry.wave, entry.model): entry for entry in kept.seeds}
     clean = graded.where(kept.primary)
     verdicts: list[Verdict] = []
     for wave, number in history.number_looks(set(graded["wave"].tolist())).items():
-        here = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
+        here = make_seed_means(clean, plan.outcomes, bare.strata, wave=wave)
         results = look_results(
             bare,
             look_data(here, range(len(here.columns))),

@@ -69,7 +69,7 @@ def missingness_tests(plan: Plan, studies: Studies, seed: int) -> MissingTest:
     def p_of(values: Floats) -> Floats:
         if not missing[:, studies.members].any():
             return np.ones(studies.members.shape)
-        every = permuted_studies(plan, values[:, :, None], whole, seed)
+        every = permuted_studies(plan, values[:, :, None], whole, seed, studentise=False)
         return np.array([two_sided_p(gaps) for gaps in every])
 
     p = p_of(share)

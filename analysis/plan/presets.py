@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError
+from analysis.words import words_in
 from registry.ledger.records import Plan, StandardRules
 
 if TYPE_CHECKING:
@@ -19,64 +19,16 @@ BASIC, STANDARD = "basic-v1", "standard-v1"
 MARKER_CONTROL = 0.01  # a p of the private markers at or below it makes a result invalid
 MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
 OUTCOMES = ("score", "key-fraction", "gate-free")
-OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "score": "weighted score",
-        "key-fraction": "mean share met of the criteria that need the answer key",
-        "fraction": "fraction of criteria passed",
-        "gate-free": "credit for headline values whatever the gates",
-    }
-)
+_WORDS = words_in("analysis.plan", "presets.yaml")
+OUTCOME_WORDS: Mapping[str, str] = _WORDS["outcomes"]
 MULTIPLICITY = ("westfall-young", "holm")
-MISSING = (
-    "A model's own failure (refusal, turn limit, unreadable answer) scores 0. An episode that "
-    "infrastructure failed on every attempt is missing; a seed is dropped only when all of its "
-    "runs are missing. Missing episodes are counted by arm and reported."
-)
-MISSING_TIPPING = MISSING + (
-    " A verdict of contamination, or of no material inflation, must hold whatever the missing runs "
-    "of the model were: each is filled with a mixture of its stratum's mean over both arms and of "
-    "the score that speaks most against the verdict (0 public and 1 private against contamination, "
-    "the converse against its absence). The smallest share of the latter that undoes the verdict "
-    "is its tipping point; where there is one, the verdict is inconclusive. So it is if it changes "
-    "with every missing run of the control models at the score that speaks most against it. A "
-    "claim of the study must hold with both so filled. Rates of loss, and the control models' "
-    "scores on the instances that lost runs, are compared between the arms, and decide nothing."
-)
-SENSITIVITY: Mapping[str, str] = MappingProxyType(
-    {
-        "unadjusted": "the same test on scores as they are, not calibrated by the control models",
-        "fitted-slope": "the same test with a fitted slope on the control models' mean, not 1",
-        "leave-one-stratum-out": "at the newest look, the same test without each stratum in turn",
-        "dimensions": "the largest gap over the dimensions of the rubrics (max-T)",
-        "key-static": "the gap of criteria that need the instance's answer key, against that of "
-        "criteria that are the same in every instance, where no leak can help",
-        "gee": "at the newest look, a bias-reduced GEE of the scores, clustered on the instance",
-        "mixed": "at the newest look, a mixed model with a random intercept for each instance",
-        "shrinkage": "the models' gaps, shrunken towards their mean",
-    }
-)
-EXCLUSIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "version-changed": "a model that was served in several versions within a look",
-        "mostly-missing": "a model of which more than half of the episodes of a look are missing",
-    }
-)
+MISSING = str(_WORDS["missing"])
+MISSING_TIPPING = f"{MISSING} {_WORDS['tipping']}"
+SENSITIVITY: Mapping[str, str] = _WORDS["sensitivity"]
+EXCLUSIONS: Mapping[str, str] = _WORDS["exclusions"]
 LEAVE_OUT, KEEP = "leave-out", "keep"
-BURNED: Mapping[str, str] = MappingProxyType(
-    {
-        LEAVE_OUT: "They leave the test of the model, with the public ones of their tranche; where "
-        "a stratum would be left without two others in each arm, all stay.",
-        KEEP: "They stay in the test.",
-    }
-)
-HYPOTHESES = (
-    "H1, of each model that is new at a look: it scores higher on public instances than on "
-    "private ones.",
-    "H2, of the study: over some window of looks up to the present, the models of those looks "
-    "score higher on public instances.",
-    "H3, of each model: it scores less than the margin higher on public instances.",
-)
+BURNED: Mapping[str, str] = _WORDS["burned"]
+HYPOTHESES: tuple[str, ...] = tuple(_WORDS["hypotheses"])
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -155,6 +107,11 @@ def look_alpha(plan: Plan) -> float:
     return plan.alpha / plan.looks
 
 
+def least_p(plan: Plan) -> float:
+    """The least p that the plan's instances can give."""
+    return float(math.comb(2 * plan.seeds_per_arm, plan.seeds_per_arm)) ** -len(plan.strata)
+
+
 def marker_alpha(plan: Plan) -> float:
     """The alpha of the markers at each look: that of the plan shared equally."""
     return plan.marker_alpha / plan.looks
@@ -166,6 +123,7 @@ def plan_draws(plan: Plan, seed: int) -> Draws:
         "permutations": plan.permutations,
         "enumerate_up_to": plan.enumerate_up_to,
         "seed": seed,
+        "studentise": True,
     }
 
 

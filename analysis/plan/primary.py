@@ -149,7 +149,9 @@ def family_tests(plan: Plan, values: Floats, studies: Studies, seed: int) -> Fam
     return replace(tests, floor=floor)
 
 
-def permuted_studies(plan: Plan, values: Floats, studies: Studies, seed: int) -> Iterator[Permuted]:
+def permuted_studies(
+    plan: Plan, values: Floats, studies: Studies, seed: int, *, studentise: bool = True
+) -> Iterator[Permuted]:
     """Gaps of each study's members, observed under its labels and permuted.
 
     The permuted labels do not depend on the observed ones, whose counts are the same in all
@@ -165,8 +167,8 @@ def permuted_studies(plan: Plan, values: Floats, studies: Studies, seed: int) ->
         chosen, labels = values[:, columns], studies.labels(study)
         return permute_blocks(chosen, studies.stratum, studies.tranche, labels, **draws)
 
-    draws = plan_draws(plan, seed)
-    one_draw = Draws(permutations=1, enumerate_up_to=0, seed=0)
+    draws, one_draw = plan_draws(plan, seed), Draws(permutations=1, enumerate_up_to=0, seed=0)
+    draws["studentise"] = studentise
     shared = permute(common, 0, draws) if len(common) else None
     alone = int((uses[members] == 1).sum(axis=1).max())
     allocations = count_allocations(studies.block, studies.labels(0))
@@ -200,6 +202,7 @@ class LookData:
     adjusted: Adjusted
     covariate: Floats | None  # the control models' means (n, outcomes)
     covered: float  # share of instances that have such a mean; 0 if nothing is calibrated
+    controls: Floats | None = None  # the control models' scores (n, columns, outcomes)
 
     def studies(self, columns: Sequence[int]) -> Studies:
         """The look as one study of some of its columns."""
@@ -233,5 +236,6 @@ def look_data(
         x = control_means(values, means.stratum[rows])
         covered = float((~np.isnan(x[:, 0])).mean())
         if covered:
-            return LookData(chosen, calibrate(chosen.values, x, chosen.stratum), x, covered)
+            adjusted = calibrate(chosen.values, x, chosen.stratum)
+            return LookData(chosen, adjusted, x, covered, values)
     return LookData(chosen, unadjusted(chosen.values), None, 0.0)

@@ -6,10 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.data.seed_means import SeedMeans
 from analysis.plan.missing import CURVE, fill_missing, missingness_tests, tipping_share
@@ -28,7 +26,7 @@ from analysis.plan.verdict import (
     decide,
     decide_nothing,
 )
-from analysis.stats.clearing import Clearing, clear_models
+from analysis.stats.clearing import Clearing, Doubts, clear_models, find_doubts
 from analysis.stats.intervals import (
     Equivalence,
     GapEstimate,
@@ -36,9 +34,10 @@ from analysis.stats.intervals import (
     counted,
     estimate_gap,
     estimate_gaps,
+    signed,
     tost,
 )
-from analysis.stats.permutation import holm, permutation_seed
+from analysis.stats.permutation import permutation_seed
 from registry.ledger.records import Plan
 
 
@@ -110,6 +109,7 @@ class MissingRuns:
     tipping: TippingPoint | None = None
 
 
+LEAST_APART = 5  # scores of a model that differ from their stratum's median, for clearing
 NO_RULE = MissingRuns(0, 0, math.nan, math.nan, 1.0)  # of a plan without one
 
 
@@ -143,6 +143,7 @@ class _Tested:
     columns: tuple[int, ...]
     decisions: Decisions
     gaps: GapEstimates
+    doubts: Doubts
     clearing: Clearing
     floor: float  # of adjusted p
     rule: Rule
@@ -185,51 +186,23 @@ def _test(
 ) -> _Tested:
     residuals, means = data.adjusted.residuals, data.means
     by_holm = plan.multiplicity == "holm"
-    if plan.standard is None and by_holm:
-        decisions = _separate_decisions(plan, data, testable, registration)
-    else:
-        seed = permutation_seed(registration, str(means.columns[0].wave))
-        decisions = apply_rule(plan, data.studies(testable), residuals, seed)
-    gaps = estimate_gaps(residuals[:, list(testable)], means.stratum, means.public)
+    seed = permutation_seed(registration, str(means.columns[0].wave))
+    decisions = apply_rule(plan, data.studies(testable), residuals, seed)
+    scores = residuals[:, list(testable)]
+    gaps = estimate_gaps(scores, means.stratum, means.public)
     floor = decisions.test.floor * (len(testable) if by_holm else 1)
-    clearing = clear_models(gaps, plan.margin)
+    doubts = find_doubts(scores, means.stratum, means.public, data.controls)
+    clearing = clear_models(gaps, plan.margin, doubts)
     return _Tested(
         data=data,
         columns=tuple(testable),
         decisions=decisions,
         gaps=gaps,
+        doubts=doubts,
         clearing=clearing,
         floor=floor,
         rule=rule,
     )
-
-
-def _separate_decisions(
-    plan: Plan, data: LookData, testable: Sequence[int], registration: str
-) -> Decisions:
-    """The rule of basic-v1 with Holm's method, which needs no common permutations: each model is
-    tested on the instances that it has, with permutations of its own."""
-    tests = []
-    for m in testable:
-        column = data.means.columns[m]
-        here = ~np.isnan(data.means.values[:, m, 0])
-        study = data.studies([m])
-        alone = replace(
-            study,
-            public=study.public[here],
-            stratum=study.stratum[here],
-            tranche=study.tranche[here],
-        )
-        seed = permutation_seed(registration, column.model, str(column.wave))
-        tests.append(family_tests(plan, data.adjusted.residuals[here], alone, seed))
-    gaps, z, p = (
-        np.concatenate([getattr(test, name) for test in tests], axis=1)
-        for name in ("gaps", "z", "p")
-    )
-    floor = max(test.floor for test in tests)
-    family = FamilyTest(gaps, z, p, holm(p[0])[None], floor)
-    claimed = family.adjusted <= look_alpha(plan)
-    return Decisions(family, claimed, np.zeros_like(claimed))
 
 
 def _missing_runs(plan: Plan, data: LookData, seed: int) -> list[MissingRuns]:
@@ -301,7 +274,8 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
     """The verdict on one model by its data as they are, and the outcome that it is of."""
     test, clearing, names = tested.decisions.test, tested.clearing, tested.data.means.outcomes
     column = tested.data.means.columns[tested.columns[place]]
-    p_adjusted, cleared = float(test.adjusted[0, place]), bool(clearing.cleared[place])
+    p_adjusted, doubt = float(test.adjusted[0, place]), _doubt(tested, place)
+    cleared = bool(clearing.cleared[place]) and not doubt
     bounding = int(clearing.outcome[place])
     claimed = p_adjusted <= tested.rule.alpha
     outcome = bounding if cleared and not claimed else int(test.z[0, place].argmax())
@@ -311,6 +285,7 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
         _known(clearing.lower[place]),
         float(clearing.adjusted[place]),
         cleared,
+        doubt=doubt,
     )
     gap, p = tested.gaps.one(place, outcome), float(test.p[0, place])
     found = Evidence(
@@ -322,6 +297,25 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
         bound=bound,
     )
     return decide(column.model, column.wave, found, tested.rule), outcome
+
+
+def _doubt(tested: _Tested, place: int) -> str:
+    """The reason why a model is not cleared whatever its bounds; "" without one."""
+    data, m, doubts = tested.data, tested.columns[place], tested.doubts
+    own, stratum = data.means.values[:, m, 0], data.means.stratum
+    known = [own[(stratum == code) & ~np.isnan(own)] for code in np.unique(stratum)]
+    if sum((scores != np.median(scores)).sum() for scores in known) < LEAST_APART:
+        return "no information: the model's own scores hardly differ from each other"
+    if (code := int(doubts.stratum[place])) >= 0:
+        name, outcome = data.means.strata[code], int(tested.decisions.test.z[0, place].argmax())
+        gap = next(g.gap for g in _stratum_gaps(data, m, outcome) if g.stratum == name)
+        return f"stratum {name} by itself has a significant gap of {signed(gap)} points"
+    if doubts.controls:
+        return (
+            "the control models' own scores are higher on public instances, or differ by arm "
+            "between the models: what calibrates the scores may have leaked too"
+        )
+    return ""
 
 
 def _consequences(
@@ -356,24 +350,15 @@ def _tipping_of_clearing(
     fills = fill_missing(scores, means.stratum, means.public, against_claim=False)
 
     def at(share: float) -> tuple[float, Clearing]:
-        own = estimate_gaps(fills.at(share)[:, 0], means.stratum, means.public)
-        gap, se, df, n_public, n_private = (
-            _with_row(getattr(tested.gaps, name), place, getattr(own, name))
-            for name in ("gap", "se", "df", "n_public", "n_private")
-        )
-        gaps = GapEstimates(gap, se, df, n_public, n_private)
-        return float(own.gap[outcome]), clear_models(gaps, margin)
+        scores = tested.data.adjusted.residuals[:, list(tested.columns)].copy()
+        scores[:, place] = fills.at(share)[:, 0]
+        gaps = estimate_gaps(scores, means.stratum, means.public)
+        return float(gaps.gap[place, outcome]), clear_models(gaps, margin, tested.doubts)
 
     share = tipping_share(lambda t: bool(at(t)[1].cleared[place]))
     steps = [(t, *at(t)) for t in CURVE]
     curve = tuple(TippingStep(t, gap, float(found.adjusted[place])) for t, gap, found in steps)
     return TippingPoint(NO_INFLATION, share, _runs(share, missing), curve)
-
-
-def _with_row(values: NDArray[Any], place: int, row: NDArray[Any]) -> NDArray[Any]:
-    changed = values.copy()
-    changed[place] = row
-    return changed
 
 
 def _runs(share: float | None, missing: MissingRuns) -> int | None:

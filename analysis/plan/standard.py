@@ -16,22 +16,20 @@ from analysis.data.seed_means import SeedMeans, make_seed_means
 from analysis.data.table import ResultTable, names_in, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
+from analysis.plan.comparison import compare_gaps
 from analysis.plan.controls import (
     GRADED_AGAIN,
-    RELEASED_BEFORE,
-    ControlPool,
     ControlResult,
     bridging_columns,
     frozen_change,
     graded_exactly,
-    lacking_models,
     negative_control,
     not_graded_again,
     positive_controls,
     second_opinion,
     static_control,
 )
-from analysis.plan.history import NO_HISTORY, WaveHistory
+from analysis.plan.history import NO_HISTORY, RANDOM, WaveHistory
 from analysis.plan.missing import fill_look
 from analysis.plan.monitoring import Monitored, monitor_looks
 from analysis.plan.negative_controls import DISAGREES
@@ -137,7 +135,8 @@ def run_standard(
     parts = make_seed_means(clean, (*DIMENSIONS, *PARTS), plan.strata)
     checked = (*_controls(registered, means, looks, judged), *_static(registered, parts, looks))
     results = [look for look, _ in looks]
-    watched = [look for look in results if not look.beyond]  # whether all have verdicts or not
+    random = history.allocation == RANDOM  # nothing else is monitored
+    watched = [look for look in results if random and not look.beyond]  # also without verdicts
     return StandardResult(
         tuple(_judge_look(look, checked) for look in results),
         checked,
@@ -209,7 +208,10 @@ def _looks(
             replace(result, verdict=note_burned(result.verdict, seeds.get((wave, result.model))))
             for result in _hold(registered, means, tested, calibrating, tests)
         )
-        if doubt:
+        if history.allocation != RANDOM:
+            names = [means.columns[place].model for place in calibrating]
+            results = tuple(compare_gaps(plan, data, names, results))
+        elif doubt:
             results = tuple(replace(r, verdict=leave_open(r.verdict, doubt)) for r in results)
         used = {means.columns[place].model for place in calibrating} if data.covered else ()
         look = LookResult(
@@ -391,9 +393,7 @@ def _controls(
     first, faulty = looks[0][0].wave if looks else None, _faulty_waves(look for look, _ in looks)
     baseline = _baseline(means, rules.pre_exposure, first)
     wave = min((means.columns[place].wave for place in baseline), default=first or 0)
-    lacking = lacking_models(means, baseline, rules.pre_exposure)
-    pool = ControlPool(RELEASED_BEFORE, baseline, lacking)
-    yield negative_control(registered, means, pool, wave)
+    yield negative_control(registered, means, baseline, wave)
     for look, _ in looks:
         if look.change is not None:
             yield look.change

@@ -4,16 +4,21 @@ section 5)."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, NewType
 
 from analysis.stats.intervals import GapEstimate
 
-Word = Literal["contaminated", "no material inflation", "inconclusive", "withheld"]
+Word = NewType("Word", str)
 
-CONTAMINATED: Word = "contaminated"
-NO_INFLATION: Word = "no material inflation"
-INCONCLUSIVE: Word = "inconclusive"
-WITHHELD: Word = "withheld"  # a control failed
+CONTAMINATED = Word("contaminated")
+NO_INFLATION = Word("no inflation of the published instances above the margin")
+INCONCLUSIVE = Word("inconclusive")
+WITHHELD = Word("withheld")  # a control failed
+# Of arms that were not allotted at random:
+BEYOND = Word("beyond what unexposed models show")
+WITHIN = Word("within what unexposed models show")
+NOT_COMPARABLE = Word("not comparable")
+ESTIMATE = Word("an estimate without a verdict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +35,15 @@ class Rule:
 class Bound:
     """What decides whether a model is cleared: the largest upper ``value`` over the outcomes, that
     of ``outcome``, at the level that Holm's method leaves the model; with fewer than 50 instances
-    an arm also the ``lower`` bound. ``p`` is adjusted over the models."""
+    an arm also the ``lower`` bound. ``p`` is adjusted over the models. ``doubt`` says why the model
+    is not cleared whatever the bounds."""
 
     value: float
     outcome: str
     lower: float | None
     p: float
     cleared: bool
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,9 @@ class Verdict:
     """One model at one wave. ``estimate`` is None if an arm of a stratum has no scored seed.
 
     Estimate, interval and ``upper`` are those of ``outcome``: the one with the largest z, which
-    drives p, or if the model is cleared the one with the largest bound. ``deciding_bound`` lies
-    below the margin, and ``deciding_lower``, where there is one, above −margin, if and only if the
-    data clear the model.
+    drives p, or if the model is cleared the one with the largest bound. If the data clear the
+    model, ``deciding_bound`` lies below the margin, and ``deciding_lower``, where there is one,
+    above −margin; the converse holds but for the doubts that the note names.
     """
 
     model: str
@@ -86,8 +93,8 @@ class Verdict:
 
 
 def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
-    """Contaminated if p_adjusted ≤ alpha; else no material inflation if the bounds clear the
-    model; else inconclusive. Both true is contaminated, with a note."""
+    """Contaminated if p_adjusted ≤ alpha; else no inflation above the margin if the bounds clear
+    the model; else inconclusive. Both true is contaminated, with a note."""
     gap, bound = found.gap, found.bound
     detected = found.p_adjusted <= rule.alpha
     word = CONTAMINATED if detected else NO_INFLATION if bound.cleared else INCONCLUSIVE
@@ -99,34 +106,35 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
             "interval not estimable: one instance in an arm of a single stratum, or scores without "
             "spread"
         )
+    elif word == INCONCLUSIVE and bound.doubt:
+        note = bound.doubt
     elif word == INCONCLUSIVE and bound.value < rule.margin:
         note = (
             "the bound lies below the margin, but with fewer than 50 instances an arm a gap so far "
             "below zero clears nothing"
         )
+    if not detected and found.p_floor > rule.alpha:
+        least = f"{found.p_floor:.2g}, and a claim needs {rule.alpha:.2g}"
+        note = "; ".join(filter(None, [f"too few instances: the least p is {least}", note]))
+    parts = ((found, _EVIDENCE), (gap, _GAP), (rule, _RULE))
+    numbers: dict[str, Any] = {name: getattr(part, name) for part, names in parts for name in names}
     return Verdict(
         model=model,
         wave=wave,
         verdict=word,
         estimate=gap.gap,
-        interval=gap.interval,
-        upper=gap.upper,
-        p=found.p,
-        p_adjusted=found.p_adjusted,
-        n_public=gap.n_public,
-        n_private=gap.n_private,
-        alpha=rule.alpha,
-        hypothesis=rule.hypothesis,
-        exploratory=rule.exploratory,
         note=note,
-        se=gap.se,
-        outcome=found.outcome,
         deciding_bound=bound.value,
         bound_outcome=bound.outcome,
         deciding_lower=bound.lower,
         p_clear=bound.p,
-        p_floor=found.p_floor,
+        **numbers,
     )
+
+
+_EVIDENCE = ("p", "p_adjusted", "p_floor", "outcome")
+_GAP = ("interval", "upper", "se", "n_public", "n_private")
+_RULE = ("alpha", "hypothesis", "exploratory")
 
 
 def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Verdict:

@@ -32,7 +32,7 @@ from analysis.power.variance_components import (
     rate_error,
 )
 from analysis.stats.adjustment import calibrate
-from analysis.stats.clearing import clear_models
+from analysis.stats.clearing import clear_models, find_doubts
 from analysis.stats.intervals import estimate_gaps
 from analysis.stats.permutation import Bools, Floats, Ints, permute_gaps
 from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
@@ -117,7 +117,7 @@ class PowerPoint:
     power: float  # to name a model that is inflated (P3)
     error: float
     formula: float
-    cleared: float  # chance of "no material inflation" for a model of a look of clean ones
+    cleared: float  # chance to clear a model of a look of clean ones
     cleared_error: float
     study_power: float | None = None  # to reject for the study by the last look (P4)
     study_error: float | None = None
@@ -193,15 +193,17 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
 
 
 def chance_cleared(design: PowerDesign, effort: SimulationSize) -> float:
-    """The chance of "no material inflation" for a model of a look whose models are all clean."""
+    """The chance that a model is cleared in a look whose models are all clean."""
     plan, setting = design.plan, design.setting
     stratum, public = allocation(plan)
     outcomes, cleared = len(plan.outcomes), 0
-    size = len(stratum) * (setting.models + 1) * outcomes
+    size = len(stratum) * (setting.models + setting.control_models) * outcomes
     for count, stream, _ in batches(effort.seed, "clean", effort.replications, size):
-        values, control = _draw_look(design, count, stream)
-        gaps = estimate_gaps(_calibrated(values, control, stratum), stratum, public)
-        cleared += int(clear_models(gaps, plan.margin).cleared.sum())
+        values, controls = _draw_look(design, count, stream)
+        scores = _calibrated(values, _mean_of(controls), stratum)
+        gaps = estimate_gaps(scores, stratum, public)
+        doubts = find_doubts(scores, stratum, public, controls)
+        cleared += int(clear_models(gaps, plan.margin, doubts).cleared.sum())
     return cleared / (effort.replications * setting.models)
 
 
@@ -339,26 +341,26 @@ def _one_look(design: PowerDesign, effort: SimulationSize) -> Bools:
     outcomes = len(plan.outcomes)
     raised = design.shown(setting.gap) * np.array(design.raised)
     named: list[Bools] = []
-    size = len(stratum) * (setting.models + 1) * outcomes
+    size = len(stratum) * (setting.models + setting.control_models) * outcomes
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
-        values, x = _draw_look(design, count, stream)
+        values, controls = _draw_look(design, count, stream)
         values[public, :, 0] += raised
-        named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
+        named.append(claims(tested, values, _mean_of(controls), stratum, public, seed)[:, 0])
     return np.concatenate(named)
 
 
 def _draw_look(
     design: PowerDesign, count: int, stream: np.random.Generator
 ) -> tuple[Floats, Floats | None]:
-    """Seed means (n, B, models, outcomes) of a look of clean models, and the control models' means
-    (n, B, outcomes), None without any."""
+    """Seed means (n, B, models, outcomes) of a look of clean models, and the control models'
+    (n, B, control models, outcomes), None without any."""
     components, outcomes = design.components, len(design.plan.outcomes)
     n = len(allocation(design.plan)[0])
     shared = draw_shared(components, outcomes, (n, count), stream)
-    x = _control_means(design, shared, stream)
+    controls = _draw_controls(design, shared, stream)
     shape = (n, count, design.setting.models)
     noise = math.sqrt(design.own_share) * draw_normal(components, outcomes, shape, stream)
-    return shared[:, :, None] + noise, x
+    return shared[:, :, None] + noise, controls
 
 
 def _calibrated(values: Floats, control: Floats | None, stratum: Ints) -> Floats:
@@ -379,7 +381,7 @@ def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> I
     size = len(stratum) * plan.looks
     for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
         shared = draw_shared(components, 1, (len(stratum), count), stream)
-        x = _control_means(design, shared, stream)
+        x = _mean_of(_draw_controls(design, shared, stream))
         spread = components.sd[0] * math.sqrt(design.own_share / setting.models)
         shape = (len(stratum), count, plan.looks)
         scores = shared + spread * stream.standard_normal(shape)
@@ -396,15 +398,20 @@ def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> I
     return np.concatenate(looks)
 
 
-def _control_means(
+def _draw_controls(
     design: PowerDesign, shared: Floats, stream: np.random.Generator
 ) -> Floats | None:
-    """x (n, B, outcomes): the mean of the control models' scores; None without any."""
-    if not design.setting.control_models:
+    """Seed means (n, B, control models, outcomes) of the control models; None without any."""
+    models = design.setting.control_models
+    if not models:
         return None
     n, studies, outcomes = shared.shape
-    drawn = draw_normal(design.components, outcomes, (n, studies), stream)
-    return shared + math.sqrt(design.control_noise) * drawn
+    drawn = draw_normal(design.components, outcomes, (n, studies, models), stream)
+    return shared[:, :, None] + math.sqrt(models * design.control_noise) * drawn
+
+
+def _mean_of(controls: Floats | None) -> Floats | None:
+    return None if controls is None else np.asarray(controls.mean(axis=2))
 
 
 def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:

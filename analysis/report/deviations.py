@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from analysis.data.table import ResultTable, names_in
+from analysis.data.table import LEAST_IN_ARM, ResultTable, names_in, weigh_strata
 from analysis.plan.burned import BurnedSeeds, burned_words
 from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.presets import KEEP, control_models, replicates_of
 from analysis.report.episodes import count_rows
 from analysis.stats.intervals import counted
+from analysis.words import sentence_of
 from registry.ledger.records import Plan, Preregistration, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
@@ -52,11 +53,8 @@ def mode_departures(registered: Preregistration, runs: Iterable[RunManifest]) ->
         for stratum, task in tasks:
             once = task.endswith(f"/{stratum.partition('/')[2]}/single_turn")
             if (stratum in run.single_turn) != once:
-                yield (
-                    f"Wave {run.wave} gave {stratum} {words[not once]}; {words[once]} was "
-                    "registered. Its scores there are another measurement, also than those of "
-                    "control models of other waves, which adjust them for difficulty."
-                )
+                values = {"stratum": stratum, "given": words[not once], "planned": words[once]}
+                yield sentence_of("deviations", "mode", wave=run.wave, **values)
 
 
 def table_departures(
@@ -74,10 +72,7 @@ def _row_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Ite
 
 def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: bool) -> Iterator[str]:
     if entropy != "operating system":
-        yield (
-            f"The seeds were drawn from {entropy} entropy, not the operating system's: anyone can "
-            "recompute them. This is a demonstration, not evidence."
-        )
+        yield sentence_of("deviations", "entropy", entropy=entropy)
     if dirty:
         yield "The draw or the registration was made from a working tree with uncommitted changes."
     for run in runs:
@@ -108,6 +103,8 @@ def _sample_departures(
         for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
             if n != drawn.get(k, n):
                 yield f"{where}: {n} {which} instances; {drawn[k]} were registered."
+    for name in sorted({*plan.strata} - {*weigh_strata(plan, table).strata}):
+        yield f"{name} has fewer than {LEAST_IN_ARM} instances in an arm: reported without weight."
     for name in sorted({cell[2] for cell in counts} - set(plan.strata)):
         yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 
@@ -123,10 +120,8 @@ def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest])
         for pin, count in zip(run.models, run.replicates, strict=True):
             planned = replicates_of(plan, pin.name)
             if count != planned:
-                yield (
-                    f"Wave {run.wave} ran {counted(count, 'replicate')} of {pin.name}; {planned} "
-                    "registered."
-                )
+                ran = counted(count, "replicate")
+                yield f"Wave {run.wave} ran {ran} of {pin.name}; {planned} registered."
 
 
 def _served_departures(table: ResultTable) -> Iterator[str]:
@@ -150,10 +145,8 @@ def _missing_departures(table: ResultTable) -> Iterator[str]:
     for wave, model in sorted({key[:2] for key in lost}):
         public, private = (lost[wave, model, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
         share = (public + private) / owed[wave, model]
-        yield (
-            f"{model} at wave {wave}: {public + private} episodes "
-            f"({share:.1%}) are missing, {public} public and {private} private."
-        )
+        arms = {"public": public, "private": private, "both": public + private}
+        yield sentence_of("deviations", "missing", wave=wave, model=model, share=share, **arms)
 
 
 def _look_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Iterator[str]:
@@ -162,7 +155,4 @@ def _look_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> It
     waves = {wave for wave, model in models if model not in controls}
     for wave, number in history.number_looks(waves).items():
         if number > plan.looks:
-            yield (
-                f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, "
-                "and its results are exploratory."
-            )
+            yield sentence_of("deviations", "beyond", wave=wave, looks=plan.looks)

@@ -25,6 +25,7 @@ from analysis.report.wording import (
     monitored_words,
     short,
     time_words_of,
+    with_margin,
 )
 from analysis.stats.intervals import p_words, points, signed
 from analysis.words import templates_in
@@ -72,7 +73,7 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
         variables=css_variables(),
         figures=figures,
     )
-    return _hold_units(rendered.lstrip("\n"))
+    return _hold_units(with_margin(rendered.lstrip("\n"), report.plan.margin))
 
 
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:

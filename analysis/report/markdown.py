@@ -15,6 +15,7 @@ from analysis.report.wording import (
     headline,
     monitored_words,
     time_words_of,
+    with_margin,
 )
 from analysis.words import templates_in
 
@@ -37,7 +38,7 @@ def render_markdown(report: Report) -> str:
         cite=cite_words(report),
         commands=command_words(report),
     )
-    return text.rstrip() + "\n"
+    return with_margin(text.rstrip(), report.plan.margin) + "\n"
 
 
 def _cell(cell: Cell) -> str:

@@ -232,7 +232,7 @@ def build_table_report(
         plan=plan,
         published=published,
         deviations=(*departures, *burned_departures(plan, analysis.burned)),
-        **_results(analysis, (), lambda count: _owed_by_table(plan, table, count)),
+        **_results(analysis, (), lambda run: run.scored + run.model_failure + run.missing),
         **_episode_parts(plan, table, ()),
     )
 
@@ -308,17 +308,6 @@ def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callabl
 def _tranches(run: RunManifest) -> dict[str, tuple[int, ...]]:
     given = run.tranches or ((0,),) * len(run.models)
     return {pin.name: tranches for pin, tranches in zip(run.models, given, strict=True)}
-
-
-def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
-    """The same of a table, which does not tell how large reserve tranches should be."""
-    panel = len(plan.strata) * plan.seeds_per_arm * replicates_of(plan, count.model)
-    if not table["tranche"].any():
-        return panel
-    rows = (table["wave"] == count.wave) & (table["model"] == count.model)
-    rows &= table["arm"] == count.arm
-    beside = int((table["tranche"][rows] > 0).sum())
-    return beside + (panel if (table["tranche"][rows] == 0).any() else 0)
 
 
 def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:

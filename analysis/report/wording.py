@@ -34,13 +34,19 @@ def summarise(verdict: Verdict) -> str:
         more += p_words(verdict.p_adjusted, verdict.p_floor)
         text += f"{more}, adjusted for the models of this look."
     elif verdict.verdict == NO_INFLATION:
-        bound = f"An inflation above {points(verdict.deciding_bound)} points"
-        bound = bound if verdict.deciding_bound > 0 else "Any inflation"
-        text += f" {bound} is ruled out in every outcome, adjusted for the models of this look."
+        bound = _above(verdict.deciding_bound)
+        text += f" There is {bound} in any outcome, adjusted for the models of this look."
+    elif verdict.verdict != INCONCLUSIVE:
+        text += f" The result is {verdict.verdict}."
     else:
         upper = points(max(verdict.deciding_bound, 0.0))
         text += f" The data are compatible with no inflation and with up to {upper} points."
     return text + (f" Note: {verdict.note}." if verdict.note else "")
+
+
+def with_margin(text: str, margin: float) -> str:
+    """A text with the size of the margin in its verdicts."""
+    return text.replace("instances above the margin", f"instances above {100 * margin:g} points")
 
 
 def finding(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
@@ -66,14 +72,10 @@ def headline(report: Report) -> str:
         )
     if not verdicts:
         return f"No {kind} has a result yet."
-    writers = (
-        (CONTAMINATED, _contaminated_words),
-        (NO_INFLATION, _cleared_words),
-        (INCONCLUSIVE, _undecided_words),
-        (WITHHELD, _withheld_words),
-    )
-    groups = ((write, [v for v in verdicts if v.verdict == word]) for word, write in writers)
-    return " ".join(write(_names(own, verdicts), own) for write, own in groups if own)
+    words = dict.fromkeys([*_WRITERS, *(v.verdict for v in verdicts)])
+    groups = [(word, [v for v in verdicts if v.verdict == word]) for word in words]
+    writers = [(_WRITERS.get(word, _compared_words), own) for word, own in groups if own]
+    return " ".join(write(_names(own, verdicts), own) for write, own in writers)
 
 
 def _names(own: Sequence[Verdict], every: Sequence[Verdict]) -> tuple[str, bool]:
@@ -110,8 +112,16 @@ def _contaminated_words(names: tuple[str, bool], found: Sequence[Verdict]) -> st
 
 def _cleared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
     bound = max(verdict.deciding_bound for verdict in found)
-    what = f"an inflation above {points(bound)} points" if bound > 0 else "any inflation"
-    return f"For {names[0]} {what} is ruled out."
+    return f"{names[0]} {'show' if names[1] else 'shows'} {_above(bound)}."
+
+
+def _above(bound: float) -> str:
+    above = f" above {points(bound)} points" if bound > 0 else ""
+    return f"no inflation of the published instances{above}"
+
+
+def _compared_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
+    return f"{names[0]}: {found[0].verdict}."
 
 
 def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
@@ -127,6 +137,14 @@ def _undecided_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
 def _withheld_words(names: tuple[str, bool], found: Sequence[Verdict]) -> str:
     reasons = "; ".join(dict.fromkeys(verdict.note for verdict in found))
     return f"No verdict is issued on {names[0]}: {reasons}."
+
+
+_WRITERS = {
+    CONTAMINATED: _contaminated_words,
+    NO_INFLATION: _cleared_words,
+    INCONCLUSIVE: _undecided_words,
+    WITHHELD: _withheld_words,
+}
 
 
 def _and(names: Sequence[str]) -> str:

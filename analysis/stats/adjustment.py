@@ -85,17 +85,17 @@ def unadjusted(values: Floats) -> Adjusted:
 
 
 def control_means(values: Floats, stratum: Ints) -> Floats:
-    """x (n, outcomes): the mean of the control models' scores ``values`` (n, models, outcomes),
-    each taken from its model's mean in the stratum, so that a run that one model lacks does not
-    move x; NaN for an instance on which none has a score.
+    """x (n, …, outcomes): the mean of the control models' scores ``values`` (n, …, models,
+    outcomes), each taken from its model's mean in the stratum, so that a run that one model lacks
+    does not move x; NaN for an instance on which none has a score.
 
     Whether a model was released before publication is for the caller to have documented, as it is
     to leave out a model that is itself to be calibrated: it would lose its gap.
     """
     centred = centre_within(values, stratum)
-    n = (~np.isnan(centred)).sum(axis=1)
+    n = (~np.isnan(centred)).sum(axis=-2)
     mean = np.full(n.shape, np.nan)
-    np.divide(np.nan_to_num(centred).sum(axis=1), n, out=mean, where=n > 0)
+    np.divide(np.nan_to_num(centred).sum(axis=-2), n, out=mean, where=n > 0)
     return mean
 
 

@@ -58,7 +58,7 @@ def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equiv
         p_lower=float(stdtr(df, -(gap + margin) / se)),
         p_upper=float(stdtr(df, (gap - margin) / se)),
         equivalent=-margin < low and high < margin,
-        interval90=(low, high),
+        interval90=(max(low, -1.0), min(high, 1.0)),
         no_inflation=high < margin,
         margin=margin,
     )
@@ -68,9 +68,9 @@ def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equiv
 class GapEstimate:
     """Public minus private mean, averaged over strata.
 
-    ``interval`` is two-sided 95 %, ``upper`` the one-sided 95 % bound. Where the variance cannot
-    be estimated (one instance in an arm of a single stratum, or no spread at all), ``se`` and
-    ``df`` are None and the bounds are those of the scale, -1…1: nothing is known beyond them.
+    ``interval`` is two-sided 95 %, ``upper`` the one-sided 95 % bound, both cut to −1…1. Where the
+    variance cannot be estimated (one instance in an arm of a single stratum, or no spread at all),
+    ``se`` and ``df`` are None and the bounds are those of the scale: nothing is known beyond them.
     """
 
     gap: float
@@ -102,8 +102,9 @@ class GapEstimates:
         if math.isnan(se):
             return GapEstimate(gap, None, None, **counts)
         half = t_quantile(0.975, df) * se
-        upper = gap + t_quantile(0.95, df) * se
-        return GapEstimate(gap, se, df, (gap - half, gap + half), upper, **counts)
+        upper = min(gap + t_quantile(0.95, df) * se, 1.0)
+        interval = max(gap - half, -1.0), min(gap + half, 1.0)
+        return GapEstimate(gap, se, df, interval, upper, **counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,22 +138,28 @@ def _multiply(labels: Labels, weights: Floats, depth: int, out: Floats) -> None:
 
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
 NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
+_NO_VARIANCE = 1e-24
 
 
 class Draws(TypedDict):
     """The way labels are permuted: all allocations if there are ``enumerate_up_to`` or fewer, else
-    ``permutations`` drawn ones, from PCG64(``seed``)."""
+    ``permutations`` drawn ones, from PCG64(``seed``). ``studentise`` holds the level if arms differ
+    in size and in variance; of arms of one size it changes nothing."""
 
     permutations: int
     enumerate_up_to: int
     seed: int
+    studentise: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Permuted:
     """Gaps (public minus private mean, averaged over strata) under the observed labels,
     ``observed`` (models, outcomes), and others, ``permuted`` (rows, models, outcomes). Where
-    ``exact``, the rows are all allocations, the observed one among them."""
+    ``exact``, the rows are all allocations, the observed one among them.
+
+    Studentised, the permuted gaps stand divided by their own standard errors and times that of the
+    observed gap (Janssen 1997; Chung and Romano 2013)."""
 
     observed: Floats
     permuted: Floats
@@ -178,6 +184,7 @@ class _Stratum:
     weighted: Floats  # the sums x (1/public + 1/private)
     present: Floats  # (size, models)
     complete: bool
+    errors: bool  # whether differences come with their variances
 
 
 def permutation_seed(registration: str, *path: str) -> int:
@@ -204,7 +211,7 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
     are as many as the cores, moves nothing.
     """
     order = np.argsort(stratum, kind="stable")
-    strata = _split(values[order], stratum[order], public[order])
+    strata = _split(values[order], stratum[order], public[order], draws)
     shape = (-1, *values.shape[1:])
     labels = public[order][None].astype(np.float64)
     observed = _gaps(strata, (labels[:, part.columns] for part in strata), values.shape[1:])
@@ -212,6 +219,11 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
         rows = _enumerate(strata, values)
     else:
         rows = _sample(strata, values, draws["permutations"], draws["seed"])
+    if strata[0].errors:
+        (observed, own), (rows, variances) = (
+            np.split(gaps, 2, axis=1) for gaps in (observed, rows)
+        )
+        rows *= np.sqrt(np.maximum(own, _NO_VARIANCE) / np.maximum(variances, _NO_VARIANCE))
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
 
@@ -255,12 +267,15 @@ def p_floor(gaps: Permuted | Statistics) -> float:
     return 1.0 / (rows if gaps.exact else rows + 1)
 
 
-def _split(values: Floats, stratum: Ints, public: Bools) -> list[_Stratum]:
+def _split(values: Floats, stratum: Ints, public: Bools, draws: Draws) -> list[_Stratum]:
     starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
-    return [_stratum(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
+    arms = [(int(public[a:b].sum()), int((~public[a:b]).sum())) for a, b in pairwise(starts)]
+    unequal = any(n != m for n, m in arms) and min(map(min, arms)) > 1
+    parts = [(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
+    return [_stratum(*part, errors=unequal and draws.get("studentise", False)) for part in parts]
 
 
-def _stratum(columns: slice, values: Floats, public: Bools) -> _Stratum:
+def _stratum(columns: slice, values: Floats, public: Bools, *, errors: bool) -> _Stratum:
     there = ~np.isnan(values[:, :, 0])
     filled = np.where(there[:, :, None], values, 0.0)
     centre = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
@@ -275,11 +290,13 @@ def _stratum(columns: slice, values: Floats, public: Bools) -> _Stratum:
         weighted=weighted,
         present=there.astype(np.float64),
         complete=bool(there.all()),
+        errors=errors,
     )
 
 
 def _gaps(strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]) -> Floats:
-    """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum."""
+    """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum; beside them
+    their variances, to a common factor, if these are asked for."""
     parts = (
         _differences(part, allocation, shape)
         for part, allocation in zip(strata, labels, strict=True)
@@ -293,19 +310,26 @@ def _gaps(strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ..
 
 def _differences(part: _Stratum, labels: Floats, shape: tuple[int, ...]) -> Floats:
     """Public minus private mean in one stratum; 0 where a row leaves a model an empty arm."""
-    if part.complete:
+    if part.complete and not part.errors:
         return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
     there, public = part.present.sum(axis=0), product(labels, part.present)
     both = public * (there - public)
     weights = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
     chosen = product(labels, part.sums).reshape(len(labels), *shape)
-    chosen *= weights[:, :, None]  # each gain of one arm over the centre is a loss of the other
-    return chosen.reshape(len(labels), -1)
+    gaps = chosen * weights[:, :, None]  # a gain of one arm over the centre is a loss of the other
+    if not part.errors:
+        return np.asarray(gaps.reshape(len(labels), -1))
+    squares = product(labels, part.sums**2).reshape(chosen.shape)
+    rest, variances = (part.sums**2).sum(axis=0).reshape(shape) - squares, np.zeros_like(gaps)
+    for count, square in ((public, squares), (there - public, rest)):
+        n = np.maximum(count, 2.0)[:, :, None]
+        variances += (square - chosen**2 / n) / (n * (n - 1))
+    return np.stack([gaps, variances], axis=1).reshape(len(labels), -1)
 
 
 def _sample(strata: list[_Stratum], values: Floats, permutations: int, seed: int) -> Floats:
     shape = values.shape[1:]
-    gaps = np.empty((permutations, math.prod(shape)))
+    gaps = np.empty((permutations, math.prod(shape) * (1 + strata[0].errors)))
     blocks = [Block(part.columns, part.public) for part in strata]
 
     def fill(first: int, rows: int) -> None:
@@ -320,7 +344,7 @@ def _sample(strata: list[_Stratum], values: Floats, permutations: int, seed: int
 def _enumerate(strata: list[_Stratum], values: Floats) -> Floats:
     """Gaps of every allocation: each stratum's own, summed over the product of strata."""
     shape = values.shape[1:]
-    total = np.zeros((1, math.prod(shape)))
+    total = np.zeros((1, math.prod(shape) * (1 + strata[0].errors)))
     for part in strata:
         gaps = _differences(part, _all_labels(part.size, part.public), shape)
         total = (total[:, None] + gaps[None]).reshape(-1, gaps.shape[1])

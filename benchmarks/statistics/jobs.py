@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.statistics.borders import count_clearing, count_tables, count_unequal, count_units
 from benchmarks.statistics.trials import (
     Hits,
     Look,
@@ -24,7 +25,6 @@ from benchmarks.statistics.trials import (
     count_study_loss,
     count_verdicts,
     count_wrong_units,
-    forecast_published,
     forecast_verdicts,
 )
 
@@ -33,7 +33,7 @@ FAULTS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.10)
 ABOVE_MARGIN = 0.055
 SEVERAL = 3  # models of a look
 MODEL, CONTROLS, STUDY = "the model", "the control models", "all 24 models of a study"
-COVERAGE, FORECAST, BY_VARIANCE = "coverage", "forecast", "forecast by published variance"
+COVERAGE, FORECAST = "coverage", "forecast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,45 @@ VERDICTS = [
     for per_arm in (16, 64, 128)
     for gap in (0.0, 0.05, 0.10)
 ]
-PUBLISHED = Look(64, 1, (0.10,))
 CLEARING = [Look(per_arm, 8, (ABOVE_MARGIN,) * SEVERAL) for per_arm in (16, 64, 128)]
 LOOK_FAULTS = [(fault, frozen) for frozen in (0, 1, 4) for fault in (0.0, 0.02, 0.05, 0.10)]
 SELECTIVE = [*((n, of) for of in (MODEL, CONTROLS) for n in (16, 64)), (16, STUDY)]
 RANDOM_LOSS = (0.0, 0.01, 0.02, 0.05)
+
+
+NOTHING = (0.0,) * 5  # shares of public instances that four control models and the model know
+_LEAKS = {
+    "all four controls and the model leak by 10 points": (0.2,) * 5,
+    "one control of four leaks by 30 points, the model by 10": (0.6, 0.0, 0.0, 0.0, 0.2),
+    "nothing leaks": NOTHING,
+}
+_STRATA = {"one stratum of 12 is known to 90 %": 0.9, "twelve strata, nothing leaks": 0.0}
+_UNEQUAL = {
+    "100 public instances × 1 run, 1,000 private × 10": ((100, 1), (1000, 10)),
+    "20 public instances × 1 run, 400 private × 5": ((20, 1), (400, 5)),
+    "400 public instances × 5 runs, 20 private × 1": ((400, 5), (20, 1)),
+}
+_TABLES = {
+    "a tenth of the rows is absent by score: a clean model contaminated": "absent, clean",
+    "a tenth of the rows is absent by score: a leaking model cleared": "absent, leaking",
+    "half of the public instances known, one stratum of 1 + 3: not found": "tiny stratum",
+    "a model that answers nothing: cleared": "no answers",
+    "public instances are older and easier: an alarm on a clean model": "by time",
+    "the same, half of them known: found": "by time, leaking",
+}
+BORDERS = {
+    f"{what}: cleared, 4 × {n}": Job(partial(count_clearing, leaks, 0.0, 4, n), 4)
+    for what, leaks in _LEAKS.items()
+    for n in (64, 128, 256)
+}
+for _what, _leak in _STRATA.items():
+    BORDERS[f"{_what}: cleared"] = Job(partial(count_clearing, NOTHING, _leak, 12, 64), 2)
+for _what, _arms in _UNEQUAL.items():
+    BORDERS[f"{_what}: a false alarm"] = Job(partial(count_unequal, *_arms), 4)
+for _n in (5, 20):
+    _what = f"documents of {_n} questions are allotted: a false alarm"
+    BORDERS[_what] = Job(partial(count_units, _n, 1.5), 4)
+BORDERS |= {what: Job(partial(count_tables, case), 0.1) for what, case in _TABLES.items()}
 
 
 def all_jobs() -> dict[str, Job]:
@@ -125,7 +159,6 @@ def all_jobs() -> dict[str, Job]:
         part = 4 if look.looks == 1 else 2
         jobs[verdicts_key(look)] = Job(partial(count_verdicts, look), part)
         jobs[verdicts_key(look, FORECAST)] = Job(partial(forecast_verdicts, look), part)
-    jobs[verdicts_key(PUBLISHED, BY_VARIANCE)] = Job(partial(forecast_published, PUBLISHED), 4)
     jobs |= {verdicts_key(look): Job(partial(count_verdicts, look), 2) for look in CLEARING}
     for fault, frozen in LOOK_FAULTS:
         of = partial(count_look_fault, fault, frozen)
@@ -136,4 +169,4 @@ def all_jobs() -> dict[str, Job]:
     for share in RANDOM_LOSS:
         count = partial(count_control_loss, 64, gap=0.10, at_random=share)
         jobs[random_loss_key(share)] = Job(count, 0.4)
-    return jobs | {"wrong units": Job(count_wrong_units)}
+    return jobs | BORDERS | {"wrong units": Job(count_wrong_units)}

@@ -7,7 +7,7 @@ rule of a look to many studies at once, which is quicker. A test holds both to t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -19,8 +19,8 @@ from analysis.data.table import SCHEMA, ResultTable
 from analysis.plan.presets import standard_plan
 from analysis.plan.primary import ModelScores, Studies
 from analysis.plan.rule import apply_rule
-from analysis.stats.clearing import clear_models
-from analysis.stats.intervals import GapEstimates, estimate_gaps
+from analysis.stats.clearing import clear_models, find_doubts
+from analysis.stats.intervals import estimate_gaps
 from benchmarks.statistics.mixed_strata import (
     CONTROL_RUNS,
     CONTROLS,
@@ -81,14 +81,9 @@ def controls_at(wave: int, controls: Sequence[Runs]) -> list[ModelRuns]:
     return [ModelRuns(wave, m.name, runs) for m, runs in zip(CONTROLS, controls, strict=True)]
 
 
-def pool_controls(controls: Sequence[Runs]) -> Floats:
-    """The mean of the control models (n, B, 2)."""
-    return np.asarray(np.mean([runs.means for runs in controls], axis=0))
-
-
 def control_scores(panel: Panel, stream: np.random.Generator, fault: float = 0.0) -> Floats:
-    """The mean of newly run control models (n, B, 2)."""
-    return pool_controls(draw_controls(panel, stream, fault))
+    """The seed means (n, B, models, 2) of newly run control models."""
+    return np.stack([runs.means for runs in draw_controls(panel, stream, fault)], axis=2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,8 +98,9 @@ class Decided:
 def decide_look(
     plan: Plan, panel: Panel, values: Floats, control: Floats | None, seed: int
 ) -> Decided:
-    """Apply the rule to ``values`` (n, B, models, 2) with NaN for lost runs, calibrated by
-    ``control`` (n, B, 2) unless None. The studies share the permutations."""
+    """Apply the rule to ``values`` (n, B, models, 2) with NaN for lost runs, calibrated unless
+    ``control`` is None: by the scores of control models (n, B, controls, 2), or by a mean of theirs
+    (n, B, 2). The studies share the permutations."""
     _, studies, models, outcomes = values.shape
     scores = _scores(values, control)
     members = np.arange(studies * models).reshape(studies, models)
@@ -112,9 +108,11 @@ def decide_look(
     drawn = Studies(scores, members, panel.public[:, None], panel.stratum, tranche)
     residuals = scores.adjusted(panel.stratum).residuals
     rule = apply_rule(plan, drawn, residuals, seed, first_only=models == 1)
-    gaps = estimate_gaps(residuals, panel.stratum, panel.public)
-    by_model = GapEstimates(*(part.reshape(studies, models, outcomes) for part in astuple(gaps)))
-    cleared = clear_models(by_model, plan.margin).cleared & ~rule.contaminated
+    by_model = residuals.reshape(len(residuals), studies, models, outcomes)
+    given = control if control is not None and control.ndim == by_model.ndim else None
+    doubts = find_doubts(by_model, panel.stratum, panel.public, given)
+    gaps = estimate_gaps(by_model, panel.stratum, panel.public)
+    cleared = clear_models(gaps, plan.margin, doubts).cleared & ~rule.contaminated
     return Decided(rule.claimed, rule.contaminated, cleared)
 
 
@@ -122,7 +120,7 @@ def estimate_ends(
     panel: Panel, values: Floats, control: Floats, level: float
 ) -> tuple[Floats, Floats]:
     """The one-sided bounds at that level (columns,), lower and upper, of the first outcome's gap in
-    each column of ``values`` (n, B, models, 2), calibrated by ``control`` (n, B, 2)."""
+    each column of ``values`` (n, B, models, 2), calibrated by ``control``."""
     residuals = _scores(values, control).adjusted(panel.stratum).residuals
     gaps = estimate_gaps(residuals[..., 0], panel.stratum, panel.public)
     half = gaps.se * stdtrit(gaps.df, 1 - level)
@@ -134,6 +132,8 @@ def _scores(values: Floats, control: Floats | None) -> ModelScores:
     n, studies, models, outcomes = values.shape
     flat = values.reshape(n, studies * models, outcomes)
     lost = np.isnan(flat[:, :, 0]).astype(np.int64)
+    if control is not None and control.ndim == values.ndim:
+        control = control.mean(axis=2)
     wide = None if control is None else np.repeat(control, models, axis=1)
     return ModelScores(flat, wide, lost, np.ones_like(lost))
 

@@ -21,12 +21,7 @@ from analysis.power.power import (
     first_rejections,
     power_at,
 )
-from analysis.power.variance_components import (
-    ARTICLE,
-    Components,
-    SimulationSize,
-    estimate_components,
-)
+from analysis.power.variance_components import Components, SimulationSize, estimate_components
 from analysis.stats.adjustment import fit_slope
 from benchmarks.statistics.mixed_strata import (
     CONTROL_RUNS,
@@ -145,8 +140,8 @@ def count_looks(per_arm: int, fault: float, kind: str, count: int, stream: Strea
         for models in LOOKS:
             values = _clean_models(panel, models, fault, stream)
             if kind == "fitted slope":
-                values = _fit(values, control, panel)
-            used = control if kind == "plan" else None
+                values = _fit(values, control.mean(axis=2), panel)
+            used = control.mean(axis=2) if kind == "plan" else None
             decisions = decide_look(plan, panel, values, used, seed_of(stream))
             named |= decisions.contaminated.any(axis=1)
             average.append(_average(values, used))
@@ -232,11 +227,6 @@ def forecast_verdicts(look: Look, count: int, stream: Stream) -> Hits:
         components = estimate_components(table, look.plan.outcomes, KINDS).components
         hits.update(_count_forecast(look, components, size, stream))
     return hits
-
-
-def forecast_published(look: Look, count: int, stream: Stream) -> Hits:
-    """What ``power`` forecasts of the same look with the variance of published results."""
-    return _count_forecast(look, ARTICLE, count, stream)
 
 
 def _count_forecast(look: Look, components: Components, count: int, stream: Stream) -> Hits:

@@ -69,7 +69,7 @@ class Plan:
     outcomes: tuple[str, ...]  # "score", "key-fraction", …; the first is the one estimated
     permutations: int
     enumerate_up_to: int  # allocations; that many or fewer are enumerated instead
-    margin: float  # no material inflation: the upper bound lies below it
+    margin: float  # no inflation above it: the upper bound lies below
     multiplicity: str  # "westfall-young" or "holm", over the models of a look
     missing: str  # in words
     exclusions: tuple[str, ...]

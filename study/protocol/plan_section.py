@@ -88,6 +88,7 @@ class PlanFile(PlanSection):
     seeds_per_arm: Count | None = None
     replicates: Count | None = None
     published: date | None = None  # the day on which the public instances were released
+    allocation: Literal["random", "time", "authored", "unknown"] | None = None  # to the arms
 
 
 def idle_keys(section: PlanSection, place: tuple[str, ...] = ("plan",)) -> Faults:

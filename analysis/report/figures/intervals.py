@@ -178,7 +178,7 @@ def plot_dots(
 
 
 def interval_ends(verdict: Verdict) -> tuple[float, float]:
-    """The ends of a verdict's bar: no bar crosses the margin beside "no material inflation"."""
+    """The ends of a verdict's bar: no bar crosses the margin of a model that is cleared."""
     low, high = verdict.interval
     if verdict.verdict == CONTAMINATED:
         return low, high

@@ -9,6 +9,7 @@ import functools
 import io
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
@@ -52,13 +53,13 @@ WIDE, NARROW = 7.4, 3.7  # inches of 72 points: a desktop column, a phone
 
 # Stand-ins that the page's CSS variables replace; shapes tell verdicts apart without colour.
 INK, MUTED, RULE, PAPER = "#010101", "#020202", "#030303", "#070707"
-COLOUR: Mapping[Word, str] = {
+COLOUR: Mapping[Word, str] = defaultdict(lambda: "#060606") | {
     CONTAMINATED: "#040404",
     NO_INFLATION: "#050505",
     INCONCLUSIVE: "#060606",
     WITHHELD: "#080808",
 }
-MARKER: Mapping[Word, str] = {
+MARKER: Mapping[Word, str] = defaultdict(lambda: "s") | {
     CONTAMINATED: "D",
     NO_INFLATION: "o",
     INCONCLUSIVE: "s",

@@ -108,8 +108,8 @@ def _findings(answer: PowerAnswer) -> list[str]:
     lines = [
         f"As planned, {gap} in one new model: power {_share(planned.power, planned.error)} "
         f"(formula {planned.formula:.2f}).",
-        f"As planned, a model without inflation is cleared (no material inflation, margin "
-        f"{100 * answer.plan.margin:g} points) with probability "
+        f"As planned, a model without inflation is cleared (no inflation of the published "
+        f"instances above {100 * answer.plan.margin:g} points) with probability "
         f"{_share(planned.cleared, planned.cleared_error)}.",
     ]
     if planned.study_power is not None:

@@ -141,7 +141,8 @@ def analyze(
 ) -> None:
     """Run a study's analysis on results from elsewhere: a CSV or Parquet file.
 
-    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance, score.
+    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance, score, and
+    allocation (random, time, authored, unknown) unless the plan says it.
 
     \b
     Examples:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +16,13 @@ from pydantic import ValidationError
 from analysis.data.import_file import read_graded_file
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.plan.history import WaveHistory
+from analysis.plan.history import ALLOCATIONS, RANDOM, WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
 from analysis.report.deviations import table_departures
+from analysis.report.episodes import count_rows
 from analysis.report.report import Report, build_table_report
+from analysis.words import sentence_of
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
 from registry.ledger.records import Plan, record_body
@@ -30,6 +34,8 @@ from study.protocol.yaml import explain_fault, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_words = partial(sentence_of, "tables_from_elsewhere")
 
 
 def analyze_table(
@@ -56,16 +62,17 @@ def analyze_table(
     history = _history_of(section, table, read.days)
     plan, more = _plan_of(section, first, plan_path, history)
     _check_models(plan, first, path)
-    registration = digest_value(record_body(plan))
+    allotted = _allocation(path, {section.allocation, *read.allocation} - {None})
+    registration, history = digest_value(record_body(plan)), replace(history, allocation=allotted)
     try:
         result = analyse(plan, table, registration, history=history, scored_by=read.scored_by)
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
     if section.published is None or read.days is None:
-        more.append(
-            "That the public instances were published before each wave could not be checked: that "
-            "takes `published` in the plan and a column `date` in the table."
-        )
+        more.append(_words("unchecked"))
+    bare = plan.standard is None or not plan.standard.frozen
+    notes_of = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
+    more += [_words(name) for name, holds in notes_of.items() if holds]
     deviations = (*notes, *more, *table_departures(plan, first, history))
     published = "" if section.published is None else section.published.isoformat()
     return build_table_report(path.name, table, result, deviations, now, published)
@@ -84,6 +91,17 @@ def _history_of(
     return WaveHistory(section.published, frozenset(table["wave"][early].tolist()))
 
 
+def _allocation(path: Path, named: set[str | None]) -> str:
+    """The rule of allocation. Raises StudyError if none is named, or several, or an unknown one."""
+    if len(named) == 1 and named <= {*ALLOCATIONS}:
+        return str(*named)
+    given = ", ".join(sorted(map(repr, named))) or "not stated"
+    raise StudyError(
+        f"{path}: how its instances were allotted to the arms: {given}; add a column `allocation`, "
+        f"or that key to the plan, with {' or '.join(ALLOCATIONS)}"
+    )
+
+
 def _control_names(section: PlanFile) -> set[str]:
     controls = section.controls or ControlsSection()
     return {*controls.pre_exposure, *controls.frozen, *controls.spiked}
@@ -92,10 +110,7 @@ def _control_names(section: PlanFile) -> set[str]:
 def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
     """Return the section of the plan's file, or the preset, and notes on it for the deviations."""
     if path is None:
-        return PlanFile(preset="standard-v1"), [
-            f"No plan was given: the preset {STANDARD} was run. It was not registered before the "
-            "data were seen."
-        ]
+        return PlanFile(preset="standard-v1"), [_words("no_plan")]
     if not path.exists():
         raise StudyError(f"{path}: no such file")
     document = read_yaml(path)
@@ -110,13 +125,8 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
         raise _explain(document, error, inside=inside) from error
     for place, message in idle_keys(plan_file, ("plan",) if inside else ()):
         raise StudyError(f"{document.place(place)}: {message}")
-    notes = [
-        f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
-        "were seen."
-    ]
-    if plan_file.judges:
-        notes.append("What the plan asks of judges is left aside: a table has no judge's check.")
-    return plan_file, notes
+    notes = [_words("plan_file", name=path.name)]
+    return plan_file, [*notes, _words("judges")] if plan_file.judges else notes
 
 
 def _explain(document: YamlDocument, error: ValidationError, *, inside: bool) -> StudyError:
@@ -144,18 +154,10 @@ def _carried_outcomes(table: ResultTable) -> tuple[tuple[str, ...], list[str]]:
     if not np.isnan(scored["key_fraction"]).any():
         if not np.isnan(scored["gate_free"]).any():
             return OUTCOMES, []
-        return ("score", "key-fraction"), [
-            "The rows have no credit for headline values whatever the gates (gate_free): a leak of "
-            "these values alone may not show."
-        ]
+        return ("score", "key-fraction"), [_words("no_gate_free")]
     if not np.isnan(scored["passed"]).any():
-        return ("score", "fraction"), [
-            "The rows do not mark the criteria that need the answer key (key_fraction): the second "
-            "outcome is the fraction of all criteria passed."
-        ]
-    return ("score",), [
-        "The rows count no criteria (passed, total): the weighted score is the only outcome."
-    ]
+        return ("score", "fraction"), [_words("no_key_fraction")]
+    return ("score",), [_words("no_counts")]
 
 
 def _plan_of(
@@ -185,11 +187,7 @@ def _plan_of(
         where = "the preset" if path is None else str(path)
         raise StudyError(f"{where}: {error}") from error
     if plan.standard is not None and not plan.standard.pre_exposure:
-        notes.append(
-            "No model is named that was released before the publication (--pre-exposure, or "
-            "controls in the plan): nothing calibrates the scores, and the "
-            "verdicts rest on the random allocation alone."
-        )
+        notes.append(_words("no_controls"))
     return plan, notes
 
 
@@ -197,11 +195,9 @@ def _most_seeds(table: ResultTable) -> int:
     """Return the number of instances in the largest arm of a stratum at a wave: of tranche 0, as
     plans count them, or of any tranche if the table has none of it."""
     panel = table.where(table["tranche"] == table["tranche"].min())
-    (names, instance), (waves, wave) = (codes_of(panel[name]) for name in ("instance", "wave"))
-    first = np.unique(wave * len(names) + instance, return_index=True)[1]
-    strata, arms = (codes_of(panel[name][first])[1] for name in ("stratum", "arm"))
-    cells = (strata * 2 + arms) * len(waves) + wave[first]
-    return int(np.bincount(cells).max())
+    names = ("wave", "stratum", "arm", "instance")
+    cells = Counter(key[:3] for key in count_rows(*(panel[name] for name in names)))
+    return max(cells.values())
 
 
 def _count_looks(table: ResultTable, control_names: set[str], history: WaveHistory) -> int:

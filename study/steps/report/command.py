@@ -60,7 +60,7 @@ def report(study: Study, through: int | None, internal: Path | None, as_json: bo
 
 _VERDICT_STYLES = {
     "contaminated": "bold red",
-    "no material inflation": "green",
+    "no inflation of the published instances above the margin": "green",
     "inconclusive": "yellow",
     "withheld": "magenta",
 }
@@ -68,9 +68,10 @@ _VERDICT_STYLES = {
 
 def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     """Print the table of verdicts, notes, deviations, and the path of the report."""
+    from analysis.report.wording import with_margin
     from analysis.stats.intervals import p_words
 
-    body = report_json(report)
+    body, margin = report_json(report), report.plan.margin
     if as_json:
         print_json(body)
         return
@@ -78,12 +79,12 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
         {
             "wave": row["wave"],
             "model": row["model"],
-            "verdict": styled(row["verdict"], _VERDICT_STYLES.get(row["verdict"], "")),
+            "verdict": styled(with_margin(word, margin), _VERDICT_STYLES.get(word, "")),
             "gap (95 %)": _gap(row["estimate"], row["interval"]),
             "adj. p": p_words(row["p_adjusted"], row["p_floor"]),
             "seeds": f"{row['n_public']}/{row['n_private']}",
         }
-        for row in body["models"]
+        for row, word in ((row, row["verdict"]) for row in body["models"])
     ]
     title = f"Verdicts of {body['study']}: public minus private, in points"
     if rows or not body["before_publication"]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.data.import_file import read_result_file
+from analysis.data.import_file import read_graded_file, read_result_file
 from analysis.errors import AnalysisError
 from registry.result_row import Status
 
@@ -174,3 +174,27 @@ def test_what_spreadsheets_write_is_refused_by_its_cause(
     path.write_text(text, encoding=encoding)
     with pytest.raises(AnalysisError, match=said):
         read_result_file(path)
+
+
+def test_a_run_that_another_model_has_is_owed_and_missing_if_it_is_absent(tmp_path: Path) -> None:
+    """By look and tranche, and as often as the model ran the others of the arm and stratum."""
+    rows = [f"{m},public,t,{i},1,{r},0" for m in "ab" for i in "uvw" for r in range(1 + (m == "b"))]
+    rows += ["a,private,t,x,1,0,0", "a,private,t,y,1,0,1", "b,private,t,x,1,0,0"]
+    rows = [row for row in rows if row not in ("a,public,t,w,1,0,0", "b,public,t,v,1,1,0")]
+    found = read_result_file(table(tmp_path, *rows, head=f"{HEAD},replicate,tranche"))
+    added = found.where(found["status"] == Status.MISSING)
+    assert {*zip(added["model"], added["instance"], strict=True)} == {("a", "w"), ("b", "v")}
+    assert set(added["error_class"]) == {"absent row"}
+    assert set(added["arm"]) == {"public"}
+
+
+def test_what_was_allotted_is_the_instance_of_the_test(tmp_path: Path) -> None:
+    rows = [f"{m},{a},t,{a}{d}{q},1,{a}{d}" for m in "ab" for a in ("public", "private")
+            for d in "12" for q in range(3)]  # fmt: skip
+    found = read_graded_file(table(tmp_path, *rows[:-1], head=f"{HEAD},unit"))
+    assert found.by_unit
+    assert set(found.table["instance"]) == {"public1", "public2", "private1", "private2"}
+    assert len(found.table) == len(rows), "a question that is absent is missing of its document"
+    mixed = table(tmp_path, *rows, "a,private,t,z,1,public1", head=f"{HEAD},unit")
+    with pytest.raises(AnalysisError, match=r"by unit: row 25.*another arm"):
+        read_graded_file(mixed)

@@ -16,7 +16,7 @@ from analysis.errors import AnalysisError
 from analysis.plan.burned import LEAST, BurnedSeeds, keep_rows, note_burned
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
-from analysis.plan.verdict import Bound, Evidence, Rule, decide
+from analysis.plan.verdict import NO_INFLATION, Bound, Evidence, Rule, decide
 from analysis.report.report import Report, ReportRequest, build_report
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
@@ -212,10 +212,10 @@ def test_no_claim_of_a_small_gap_rests_on_burned_instances() -> None:
         decide("m", 1, Evidence("score", gap, p, p, 0.0, bound), Rule(0.01, 0.05))
         for p in (0.5, 0.001)
     )
-    assert (small.verdict, found.verdict) == ("no material inflation", "contaminated")
+    assert (small.verdict, found.verdict) == (NO_INFLATION, "contaminated")
     stay, gone = BurnedSeeds(1, "m", 9, 1, 0), BurnedSeeds(1, "m", 9, 1, 9)
     assert note_burned(small, stay).verdict == "inconclusive"
-    assert note_burned(small, gone).verdict == "no material inflation"
+    assert note_burned(small, gone).verdict == NO_INFLATION
     assert note_burned(found, stay).verdict == "contaminated", "leakage makes no false alarm"
     assert note_burned(found, stay).note.startswith("detectable but below the margin; 9 of 10")
     assert note_burned(small, None) is small

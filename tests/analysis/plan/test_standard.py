@@ -18,6 +18,7 @@ from analysis.plan.history import WaveHistory
 from analysis.plan.look import Analysis, analyse
 from analysis.plan.presets import SENSITIVITY, standard_plan
 from analysis.plan.standard import bears_on
+from analysis.plan.verdict import NO_INFLATION
 from analysis.report.wording import monitored_words
 from analysis.stats.adjustment import fit_slope
 from analysis.stats.intervals import estimate_gap
@@ -172,7 +173,7 @@ def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(man
     assert one.control_models == tuple(a.name for a in OLD)
     assert two.control_models == ("old-0",)
     assert {v.model: v.verdict for v in found.verdicts if v.wave == 2} == {
-        "later": "no material inflation", "told": "contaminated",
+        "later": "inconclusive", "told": "contaminated",
     }  # fmt: skip
     clean = plainly(many)
     assert found.verdicts[:2] == clean.verdicts[:2], "an earlier look stands"
@@ -504,11 +505,11 @@ def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_on
 
     few, many = honest(1), honest(16)
     assert few.missing.tipping is None or few.missing.tipping.share is None
-    assert few.verdict.verdict == "no material inflation"
+    assert few.verdict.verdict == NO_INFLATION
     assert many.verdict.deciding_bound < 0.2
     assert 0 < many.missing.tipping.share < 1
     assert many.verdict.verdict == "inconclusive"
-    assert many.verdict.note.startswith("no material inflation, if missing runs resemble")
+    assert many.verdict.note.startswith(f"{NO_INFLATION}, if missing runs resemble")
 
 
 def test_what_the_plan_excludes_is_left_out_and_told(rows):

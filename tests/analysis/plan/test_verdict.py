@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.plan.verdict import Bound, Evidence, Rule, decide, decide_nothing
@@ -26,7 +28,7 @@ def evidence(estimate, p, p_adjusted, bound, lower=None):
         (0.0125, 0.30, "contaminated", ""),
         (0.0126, 0.30, "inconclusive", ""),
         (0.0126, 0.05, "inconclusive", ""),
-        (0.0126, 0.049, "no material inflation", ""),
+        (0.0126, 0.049, "no inflation of the published instances above the margin", ""),
         (0.0100, 0.049, "contaminated", "detectable but below the margin"),
     ],
 )
@@ -66,3 +68,17 @@ def test_an_untestable_model_has_no_estimate():
         1.0,
         0,
     )
+
+
+def test_a_claim_that_no_p_can_make_is_noted():
+    found = evidence(gap(0.5, 0.9), 0.05, 0.05, 0.9)
+    few = decide("m", 0, replace(found, p_floor=0.05), RULE)
+    assert few.note.startswith("too few instances: the least p is 0.05, and a claim needs 0.0")
+    assert "too few" not in decide("m", 0, found, RULE).note
+
+
+def test_a_doubt_is_the_reason_why_a_low_bound_clears_nothing():
+    found = evidence(gap(0.0, 0.02), 0.5, 0.5, 0.02)
+    doubted = replace(found.bound, cleared=False, doubt="no information: …")
+    one = decide("m", 0, replace(found, bound=doubted), RULE)
+    assert (one.verdict, one.note) == ("inconclusive", "no information: …")

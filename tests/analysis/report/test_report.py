@@ -10,6 +10,7 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.plan.look import analyse, explore
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD
 from analysis.report.html import render_html
 from analysis.report.part import Part
 from analysis.report.report import ReportRequest, build_report, report_json
@@ -25,7 +26,7 @@ _MODEL = {
     "properties": {
         "model": {"type": "string"},
         "wave": {"type": "integer"},
-        "verdict": {"enum": ["contaminated", "no material inflation", "inconclusive", "withheld"]},
+        "verdict": {"enum": [CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD]},
         "estimate": {"type": ["number", "null"]},
         "interval": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
         "p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},

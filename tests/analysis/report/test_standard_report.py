@@ -205,7 +205,7 @@ def test_the_headline_says_what_a_single_model_and_an_open_verdict_allow(report)
     again = replace(open_, wave=2, deciding_bound=0.5)
     cleared = replace(honest, verdict=NO_INFLATION, deciding_bound=0.031)
     assert headline(replace(report, verdicts=(cleared,))) == (
-        "For honest an inflation above 3.1 points is ruled out."
+        "honest shows no inflation of the published instances above 3.1 points."
     )
     assert headline(replace(report, verdicts=(open_,))) == (
         f"honest is undecided: inflations of up to {points(honest.deciding_bound)} points remain "

@@ -1,5 +1,5 @@
-"""No material inflation: Holm over the models, every outcome, the bound that decides, and the rate
-of false clearing by simulation."""
+"""No inflation above the margin: Holm over the models, every outcome, the bound that decides, and
+the rate of false clearing by simulation."""
 
 from __future__ import annotations
 

@@ -208,3 +208,9 @@ def test_columns_at_once_are_columns_alone():
 )
 def test_a_p_at_its_floor_is_a_bound(p, floor, words):
     assert p_words(p, floor) == words
+
+
+def test_an_interval_ends_where_scores_do():
+    found = estimate_gap(np.array([1.0, 0.0, 0.0, 0.3]), np.zeros(4, int), np.arange(4) < 2)
+    assert (found.interval, found.upper) == ((-1.0, 1.0), 1.0)
+    assert tost(found.gap, found.se, found.df, 0.05).interval90 == (-1.0, 1.0)

@@ -358,3 +358,18 @@ def test_it_is_the_larger_of_both_signs_over_outcomes():
     np.testing.assert_allclose(both.observed, np.maximum(up.observed, down.observed))
     np.testing.assert_allclose(both.permuted, np.maximum(up.permuted, down.permuted))
     assert (two_sided_p(gaps) >= np.minimum(p_values(up), p_values(down))).all()
+
+
+def test_studentised_rows_are_gaps_over_their_own_errors():
+    rng = np.random.default_rng(6)
+    values, public = rng.random((9, 1, 1)), np.arange(9) < 3
+    draws = {"permutations": 9, "enumerate_up_to": 999, "seed": 1, "studentise": True}
+    found = permute_gaps(values, np.zeros(9, int), public, **draws)
+    errors = []
+    for chosen in combinations(range(9), 3):
+        arms = values[list(chosen), 0, 0], np.delete(values[:, 0, 0], chosen)
+        errors.append(math.sqrt(sum(arm.var(ddof=1) / len(arm) for arm in arms)))
+    plain = permute_gaps(values, np.zeros(9, int), public, **draws | {"studentise": False})
+    expected = plain.permuted[:, 0, 0] / errors * errors[0]
+    np.testing.assert_allclose(found.permuted[:, 0, 0], expected, atol=1e-12)
+    assert found.observed == plain.observed

@@ -3,9 +3,13 @@ a leak; analyses that break its rules do not keep theirs. docs/statistics.md has
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pytest
 from scipy.stats import binom
 
+from benchmarks.statistics.borders import count_clearing, count_tables, count_unequal, count_units
 from benchmarks.statistics.jobs import CLEARING, NOTHING_LOST, UNEVENLY_LOST
 from benchmarks.statistics.trials import (
     Look,
@@ -71,3 +75,30 @@ def test_units_that_are_none_raise_false_alarms() -> None:
     hits = count_wrong_units(STUDIES, _stream("units"))
     assert hits["plan"] <= _most(0.025) < hits["runs"]
     assert hits["criteria"] > 0.1 * STUDIES
+
+
+ALL, ONE, NONE = (0.2,) * 5, (0.6, 0.0, 0.0, 0.0, 0.2), (0.0,) * 5
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "most"),
+    [
+        (partial(count_clearing, ALL, 0.0, 4, 128), 100, 0.003),
+        (partial(count_clearing, ONE, 0.0, 4, 128), 100, 0.003),
+        (partial(count_clearing, NONE, 0.9, 12, 64), 100, 0.003),
+        (partial(count_unequal, (20, 1), (200, 5)), 100, 0.03),
+        (partial(count_units, 20, 1.5), 60, 0.03),
+        *((partial(count_tables, case), 3, 0.003) for case in ("absent, clean", "tiny stratum")),
+        *((partial(count_tables, case), 2, 0.003) for case in ("no answers", "by time")),
+    ],
+)
+def test_a_word_that_the_data_do_not_carry_is_not_said(count, of: int, most: float) -> None:
+    hits = count(of, _stream("word"))
+    assert hits["with"] <= _most(most, of)
+    assert hits["without"] > hits["with"] or of == 2
+
+
+def test_what_guards_a_word_costs_little_where_it_is_true() -> None:
+    clean = count_clearing(NONE, 0.0, 4, 128, 200, _stream("true"))
+    assert clean["with"] >= clean["without"] - 0.05 * 200 > 50
+    assert count_tables("by time, leaking", 2, _stream("time"))["with"] == 2

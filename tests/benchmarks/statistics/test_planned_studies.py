@@ -25,7 +25,7 @@ def test_many_studies_at_once_get_the_plans_own_verdicts(lost: float) -> None:
         runs.outcomes[stream.random(runs.failed.shape) < lost] = np.nan
     values = np.stack([runs.means for runs in tested], axis=2)
     seed = permutation_seed("sha256:x", "1")
-    control = planned.pool_controls(controls)
+    control = np.stack([runs.means for runs in controls], axis=2)
     decided = planned.decide_look(plan, panel, values, control, seed)
     bounds = planned.estimate_ends(panel, values, control, 0.025)
     low, high = (ends.reshape(decided.cleared.shape) for ends in bounds)

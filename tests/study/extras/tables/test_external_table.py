@@ -17,7 +17,7 @@ from tests.analysis.conftest import simulate
 from tests.analysis.plan.test_standard import WAVES
 
 OLD = [f"old-{n}" for n in range(4)]
-COLUMNS = ("look", "model", "arm", "stratum", "instance", "score", "passed", "total")
+COLUMNS = ("look", "model", "arm", "stratum", "instance", "score", "passed", "total", "allocation")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for row in simulate(WAVES):
-            named = [row.wave, *(getattr(row, name) for name in COLUMNS[1:])]
+            named = [row.wave, *(getattr(row, name) for name in COLUMNS[1:-1]), "random"]
             writer.writerow([str(value) for value in named])
     return path
 
@@ -193,7 +193,8 @@ def test_a_report_never_takes_the_place_of_anything_else(tmp_path: Path) -> None
 
 def test_what_the_analysis_refuses_names_the_table(tmp_path: Path) -> None:
     path = tmp_path / "half.csv"
-    path.write_text("model,arm,stratum,instance,score\nm,public,t,a,1\n", encoding="utf-8")
+    head = "model,arm,stratum,instance,score,allocation"
+    path.write_text(f"{head}\nm,public,t,a,1,random\n", encoding="utf-8")
     code, _, err = run(str(path))
     assert code == 2
     assert "half.csv: stratum 't': rows of the public arm only" in err
@@ -202,11 +203,11 @@ def test_what_the_analysis_refuses_names_the_table(tmp_path: Path) -> None:
 def test_tranches_and_fresh_instances_of_a_look_are_no_deviation(tmp_path: Path) -> None:
     """What a plan leaves open is taken from the largest look and tranche 0, not from all rows."""
     path = tmp_path / "tranches.csv"
-    rows = ["look,model,arm,stratum,instance,score,tranche"]
+    rows = ["look,model,arm,stratum,instance,score,tranche,allocation"]
     for look in (1, 2):
         for n in range(24):
             arm, name = ("public", "private")[n % 2], f"{look * (n > 7)}-{n}"
-            rows.append(f"{look},m,{arm},t,{name},{n % 5 / 5},{look * (n > 7)}")
+            rows.append(f"{look},m,{arm},t,{name},{n % 5 / 5},{look * (n > 7)},random")
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     code, out, _ = run(str(path), "--json")
     assert code == 0
@@ -225,8 +226,10 @@ def test_a_table_of_controls_alone_is_refused(table: Path) -> None:
 
 def test_a_table_with_scores_alone_is_tested_on_them(tmp_path: Path) -> None:
     path = tmp_path / "least.csv"
-    rows = ["model,arm,stratum,instance,score"]
-    rows += [f"m,{arm},t,{arm}{n},{n % 5 / 5}" for arm in ("public", "private") for n in range(9)]
+    rows = ["model,arm,stratum,instance,score,allocation"]
+    rows += [
+        f"m,{arm},t,{arm}{n},{n % 5 / 5},random" for arm in ("public", "private") for n in range(9)
+    ]
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     code, out, _ = run(str(path), "--json")
     assert code == 0
@@ -289,3 +292,51 @@ def test_a_date_that_is_none_is_refused(
     code, _, err = run(str(path))
     assert code == 2
     assert message in " ".join(err.split())
+
+
+def _sized(path: Path, sizes: dict[str, tuple[int, int]], **columns: str) -> Path:
+    """A table of a leaking model with so many public and private instances by stratum."""
+    rows = [",".join(("model,arm,stratum,instance,score", *columns))]
+    for stratum, pair in sizes.items():
+        for arm, n in zip(("public", "private"), pair, strict=True):
+            for i in range(n):
+                score = float(i % 3 > 0) if arm == "public" else float(i % 3 > 1)
+                cells = ("new", arm, stratum, f"{stratum}{arm}{i}", score, *columns.values())
+                rows.append(",".join(map(str, cells)))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_tiny_stratum_is_reported_without_weight(tmp_path: Path) -> None:
+    table = _sized(tmp_path / "t.csv", {"a": (60, 60), "b": (1, 3)}, allocation="random")
+    body = json.loads(run(str(table), "--json")[1])
+    assert [row["verdict"] for row in body["models"]] == ["contaminated"]
+    assert "b has fewer than 5 instances in an arm: reported without weight." in body["deviations"]
+    assert "b" in {row["stratum"] for row in body["scores"]}
+    assert any("nothing guards a look against a fault of its own" in d for d in body["deviations"])
+
+
+def test_too_few_instances_for_any_claim_are_named(tmp_path: Path) -> None:
+    table = _sized(tmp_path / "t.csv", {"a": (3, 3)}, allocation="random")
+    (row,) = json.loads(run(str(table), "--json")[1])["models"]
+    assert row["note"].startswith("too few instances: the least p is 0.05, and a claim needs 0.025")
+    assert row["interval"][0] >= -1
+    assert row["interval"][1] <= 1
+
+
+@pytest.mark.parametrize("allocation", ["time", "authored", "unknown"])
+def test_arms_not_allotted_at_random_give_an_estimate_alone(
+    tmp_path: Path, allocation: str
+) -> None:
+    table, plan = _sized(tmp_path / "t.csv", {"a": (90, 90)}), tmp_path / "plan.yaml"
+    for preset in ("basic-v1", "standard-v1"):
+        plan.write_text(f"preset: {preset}\nallocation: {allocation}\n")
+        body = json.loads(run(str(table), "--plan", str(plan), "--json")[1])
+        assert [row["verdict"] for row in body["models"]] == ["an estimate without a verdict"]
+        assert any("not allotted to the arms at random" in line for line in body["deviations"])
+    code, _, err = run(str(table))
+    assert code == 2
+    assert "allotted to the arms: not stated; add a column `allocation`" in " ".join(err.split())
+    code, _, err = run(str(_sized(table, {"a": (9, 9)}, allocation="random")), "--plan", str(plan))
+    assert code == 2
+    assert "'random'" in err

@@ -194,7 +194,9 @@ def test_both_arms_go_into_one_file_and_are_analysed(tmp_path: Path) -> None:
         assert made.exit_code == 0, made.output
         assert json.loads(made.stdout)["rows"] == 6
     assert len(read_rows(read_table(out))) == 12
-    shown = runner.invoke(main, ["analyze", str(out), "--json"])
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("preset: standard-v1\nallocation: random\n")
+    shown = runner.invoke(main, ["analyze", str(out), "--plan", str(plan), "--json"])
     assert shown.exit_code == 0, shown.output
     assert json.loads(shown.stdout)["models"][0]["n_private"] == 6
     twice = runner.invoke(main, arguments)

@@ -1,0 +1,82 @@
+"""Gaps between arms that were not allotted at random, held against those of unexposed models.
+
+Such arms may differ in difficulty, so that a clean model too has a gap. The spread of the control
+models' gaps, each a placebo against the rest, says how far a gap strays that no leak has made: on
+the scale of scores, and on that of log odds, on which models of different ability are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from analysis.plan.presets import look_alpha
+from analysis.plan.primary import LookData
+from analysis.plan.results import PrimaryResult
+from analysis.plan.verdict import BEYOND, ESTIMATE, NOT_COMPARABLE, WITHIN, Verdict
+from analysis.stats.adjustment import centre_within, control_means
+from analysis.stats.intervals import estimate_gaps
+from analysis.stats.permutation import Floats, holm
+from registry.ledger.records import Plan
+
+LEAST_CONTROLS = 8
+_EDGE = 0.005  # a mean score that log odds can be taken of lies so far from 0 and 1
+
+
+def compare_gaps(
+    plan: Plan, data: LookData, names: Sequence[str], results: Sequence[PrimaryResult]
+) -> Iterator[PrimaryResult]:
+    """The results with verdicts by comparison. ``names`` has the model of each column of the
+    control models' scores; p is adjusted over the models of the look by Holm's method."""
+    models, controls = len(set(names)), data.controls
+    if controls is None or models < LEAST_CONTROLS:
+        why = f"{models} control models ran, and a comparison needs {LEAST_CONTROLS}"
+        yield from (replace(r, verdict=estimate_only(r.verdict, why)) for r in results)
+        return
+    own, others = _arm_means(data, data.means.values), _arm_means(data, controls)
+    p = np.max([_p(data, own, others, controls, odds=odds) for odds in (False, True)], axis=0)
+    adjusted = holm(np.nan_to_num(p, nan=1.0))
+    for m, result in enumerate(results):
+        word = BEYOND if adjusted[m] <= look_alpha(plan) else WITHIN
+        note = f"beside the gaps of {models} control models, by points and by log odds"
+        if not others[1].min() <= own[1, m] <= others[1].max():
+            word, note = NOT_COMPARABLE, "its private scores lie outside the control models' range"
+        verdict = replace(result.verdict, verdict=word, note=note, p=float(p[m]), p_floor=0.0)
+        yield replace(result, verdict=replace(verdict, p_adjusted=float(adjusted[m])))
+
+
+def estimate_only(verdict: Verdict, why: str) -> Verdict:
+    """The verdict's numbers without a word on the model."""
+    note = f"the arms were not allotted at random; {why}"
+    return replace(verdict, verdict=ESTIMATE, note=note, p=1.0, p_adjusted=1.0)
+
+
+def _arm_means(data: LookData, values: Floats) -> Floats:
+    """Mean first scores (2, models), public and private, averaged over strata."""
+    stratum, public = data.means.stratum, data.means.public
+    arms = ([arm & (stratum == h) for h in np.unique(stratum)] for arm in (public, ~public))
+    means = [[np.nanmean(values[at, :, 0], axis=0) for at in arm] for arm in arms]
+    return np.asarray(np.mean(means, axis=1))
+
+
+def _p(data: LookData, own: Floats, others: Floats, controls: Floats, *, odds: bool) -> Floats:
+    """One-sided p (models,) of gaps beyond those of the control models: Student's t of the distance
+    from their mean, over its standard error and their spread beyond sampling."""
+    from scipy.special import logit, stdtr
+
+    stratum, public, count = data.means.stratum, data.means.public, controls.shape[1]
+    apart = centre_within(controls, stratum) - control_means(controls, stratum)[:, None]
+    scores = (data.adjusted.residuals, apart)
+    errors = [estimate_gaps(part[:, :, 0], stratum, public).se for part in scores]
+    if odds:
+        own, others = np.clip(own, _EDGE, 1 - _EDGE), np.clip(others, _EDGE, 1 - _EDGE)
+        middle = (part.mean(axis=0) for part in (own, others))
+        errors = [se / (p * (1 - p)) for se, p in zip(errors, middle, strict=True)]
+        own, others = logit(own), logit(others)
+    gap, gaps = own[0] - own[1], others[0] - others[1]
+    sampling = np.nanmean(errors[1] ** 2) * count / (count - 1)
+    spread = max(float(gaps.var(ddof=1) - sampling), 0.0) * (1 + 1 / count)
+    t = (gap - gaps.mean()) / np.sqrt(errors[0] ** 2 + spread)
+    return np.asarray(stdtr(count - 1, -t))
