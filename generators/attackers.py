@@ -1,8 +1,7 @@
 """Shortcuts that a family's score must not reward, and solvers that err, as programs.
 
 A family ships them beside its solver, in ``attackers.py``: a tuple ``ATTACKERS``, and ``NOISY``,
-four solvers of falling skill. `dosimeter tasks check` runs them (spec/episodes.md, section 5).
-"""
+four solvers of falling skill. `dosimeter tasks check` runs them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ChildLimitError(GeneratorError):
 
 
 class GuardExhausted(RuntimeError):  # noqa: N818 - a broken promise of a generator, not bad input
-    """A degenerate draw was redrawn as often as is allowed (spec/physics.md, R4)."""
+    """A degenerate draw was redrawn as often as is allowed."""
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> GeneratorError:

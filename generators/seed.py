@@ -75,7 +75,7 @@ def path_part(part: str | int) -> bytes:
 
 
 class Streams(Protocol):
-    """One independent stream for each purpose, object and attempt (spec/physics.md, R1)."""
+    """One independent stream for each purpose, object and attempt."""
 
     def at(self, purpose: str, index: int = 0, attempt: int = 0) -> Stream:
         """The stream of a purpose, the number of an object, and an attempt."""

@@ -1,8 +1,6 @@
 """Random draws that depend on no library's distribution code.
 
-Only raw 64-bit words are taken from PCG64; every distribution is made here
-(decision 1 of the design; spec/physics.md, R1).
-"""
+Only raw 64-bit words are taken from PCG64; every distribution is made here."""
 
 from __future__ import annotations
 

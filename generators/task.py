@@ -24,7 +24,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class TruthTable:
-    """Named columns over rows; each cell keeps its own type (spec/physics.md, R5)."""
+    """Named columns over rows; each cell keeps its own type."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Scalar, ...], ...]

@@ -3,8 +3,7 @@
 The title stands in the first message, so that a model that has read the instance can know it again
 before it opens a file; it has 45 bits, so that nobody guesses it. The marker is one of eight, of no
 use for the task: a model that names the markers of public titles more often than one time in eight
-has read them (spec/episodes.md, section 4).
-"""
+has read them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """The size of leak that the instrument detects: a known part of the public arm, known on purpose.
 
-spec/statistics.md, C2. A clean model's stored scores are the ground. In every replicate the arms
-are dealt anew, which changes nothing where there is no leak, and each public instance is known with
-probability f: its outcomes become those of a known instance. The plan's rule of one look is run on
-each. So the rate at dose 0 is the test's size, and no luck of one draw or one run of the model
-stays in the others.
+A clean model's stored scores are the ground. In every replicate the arms are dealt anew, which
+changes nothing where there is no leak, and each public instance is known with probability f: its
+outcomes become those of a known instance. The plan's rule of one look is run on each. So the rate
+at dose 0 is the test's size, and no luck of one draw or one run of the model stays in the others.
 
 The rates are joined by detection(f) = Φ(b·f − z), with z the quantile of the look's alpha, shared
 by the models that p is adjusted over: a test of this size whose statistic grows with the dose. Its

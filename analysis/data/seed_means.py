@@ -106,7 +106,7 @@ class ArmCount:
 def make_seed_means(
     table: ResultTable, outcomes: Sequence[str], strata: Sequence[str], *, wave: int | None = None
 ) -> SeedMeans:
-    """Seed means of one grader's rows, of all waves or of one (spec/statistics.md, D3, D4).
+    """Seed means of one grader's rows, of all waves or of one.
 
     A model's own failure counts 0; a missing run is left out, and the instance with it if all of
     its runs are missing. Raises AnalysisError if no row is left, if a stratum has one arm only, and

@@ -1,8 +1,7 @@
 """A judge's second grades of archived answers: did it move one arm more than the other?
 
-spec/statistics.md, C3. The same text is graded again, so that a change of its grades is drift.
-Drift makes no gap as long as both arms move alike: the gap of the change must be null.
-"""
+The same text is graded again, so that a change of its grades is drift. Drift makes no gap as long
+as both arms move alike: the gap of the change must be null."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Errors of judges where the truth is known, agreement of graders, and gaps freed of errors
-(spec/statistics.md, C3).
+"""Errors of judges where the truth is known, agreement of graders, and gaps freed of errors.
 
 Sensitivity is the share of met criteria that the judge calls met, specificity the share of unmet
 criteria that it calls unmet. What it left without a verdict that can be read is right in neither.

@@ -1,5 +1,4 @@
-"""Burned private instances: how many there are, and which leave the primary test
-(spec/statistics.md, B1).
+"""Burned private instances: how many there are, and which leave the primary test.
 
 A burned instance is a private one whose input the provider of a model may have kept, or that has
 leaked. If it was learnt, the private arm is no longer clean and hides a gap: that makes no false

@@ -1,4 +1,4 @@
-"""The controls of a look (spec/statistics.md, C1 to C3; spec/verdicts.md, 1).
+"""The controls of a look.
 
 C1 calibrates the scores and vetoes nothing; verdicts rest on C2 and C3."""
 
@@ -134,7 +134,7 @@ def frozen_change(
 ) -> ControlResult:
     """C1 at a look: the change by arm of frozen models from their own baseline. No fault of this
     look alone would show in the baseline; where they disagree, something else than the models has
-    changed since (spec/verdicts.md, 1). Those without a run are replaced (7)."""
+    changed since. Those without a run are replaced."""
     what, rules = FROZEN_CHANGE, registered.rules
     columns = bridging_columns(rules, means, wave)
     lacking = lacking_models(means, columns, rules.frozen)

@@ -70,8 +70,7 @@ def _control_sentences(rules: StandardRules) -> Iterator[str]:
 
 
 def _change_sentences(plan: Plan) -> Iterator[str]:
-    """Those on software, models, endpoints and judges that change during the study
-    (spec/verdicts.md, 7)."""
+    """Those on software, models, endpoints and judges that change during the study."""
     rules = plan.standard
     if rules is None:
         return

@@ -1,4 +1,4 @@
-"""Markers: the exact test of whether a model has read the public instances (spec/episodes.md, 4).
+"""Markers: the exact test of whether a model has read the public instances.
 
 Each instance is published under one of eight markers, drawn at random. A model that has not read an
 instance names its marker with probability 1/8 at most, whatever its skill: the number of public

@@ -1,4 +1,4 @@
-"""Missing runs of a look: what they could change (spec/verdicts.md, section 4).
+"""Missing runs of a look: what they could change.
 
 A claim is tested again with the missing runs of its model filled: a share t of each is as adverse
 to the claim as a score can be, the rest is the model's mean in the stratum over both arms. The

@@ -1,4 +1,4 @@
-"""Study-level monitoring as a plan registers it (spec/statistics.md, P4)."""
+"""Study-level monitoring as a plan registers it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def monitor_looks(
 ) -> Monitored:
     """P4 over the registered looks so far: each its wave and its data, in order. ``worst`` are the
     same looks with their missing runs as adverse to a claim as a score can be: it rejects only if
-    it does with these too (spec/verdicts.md, 4).
+    it does with these too.
 
     A look of which every model is excluded, or every run missing, is passed over. One that has
     an arm of a stratum without a score ends the monitoring before it, with a note; the results

@@ -1,6 +1,6 @@
-"""Negative controls: models and grades that cannot show a gap (spec/statistics.md, C1, C3).
+"""Negative controls: models and grades that cannot show a gap.
 
-They calibrate scores and do not veto verdicts (spec/verdicts.md, 1): their own gap is reported."""
+They calibrate scores and do not veto verdicts: their own gap is reported."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def pooled_control(
     *,
     tranche: Ints | None = None,
 ) -> ControlTest:
-    """The pooled gap of models that cannot have been exposed, two-sided (spec/verdicts.md, 1).
+    """The pooled gap of models that cannot have been exposed, two-sided.
 
     ``values`` (n, models, outcomes) are their scores, *not* calibrated by these same models: that
     would take off the gap that is looked for. The models are averaged over each seed, each taken
@@ -93,8 +93,7 @@ def pooled_control(
 def regrade_drift(
     before: Floats, after: Floats, stratum: Ints, public: Bools, settings: ControlSettings
 ) -> ControlTest:
-    """Test if a judge's second grades of archived answers moved one arm more than the other
-    (spec/statistics.md, C3).
+    """Test if a judge's second grades of archived answers moved one arm more than the other.
 
     ``before`` and ``after`` (n, models) are the seeds' scores by the first grading and by this one
     of the same answers, NaN where either lacks; the change, after minus before, is pooled over

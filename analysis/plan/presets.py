@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 MARKER_CONTROL = 0.01  # a p of the private markers at or below it makes a result invalid
-MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
+MOST_LOOKS = 20  # that share alpha
 OUTCOMES = ("score", "key-fraction", "gate-free")
 _WORDS = words_in("analysis.plan", "presets.yaml")
 OUTCOME_WORDS: Mapping[str, str] = _WORDS["outcomes"]
@@ -69,9 +69,9 @@ def basic_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Pla
 
 
 def standard_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Plan:
-    """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. ``options`` are named as the
-    fields of Plan and of StandardRules; ``pre_exposure`` names the models released before
-    publication. Raises AnalysisError for what ``validate_plan`` refuses."""
+    """The preset standard-v1. ``options`` are named as the fields of Plan and of StandardRules;
+    ``pre_exposure`` names the models released before publication. Raises AnalysisError for what
+    ``validate_plan`` refuses."""
     given = _tuples({**_STANDARD_DEFAULTS, **options})
     rules = {field.name: given.pop(field.name) for field in fields(StandardRules)}
     standard = StandardRules(**rules)
@@ -103,7 +103,7 @@ def validate_plan(plan: Plan) -> Plan:
 
 
 def look_alpha(plan: Plan) -> float:
-    """The alpha of each look: that of the plan shared equally (spec/statistics.md, P3)."""
+    """The alpha of each look: that of the plan shared equally."""
     return plan.alpha / plan.looks
 
 
@@ -158,8 +158,7 @@ def control_models(plan: Plan) -> set[str]:
 
 def bridging_models(rules: StandardRules, ran: Collection[str]) -> tuple[str, ...]:
     """The models that bridge changes at a look: the frozen ones of those that ran at it and, for
-    each that did not, the next pre-exposure model in the plan's order that did (spec/verdicts.md,
-    7)."""
+    each that did not, the next pre-exposure model in the plan's order that did."""
     kept = [name for name in rules.frozen if name in ran]
     others = [name for name in rules.pre_exposure if name in ran and name not in rules.frozen]
     return (*kept, *others[: len(rules.frozen) - len(kept)])

@@ -1,8 +1,7 @@
 """The primary test of a look: adjust, permute within blocks, max-T, p, multiplicity.
 
-spec/statistics.md, D5, P1 to P3. ``family_tests`` tests B studies at once: a look is one study,
-power and calibration are many. ``rule.py`` decides by it.
-"""
+``family_tests`` tests B studies at once: a look is one study, power and calibration are many.
+``rule.py`` decides by it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The rule on a look, with all of it that a report shows (spec/statistics.md, P1 to P5;
-spec/verdicts.md, sections 4 and 5)."""
+"""The rule on a look, with all of it that a report shows."""
 
 from __future__ import annotations
 
@@ -367,7 +366,7 @@ def _runs(share: float | None, missing: MissingRuns) -> int | None:
 
 
 def _survive(verdict: Verdict, missing: MissingRuns) -> Verdict:
-    """The verdict, inconclusive if missing runs could undo it (spec/verdicts.md, section 4)."""
+    """The verdict, inconclusive if missing runs could undo it."""
     tipping = missing.tipping
     if tipping is None or tipping.share is None:
         return verdict

@@ -1,9 +1,8 @@
 """The primary rule of a look: the claim of contamination, and what its missing runs could change.
 
-spec/statistics.md, P3; spec/verdicts.md, section 4. ``apply_rule`` decides of B studies at once: a
-look is one study, power and calibration are many. A plan without the rules of standard-v1
-(basic-v1) runs the same rule with no covariate and no tipping points.
-"""
+``apply_rule`` decides of B studies at once: a look is one study, power and calibration are many. A
+plan without the rules of standard-v1 (basic-v1) runs the same rule with no covariate and no tipping
+points."""
 
 from __future__ import annotations
 

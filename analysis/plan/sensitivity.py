@@ -1,4 +1,4 @@
-"""Sensitivity analyses that a plan names (spec/statistics.md, S2, S3). They decide nothing."""
+"""Sensitivity analyses that a plan names. They decide nothing."""
 
 from __future__ import annotations
 
@@ -250,8 +250,8 @@ class LeftOut:
 def leave_one_out(
     values: Floats, stratum: Ints, public: Bools, group: Ints, **draws: Unpack[Draws]
 ) -> LeftOut:
-    """P1 without all strata of each group in turn (spec/statistics.md, S3). ``values``
-    (n, models, outcomes); ``group`` (n,) is one to a stratum.
+    """P1 without all strata of each group in turn. ``values`` (n, models, outcomes); ``group`` (n,)
+    is one to a stratum.
 
     Strata are permuted apart from each other, so that a row's gap without some is made of the
     parts of the others: it costs little more than the test itself. The remaining strata
@@ -317,8 +317,7 @@ class BurnTest:
 def compare_burned(
     values: Floats, stratum: Ints, public: Bools, burned: Bools, **draws: Unpack[Draws]
 ) -> BurnTest | None:
-    """Burned against unexposed private seeds, one-sided, by stratified permutation
-    (spec/statistics.md, B1).
+    """Burned against unexposed private seeds, one-sided, by stratified permutation.
 
     ``values`` (n, models, outcomes); ``burned`` (n,) marks private instances whose inputs a
     provider may have kept. None where no stratum holds both kinds. Raises AnalysisError where a
@@ -385,7 +384,7 @@ class Contrast:
 def max_t_over_categories(
     values: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
 ) -> CategoryGaps:
-    """Max-T over categories of the rubric, model by model (spec/statistics.md, S2).
+    """Max-T over categories of the rubric, model by model.
 
     ``values`` (n, models, categories) are seed means, NaN where an instance has no criterion of
     the category or no scored run. Labels are permuted as in P1, in common to all.
@@ -410,8 +409,8 @@ def max_t_over_categories(
 def contrast_key_with_static(
     key: Floats, static: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
 ) -> tuple[Contrast, ...]:
-    """Answer-key against seed-invariant criteria, a Contrast for each model (spec/statistics.md,
-    S2). ``key`` and ``static`` (n, models) are shares passed, NaN where there are none."""
+    """Answer-key against seed-invariant criteria, a Contrast for each model. ``key`` and ``static``
+    (n, models) are shares passed, NaN where there are none."""
     models = key.shape[1]
     stacked = np.concatenate([key, static, key - static], axis=1)
     retained, _ = drop_one_armed(stacked[:, :, None], stratum, public)

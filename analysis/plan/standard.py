@@ -1,8 +1,7 @@
 """The plan standard-v1: its looks, controls, monitoring and sensitivity analyses.
 
-spec/statistics.md, §5. Each function takes the registered plan and the table; nothing is chosen
-after a look at the data.
-"""
+Each function takes the registered plan and the table; nothing is chosen after a look at the
+data."""
 
 from __future__ import annotations
 

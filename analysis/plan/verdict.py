@@ -1,5 +1,4 @@
-"""Verdicts on models, and the rule that gives them (spec/statistics.md, P3, P6; spec/verdicts.md,
-section 5)."""
+"""Verdicts on models, and the rule that gives them."""
 
 from __future__ import annotations
 
@@ -158,5 +157,5 @@ def leave_open(verdict: Verdict, why: str) -> Verdict:
 
 
 def withhold(verdict: Verdict, why: str) -> Verdict:
-    """The same numbers without a verdict, since a control failed (spec/statistics.md, P6)."""
+    """The same numbers without a verdict, since a control failed."""
     return replace(verdict, verdict=WITHHELD, note=why)

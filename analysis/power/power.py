@@ -1,4 +1,4 @@
-"""Power and sample size, by simulation of the plan's own test (spec/statistics.md, sections 3, 5).
+"""Power and sample size, by simulation of the plan's own test.
 
 Seed means are drawn from variance components; each study is calibrated, permuted and tested
 at the look's alpha over its models by the functions that the plan runs (P1, P3), and the

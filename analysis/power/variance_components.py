@@ -47,9 +47,9 @@ class Components:
         return everyone, self.seed_share - everyone, 1 - self.seed_share
 
 
-# Weighted score and fraction of criteria of published results (spec/statistics.md, section 3,
-# regime A; the fraction and its correlation from the same simulated rubrics), and the credit for
-# headline values that ``weigh_criteria`` gives the four physics families
+# Weighted score and fraction of criteria of published results (the fraction and its correlation
+# from rubrics simulated after them), and the credit for headline values that ``weigh_criteria``
+# gives the four physics families.
 ARTICLE = Components(sd=(0.267, 0.215, 0.35), seed_share=0.04, shared=0.6, correlation=0.79)
 
 # Correlation of any two criteria of a run. With criteria that half of the runs pass, the rubrics of

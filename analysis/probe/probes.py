@@ -1,10 +1,10 @@
 """Tests of exposure: whether models know public instances from memory, and private ones not.
 
-Closed-book probes ask models for values without the data.
-spec/statistics.md, S1: the share of an instance's own values that a closed-book reply had right, by
-the stratified permutation test of P1 on that one outcome, unadjusted, over the models of a wave by
-Westfall and Young. Secondary: it withholds and issues no verdict. It is there since a null gap in
-scores speaks for resistance only where models were exposed at all.
+Closed-book probes ask models for values without the data. What is tested is the share of an
+instance's own values that a closed-book reply had right, by the stratified permutation test of P1
+on that one outcome, unadjusted, over the models of a wave by Westfall and Young. Secondary: it
+withholds and issues no verdict. It is there since a null gap in scores speaks for resistance only
+where models were exposed at all.
 
 Text probes measure how likely a model finds public text and private: loss, Min-K% and Min-K%++
 (Yeom et al. 2018; Shi et al. 2024; Zhang et al. 2024), exploratory. A model that was trained on the

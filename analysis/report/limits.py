@@ -1,5 +1,4 @@
-"""Limits of a study's conclusions (spec/statistics.md, section 7). The sentences stand in
-``words.yaml``."""
+"""Limits of a study's conclusions. The sentences stand in ``words.yaml``."""
 
 from __future__ import annotations
 

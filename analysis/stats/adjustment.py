@@ -1,12 +1,11 @@
 """Scores before the test, calibrated by control models.
 
 The control models were released before publication: x, their mean score on an instance, is what the
-instance and the instrument give to a model that cannot have seen it. spec/verdicts.md, 1: with x
-centred within strata, e = y − x takes the place of y. A fault that shifts an arm for all models
-alike shifts x as much as y, so it cannot move e, and no test of the controls has to pass first.
-``fit_slope`` fits the slope of x instead (spec/statistics.md, D5): it saves noise where x predicts
-y poorly, and loses that protection, so it is a sensitivity analysis.
-"""
+instance and the instrument give to a model that cannot have seen it. With x centred within strata,
+e = y − x takes the place of y. A fault that shifts an arm for all models alike shifts x as much as
+y, so it cannot move e, and no test of the controls has to pass first. ``fit_slope`` fits the slope
+of x instead: it saves noise where x predicts y poorly, and loses that protection, so it is a
+sensitivity analysis."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class Adjusted:
 
 
 def calibrate(values: Floats, control: Floats, stratum: Ints) -> Adjusted:
-    """Return scores minus the control models' mean on each instance (spec/verdicts.md, 1).
+    """Return scores minus the control models' mean on each instance.
 
     ``values`` (n, models, outcomes), NaN where missing; ``control`` (n, outcomes), or
     (n, models, outcomes) where models have their own. Where it is NaN the instance counts as its
@@ -46,7 +45,7 @@ def calibrate(values: Floats, control: Floats, stratum: Ints) -> Adjusted:
 
 
 def fit_slope(values: Floats, control: Floats, stratum: Ints) -> Adjusted:
-    """Return scores minus a fitted multiple of the control models' mean (spec/statistics.md, D5).
+    """Return scores minus a fitted multiple of the control models' mean.
 
     As ``calibrate``, with one slope for each model and outcome, Σ x·y / Σ x² over all instances of
     both arms that the model has, blind to the arms.

@@ -1,5 +1,5 @@
-"""No inflation above the margin: every outcome below it, corrected over the models of a look
-(spec/verdicts.md, section 5), and nothing in the data that speaks against saying so."""
+"""No inflation above the margin: every outcome below it, corrected over the models of a look, and
+nothing in the data that speaks against saying so."""
 
 from __future__ import annotations
 

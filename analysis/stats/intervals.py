@@ -1,4 +1,4 @@
-"""Estimates with intervals: arrays in, frozen results out. Notation of spec/statistics.md, P2."""
+"""Estimates with intervals: arrays in, frozen results out."""
 
 from __future__ import annotations
 

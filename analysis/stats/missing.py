@@ -1,5 +1,4 @@
-"""Lost runs: their share of each seed mean, and seed means in which they are filled
-(spec/verdicts.md, section 4)."""
+"""Lost runs: their share of each seed mean, and seed means in which they are filled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model-based sensitivity analyses, through statsmodels (spec/statistics.md, S3). Never primary.
+"""Model-based sensitivity analyses, through statsmodels. Never primary.
 
 Its warnings are caught and become notes of the result; a failed fit gives a result without
 numbers. The logit GEE holds strata as fixed effects and the arm's effect as one; its gap is the
@@ -75,7 +75,7 @@ class GeeFit:
 
 def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> ModelGap:
     """The gap by generalised estimating equations: logit link, independence, clustered on seed,
-    bias-reduced covariance (Mancl and DeRouen 2001); spec/statistics.md, S3.
+    bias-reduced covariance (Mancl and DeRouen 2001).
 
     Rows are runs or seed means: ``scores`` (rows,) in 0…1, each seed of one stratum and arm.
     A stratum of equal scores shows no effect and counts as a gap of 0. Raises
@@ -137,8 +137,8 @@ def _bias_reduced(parameters: Floats, response: Floats, design: Floats, cluster:
 
 
 def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> ModelGap:
-    """The gap by a linear mixed model with a random intercept for each seed, by REML;
-    spec/statistics.md, S3: where seeds have more than one run.
+    """The gap by a linear mixed model with a random intercept for each seed, by REML, where seeds
+    have more than one run.
 
     Rows are runs, as for ``gee_gap``. If no seed has two runs, the variances of seeds and runs
     cannot be separated, and there is no result. Raises AnalysisError for a NaN among the scores.
@@ -174,7 +174,7 @@ def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> Model
 
 
 def shrink_gaps(gaps: Floats, ses: Floats) -> Shrunk | None:
-    """Empirical-Bayes shrinkage of models' gaps (spec/statistics.md, S3: for shrinkage only).
+    """Empirical-Bayes shrinkage of models' gaps.
 
     ``gaps`` and ``ses`` (models,); an SE that is NaN or 0 is not known and its model left out.
     tau2 is Paule and Mandel's (1982). None below two models with a known SE. The models share

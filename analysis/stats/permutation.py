@@ -3,7 +3,6 @@
 Labels are permuted within strata, with each arm's count fixed, over the union of the instances
 that any model has; each model then uses the instances that it has. A missing cell stays with its
 instance, so the test is exact under the hypothesis that arm touches neither score nor missingness.
-(spec/statistics.md, P1, P3.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Study-level monitoring over looks by joint randomisation (spec/statistics.md, P4).
+"""Study-level monitoring over looks by joint randomisation.
 
 One permutation row gives every unit (an instance) one label for all looks, so that looks that
 share units stay as dependent under permutation as they are in truth. Nothing is stored between

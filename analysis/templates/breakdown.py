@@ -1,10 +1,8 @@
 """Answers to templated questions, broken down: by question, by scoring type, by answer format.
 
 Right is right by the *strict* column. An answer that is wrong strictly and right leniently failed
-at formatting; wrong in both, at the task. Answers without a verdict are left out and counted,
-never taken for wrong. Source: spec/templates.md, "Scoring types" and "Run folders"; the tables of
-the PICARD paper's Appendices B and C.
-"""
+at formatting; wrong in both, at the task. Answers without a verdict are left out and counted, never
+taken for wrong. Source: the tables of the PICARD paper's Appendices B and C."""
 
 from __future__ import annotations
 

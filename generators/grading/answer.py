@@ -176,9 +176,8 @@ def parse_answer(text: str, answer_file: bytes | None = None, schema: str = "") 
     Of two, the one that fits the brief's ``schema`` counts; if neither does, the one with more of
     its properties. Of two that are equal in this, the one read without a repair counts, and then
     the message's. ``blocks.py`` has what is read. Invalid are: malformed JSON, anything but an
-    object, NaN and infinities, and repeated keys with different values (spec/physics.md, R6).
-    Never raises for a text or a file.
-    """
+    object, NaN and infinities, and repeated keys with different values. Never raises for a text or
+    a file."""
     in_message = find_block(text[-MAX_ANSWER_BYTES:])
     in_file = None
     if answer_file is not None and len(answer_file) <= MAX_ANSWER_BYTES:

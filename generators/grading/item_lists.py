@@ -1,10 +1,9 @@
 """Lists of identified things in an answer: galaxies, events, supplies, machines.
 
-An item stands in a list of the answer block as an object with its identifier under a key, as a
-pair [identifier, value], or as plain text. A list ``events`` may also be a CSV file with lines
-``identifier,value`` that the block names under ``events_file`` (spec/physics.md, R6). A list of
-more than MAX_ITEMS, and one that holds something but no item, are no list.
-"""
+An item stands in a list of the answer block as an object with its identifier under a key, as a pair
+[identifier, value], or as plain text. A list ``events`` may also be a CSV file with lines
+``identifier,value`` that the block names under ``events_file``. A list of more than MAX_ITEMS, and
+one that holds something but no item, are no list."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A metarubric asks one fact of each row of its table. Alike rows are the parts of one criterion,
 whose value is the share of them that are met. The score of a metarubric is the share of its parts
-that are met, and the task's score is the weighted mean over metarubrics (spec/physics.md, §0).
-"""
+that are met, and the task's score is the weighted mean over metarubrics."""
 
 from __future__ import annotations
 
@@ -206,9 +205,8 @@ def is_static(part: Part) -> bool:
 
 
 def score_parts(rubric: Rubric, verdicts: Verdicts) -> tuple[float | None, float | None]:
-    """Score over what needs the answer key, and over what is static. The gap of the second
-    between the arms is a negative control (spec/statistics.md, S2). None for either without
-    anything decided."""
+    """Score over what needs the answer key, and over what is static. The gap of the second between
+    the arms is a negative control. None for either without anything decided."""
     static = tuple(map(is_static, rubric.parts))
 
     def over(wanted: bool) -> float | None:
@@ -240,8 +238,7 @@ def headline_parts(rubric: Rubric) -> tuple[Part, ...]:
 
 def headline_credit(rubric: Rubric, facts: Verdicts) -> float | None:
     """Score over the headline parts by their facts, without the gates before them, so that a value
-    that was remembered shows whatever the readings (spec/episodes.md, section 4); None without
-    any."""
+    that was remembered shows whatever the readings; None without any."""
     headline = frozenset(part.id for part in headline_parts(rubric))
     credited = zip(rubric.parts, facts, strict=True)
     return score_verdicts(

@@ -1,1 +1,1 @@
-"""Task families after the four analyses of PARAMETR-Bench (spec/physics.md)."""
+"""Task families after the four analyses of PARAMETR-Bench."""

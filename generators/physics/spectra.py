@@ -1,10 +1,9 @@
 """Spectra of emission lines: a fixed laboratory set, seen with lines missing and redshifted.
 
 Drawn as bars or as a strip, 2000 × 290 grey pixels at exactly 6 to the nanometre, so that a
-centroid of a line, read against the scale's tick marks, gives its wavelength (spec/physics.md,
-§1). Values of columns come from ``math.erf`` alone and are rounded to whole grey levels, such that
-the last bits of the C library's erf do not show.
-"""
+centroid of a line, read against the scale's tick marks, gives its wavelength. Values of columns
+come from ``math.erf`` alone and are rounded to whole grey levels, such that the last bits of the C
+library's erf do not show."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from generators.templates.prepare import (
 from generators.templates.scoring.score import Scored
 from generators.templates.scoring.scorer import Key
 
-LIMITS = Limits(turns=20)  # the round limit of spec/templates.md, "Its agentic server"
+LIMITS = Limits(turns=20)  # the rounds of PICARD's agentic server
 _MEDIA = {
     "csv": "text/csv",
     "json": "application/json",

@@ -1,8 +1,7 @@
 """From a question and a seed to a sample: its prompt, its files, and the key to it.
 
 A question is compiled once; a sample is then two streams, one for its variables and one for its
-files, and a key computed from what was made (spec/templates.md).
-"""
+files, and a key computed from what was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of a validation, and the bounds that they must meet (spec/physics.md, R9)."""
+"""Results of a validation, and the bounds that they must meet."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """Measurements of what every family must keep: key, solver, guesses, bytes, distinctness.
 
-The rules are R1, R2, R4 and R9 of spec/physics.md; ``generators/validation`` holds a module for
-each. ``python -m generators.validation.validate`` reads families, difficulties and seeds from its
-standard input and prints a digest of all the bytes of each one's instance, so that another
-process can be compared with this one.
-"""
+``generators/validation`` holds a module for each. ``python -m generators.validation.validate``
+reads families, difficulties and seeds from its standard input and prints a digest of all the bytes
+of each one's instance, so that another process can be compared with this one."""
 
 from __future__ import annotations
 

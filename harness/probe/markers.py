@@ -1,4 +1,4 @@
-"""Marker probes: which of the markers belongs to a title? (spec/episodes.md, section 4)
+"""Marker probes: which of the markers belongs to a title?
 
 One question about each instance, with its title and the markers in an order of its own, and nothing
 else of it. The order follows from the title alone, so that it shows nothing of the marker. A reply

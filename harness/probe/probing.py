@@ -1,4 +1,4 @@
-"""Probes: is an instance known without its data? (spec/statistics.md, S1)
+"""Probes: is an instance known without its data?
 
 A closed-book probe is one question without tools and input files: the task as it was set, and for
 each input file its name and SHA-256, as a release lists them, since many tasks are worded the same

@@ -22,8 +22,7 @@ it convinces those who trust them up to there. A draw that is announced and drop
 order of ``SHA-256(tag ‖ seed ‖ stratum ‖ index)``, with the tag ``dosimeter/allocation/1``, the
 stratum's name, and the index in decimal. The first S are public and the next S private: these are
 the panel, tranche 0. Of what follows, the first s are public and the next s private in tranche 1,
-and so on for each reserve tranche (spec/statistics.md, D1).
-"""
+and so on for each reserve tranche."""
 
 from __future__ import annotations
 

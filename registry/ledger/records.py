@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class StandardRules:
-    """Promises of standard-v1 beyond basic-v1 (spec/statistics.md, D4 to B1)."""
+    """Promises of standard-v1 beyond basic-v1."""
 
     pre_exposure: tuple[str, ...]  # models released before publication: they calibrate (C1)
     frozen: tuple[str, ...]  # of unchanging weights, run again at every look: control C1
@@ -58,7 +58,7 @@ class JudgeRule:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The analysis that is promised before any data (spec/statistics.md, §5)."""
+    """The analysis that is promised before any data."""
 
     name: str  # preset and version, e.g. "basic-v1"
     strata: tuple[str, ...]
@@ -288,9 +288,8 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An id, input or answer of the private arm is known to have leaked: the tranche that it is
-    of is burned for everybody (spec/statistics.md, B1). Names no instance: commitments are public.
-    """
+    """An id, input or answer of the private arm is known to have leaked: the tranche that it is of
+    is burned for everybody. Names no instance: commitments are public."""
 
     tranche: int
     since: str  # a day, ISO 8601: waves that were begun before it are not touched

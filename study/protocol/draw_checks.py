@@ -15,7 +15,7 @@ from harness.spending.prices import OWN_PROVIDERS
 from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol
 
-LEAST_CONTROL_RUNS = 8  # of pre-exposure models on an instance: spec/verdicts.md, section 1
+LEAST_CONTROL_RUNS = 8  # of pre-exposure models on an instance
 _STATE = "write `retention: none`, or kept, training or unknown, which burn the panel"
 
 

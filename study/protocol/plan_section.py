@@ -32,7 +32,7 @@ class JudgeRuleSection(Section):
     min_specificity: float | None = Field(default=None, ge=0, le=1)
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
     min_parsed: float | None = Field(default=None, ge=0, le=1)
-    min_criteria: Annotated[int, Field(ge=400, le=100_000)] = 400  # spec/statistics.md, C3
+    min_criteria: Annotated[int, Field(ge=400, le=100_000)] = 400
 
 
 class ControlsSection(Section):
@@ -135,7 +135,7 @@ def make_plan(
             "controls.regrade: it is the second grader that grades answers again; name a "
             "`second_grader`"
         )
-    # The preset's demand if a judge has a part in the verdict (spec/statistics.md, C3).
+    # The preset's demand if a judge has a part in the verdict.
     options = {"control_runs": replicates} | options
     options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
     dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))

@@ -1,5 +1,5 @@
 """A digest of the grades of known answers, which a registration pins, so that no later version of
-the program grades otherwise (spec/verdicts.md, 7)."""
+the program grades otherwise."""
 
 from __future__ import annotations
 

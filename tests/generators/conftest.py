@@ -12,7 +12,7 @@ from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.validate import NULL_SEEDS, public_seeds
 from tests.generators.measures import as_many
 
-# Seeds that guesses are made on, and that the reference solver is run on (spec/physics.md, §8).
+# Seeds that guesses are made on, and that the reference solver is run on.
 GUESSED, SOLVED = as_many(3, NULL_SEEDS), as_many(3, 20)
 
 

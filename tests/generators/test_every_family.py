@@ -81,7 +81,7 @@ def test_no_answer_scores_nothing(stratum, answer):
 
 def test_static_criteria_are_all_that_every_instance_asks_alike(stratum):
     """What needs the answer key differs between instances, checks and gates with all their values;
-    so the gap of the others can be a control (spec/statistics.md, S2)."""
+    so the gap of the others can be a control."""
 
     def asked(instance: TaskInstance, metarubric: str) -> list[object]:
         own = (c for c in instance.rubric.parts if c.metarubric == metarubric)

@@ -1,5 +1,4 @@
-"""List the numbers of a file in blocks, and average each block and the whole (spec/physics.md,
-section 7)."""
+"""List the numbers of a file in blocks, and average each block and the whole."""
 
 from __future__ import annotations
 

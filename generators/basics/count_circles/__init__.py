@@ -1,5 +1,4 @@
-"""Count the black discs of each picture, and describe the counts (spec/physics.md, section 6;
-docs/decisions/0002).
+"""Count the black discs of each picture, and describe the counts (docs/decisions/0002).
 
 Every pixel follows from sums, products and square roots, which IEEE 754 rounds correctly on
 every machine. The compressed bytes are those of Pillow's own zlib-ng, which the lock pins; they

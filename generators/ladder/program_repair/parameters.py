@@ -1,4 +1,4 @@
-"""Parameters of each difficulty (spec/episodes.md, section 4)."""
+"""Parameters of each difficulty."""
 
 from __future__ import annotations
 

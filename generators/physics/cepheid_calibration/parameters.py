@@ -1,4 +1,4 @@
-"""Parameters of each difficulty (spec/physics.md, §2; docs/decisions/0005 and 0025)."""
+"""Parameters of each difficulty (docs/decisions/0005 and 0025)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The form of the answer, what earns marks, and guesses that must not.
-
-See spec/physics.md, §2; gates as R8.
-"""
+"""The form of the answer, what earns marks, and guesses that must not."""
 
 from __future__ import annotations
 

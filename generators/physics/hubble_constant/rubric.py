@@ -1,7 +1,6 @@
 """The form of the answer, what earns marks, and guesses that must not.
 
-See spec/physics.md, §3; gates as R8; docs/decisions/0025.
-"""
+See docs/decisions/0025."""
 
 from __future__ import annotations
 

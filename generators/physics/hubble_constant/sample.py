@@ -1,5 +1,5 @@
 """Draws: which galaxies there are, what is known of each, and what is not; and the relations
-between what is measured and what is sought (spec/physics.md, §3; spec/episodes.md, 6).
+between what is measured and what is sought.
 
 Plain ``math`` on single numbers: array functions may differ in the last bit between processors.
 """

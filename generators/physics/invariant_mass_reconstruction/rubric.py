@@ -1,7 +1,6 @@
 """The form of the answer, what earns marks, and guesses that must not.
 
-Gates as R8 of spec/physics.md; docs/decisions/0007.
-"""
+See docs/decisions/0007."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of each difficulty (spec/physics.md, §5; docs/decisions/0008)."""
+"""Parameters of each difficulty (docs/decisions/0008)."""
 
 from __future__ import annotations
 

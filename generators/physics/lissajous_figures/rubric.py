@@ -1,7 +1,6 @@
 """The form of the answer, what earns marks, and guesses that must not.
 
-See spec/physics.md, §5; gates as R8; docs/decisions/0008.
-"""
+See docs/decisions/0008."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Template files: read whole, every error of form at once (spec/templates.md, "Template files").
+"""Template files: read whole, every error of form at once.
 
 ``check`` judges placeholders, functions and data types; this module only the keys, kinds and
 names of the file.

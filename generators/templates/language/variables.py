@@ -1,8 +1,7 @@
 """The variables of a template, and the values that they have in one sample.
 
 A value belongs to an index and arguments, and holds everywhere in its sample: question, paths,
-content, row counts, SQL, expected answer (spec/templates.md, "Placeholders").
-"""
+content, row counts, SQL, expected answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Cleaning of a response before it is compared: a model's reasoning and its markers are removed.
 
-The rules and their order are those of the run folders that people have (spec/templates.md,
-Cleaning); strict verdicts agree only if nothing more is cleaned.
-"""
+The rules and their order are those of the run folders that people have; strict verdicts agree only
+if nothing more is cleaned."""
 
 from __future__ import annotations
 

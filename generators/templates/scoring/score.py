@@ -1,7 +1,7 @@
 """Scores an answer: strictly as run folders that people have were scored, and leniently beside.
 
-The strict verdicts of the six types are those of the public implementation (spec/templates.md,
-Scoring types), verdict for verdict; the reasons are in our words. The lenient ones forgive what
+The strict verdicts of the six types are those of the public implementation, verdict for verdict;
+the reasons are in our words. The lenient ones forgive what
 ``generators.templates.scoring.comparison`` lists; a strictly right answer is leniently right too.
 Answers are untrusted: nothing here raises, and nothing takes long.
 

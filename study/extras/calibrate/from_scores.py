@@ -1,4 +1,4 @@
-"""`dosimeter calibrate`: how large a leak this study sees (spec/statistics.md, C2)."""
+"""`dosimeter calibrate`: how large a leak this study sees."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from study.workspace.study import Study
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/3"
 _REVERSED = "/reversed"  # ends the name of a sheet that is asked in reverse order
-LEAST = 400  # criteria that a plan requires (spec/statistics.md, C3)
+LEAST = 400  # criteria that a plan requires
 
 
 @dataclass(frozen=True, slots=True)

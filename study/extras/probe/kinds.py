@@ -104,7 +104,7 @@ def instances_of_model(
     study: Study, wave: int, pin: ModelPin, instances: Iterable[WaveInstance]
 ) -> tuple[WaveInstance, ...]:
     """Return those of the instances that are in tranches that a model runs at a wave: a question
-    would burn the others as a run does (spec/statistics.md, B1)."""
+    would burn the others as a run does."""
     tranches = study.protocol.wave_tranches(wave)[pin.name]
     return tuple(instance for instance in instances if instance.tranche in tranches)
 

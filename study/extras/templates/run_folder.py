@@ -1,5 +1,5 @@
 """Run folders that people have, scored: ``precheck.jsonl``, ``responses.jsonl``, ``conversations/``
-and a sandbox tree or zip in, ``scores.json`` out (spec/templates.md, Run folders).
+and a sandbox tree or zip in, ``scores.json`` out.
 
 A path of a key is looked up
 

@@ -14,7 +14,7 @@ from harness.models.settings import NAME, URL, VARIABLE
 from harness.spending.prices import OWN_PROVIDERS
 from study.protocol.yaml import quoted
 
-CONTROLS, CONTROL_RUNS = 4, 2  # spec/verdicts.md, section 1: eight control runs an instance
+CONTROLS, CONTROL_RUNS = 4, 2  # eight control runs an instance
 _USUAL_GAP = 0.1  # the default of `plan.target_gap`
 _TEMPLATE = Path(__file__).with_name("new_study.yaml")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

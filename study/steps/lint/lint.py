@@ -44,7 +44,7 @@ from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 _BUILT_IN = "scripted"
-LEAST_FROZEN_RUNS = 8  # spec/verdicts.md, 1; with 2 a fault of 5 points was seen in 27 % of looks
+LEAST_FROZEN_RUNS = 8  # with 2 a fault of 5 points was seen in 27 % of looks
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ def shortfalls_of(registered: Preregistration) -> tuple[str, ...]:
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
     """Return a sentence for each manifest of a wave with other code, libraries or image than
     registered, and for each model at another address than before. Frozen models that ran with the
-    change bridge it (spec/verdicts.md, 7)."""
+    change bridge it."""
     rules = registered.plan.standard
     addresses: dict[str, str] = {}
     agent_rules: set[str] = set()

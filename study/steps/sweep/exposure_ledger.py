@@ -1,5 +1,5 @@
-"""The tranches of private seeds that are burned for a model, derived from the ledger
-(spec/statistics.md, B1), and the rows of results, joined to them.
+"""The tranches of private seeds that are burned for a model, derived from the ledger, and the rows
+of results, joined to them.
 
 A tranche's private seeds are burned for a provider once a run has sent them to a model of it, a
 judge of it has read answers to them, or a model of it was probed on them, unless its documented

@@ -1,5 +1,5 @@
 """The waves in the order of the ledger: begun before or after the release of the public arm, closed
-or not (spec/verdicts.md, 3), looked at or not. Times of records play no part."""
+or not, looked at or not. Times of records play no part."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ def begin_wave(
     the code and environment that run it. ``prices`` is the digest of the price file.
 
     Raises BrokenPromise for a dirty tree that is not allowed, and for instances, grading or a plan
-    that differ from the registered ones; another commit is no reason (spec/verdicts.md, 7).
-    """
+    that differ from the registered ones; another commit is no reason."""
     registered = registration_of(study)
     provenance = read_provenance(CHECKOUT, image.digest)
     check_tree(provenance, request.allow_dirty)

@@ -68,7 +68,7 @@ def regime_a() -> Calibration:
 
 
 def test_the_specifications_numbers_at_four_tasks_and_64_seeds(regime_a: Calibration) -> None:
-    """spec/statistics.md, C2: SE .024, limit of detection 7.8 points, f at 80 % about 13 %."""
+    """SE.024, limit of detection 7.8 points, f at 80 % about 13 %."""
     assert regime_a.se == pytest.approx(0.024, abs=0.0015)
     assert regime_a.spread == pytest.approx(0.024, abs=0.003)
     assert regime_a.limit == pytest.approx(0.078, abs=0.004)

@@ -67,8 +67,8 @@ def test_too_few_seeds_prove_nothing():
 
 @pytest.mark.parametrize("size", [2, 8, 64, 256])
 def test_no_size_of_study_makes_a_large_p_disagree(size):
-    """A clean instrument agrees where the study is large, and is uninformative where it is small
-    (spec/verdicts.md, 1): the p alone shows a fault."""
+    """A clean instrument agrees where the study is large, and is uninformative where it is small:
+    the p alone shows a fault."""
     states = []
     for seed in range(12):
         values, stratum, public = case(seed, size=size)

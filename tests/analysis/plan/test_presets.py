@@ -95,7 +95,7 @@ def test_a_standard_plan_that_cannot_be_run_is_refused_by_field(given, said):
 
 
 def test_control_models_may_have_runs_of_their_own_number(records):
-    """spec/verdicts.md, 1: four pre-exposure models twice each are 8 control runs an instance."""
+    """Four pre-exposure models twice each are 8 control runs an instance."""
     plan = standard(replicates=3, control_runs=2, frozen=("old", "kept"), spiked=("told",))
     runs = {name: replicates_of(plan, name) for name in ("old", "kept", "told", "new")}
     assert runs == {"old": 2, "kept": 2, "told": 3, "new": 3}

@@ -146,7 +146,7 @@ def look_words(rows: Sequence[ResultRow]) -> dict[str, str]:
 
 def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(many):
     """Ten points in one arm of every model, the controls with them, move nothing that is tested;
-    the same in one model is found (spec/verdicts.md, 1)."""
+    the same in one model is found."""
     before = plainly(many)
     faulty = shifted(many, 0.1, lambda r: True)
     found = plainly(faulty)
@@ -263,7 +263,7 @@ def without_frozen(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def test_a_retired_frozen_model_is_replaced_by_the_next_control_that_ran(many):
-    """spec/verdicts.md, 7: at that look alone, in the plan's order, and it calibrates as well."""
+    """At that look alone, in the plan's order, and it calibrates as well."""
     faulty = shifted(many, 0.2, lambda r: r.wave == 2)
     runs = [r for r in faulty if (r.wave, r.model) == (2, "old-0")]
     others = [replace(r, model=name) for name in ("old-3", "old-2") for r in runs]
@@ -328,7 +328,7 @@ def passing(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def test_a_negative_control_that_disagrees_withholds_nothing(rows):
-    """It calibrates: its gap is reported, and taken off (spec/verdicts.md, 1)."""
+    """It calibrates: its gap is reported, and taken off."""
     sound = passing(rows)
     early = shifted(sound, 0.2, lambda r: r.wave == 0)
     found = plainly(early)

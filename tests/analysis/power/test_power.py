@@ -82,7 +82,7 @@ def test_formulas_give_the_specified_numbers() -> None:
 def test_ten_points_are_found_as_often_as_specified(
     share: float, seeds: int, specified: float
 ) -> None:
-    """spec/verdicts.md, 1: one look, eight control runs on each instance, regimes A and C."""
+    """One look, eight control runs on each instance, regimes A and C."""
     plan = basic_plan(FOUR, seeds, outcomes=ONE)
     setting = PowerSetting(control_models=4, control_runs=2, gap=0.10)
     design = PowerDesign(plan, Components((0.267,), share, 1.0), setting)

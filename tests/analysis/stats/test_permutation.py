@@ -268,7 +268,7 @@ def test_a_missing_seed_stays_out_of_one_model_and_in_the_others():
     assert p_values(max_t(gaps))[0] == pytest.approx(alone[0])
 
 
-# Simulation gates (spec/statistics.md, §1, §3, §6): 4 strata of 16 seeds an arm. A seed's criteria
+# Simulation gates: 4 strata of 16 seeds an arm. A seed's criteria
 # are a cluster: 8 groups of 16 that pass or fail together, with an SD of scores near .25 and a
 # design effect of 20 to 39, as published.
 

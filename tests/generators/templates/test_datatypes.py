@@ -127,7 +127,7 @@ def test_truth_values_are_truth_values_and_even():
 
 
 # The values that the documentation of the format gives as examples, by data type, and those that
-# files in use name beside them (spec/authors.md, section 1).
+# files in use name beside them.
 DOCUMENTED = {
     "department": "Engineering, Sales, Marketing, Finance, HR, Operations, IT, Customer Service, "
     "Research",

@@ -393,7 +393,7 @@ def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
 def test_a_retired_second_grader_is_replaced_under_its_name_by_one_that_grades_all_looks(
     archived: tuple[Study, Served],
 ) -> None:
-    """The rule of the registered plan (spec/verdicts.md, 7)."""
+    """The rule of the registered plan."""
     held, _ = archived
     assert again(held)[0] == 0
     (before,) = build_look(take_snapshot(held), None, utc_now()).report.verdicts

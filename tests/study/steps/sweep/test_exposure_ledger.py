@@ -1,4 +1,4 @@
-"""Burned private seeds (spec/statistics.md, B1): for whom and from when on, by the ledger alone."""
+"""Burned private seeds: for whom and from when on, by the ledger alone."""
 
 from __future__ import annotations
 
