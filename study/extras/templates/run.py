@@ -45,12 +45,13 @@ from study.extras.templates.run_page import PAGE, run_page
 from study.files import exclusive, new_folder
 
 if TYPE_CHECKING:
-    from harness.episode import Turn
+    from harness.models.providers.retry import RETRIED
+from harness.episode import Turn
 
 ABOUT = "run.json"
 _LOCK = ".lock"
 # Failures for which the next sample would fail as well.
-_STOPPING = ("connection", "auth", "rate_limit", "overload")
+_STOPPING = ("auth", "quota", *RETRIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ def _check_asked(held: Conversation, agent: RunAgent, answering: bool) -> None:
     """Raise StudyError if the agent failed in a way that the next sample would meet too.
     ``answering``: there is a response from it already."""
     boundary, _, kind = held.error.partition(":")
-    lasting = not answering or kind in _STOPPING or boundary == "sandbox"
+    lasting = not answering or kind.partition(" ")[0] in _STOPPING or boundary == "sandbox"
     if held.error and not held.steps and lasting:
         raise StudyError(
             f"{agent.name}: {held.error}; no answer came. Start it, or mend the address, and give "

@@ -48,6 +48,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that the same log has the 
 _STOPS = {
     "stop": "stop",
     "end_turn": "stop",
+    "reasoning_only": "stop",
+    "open_thought": "stop",
     "tool_call": "tool_calls",
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
