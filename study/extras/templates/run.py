@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from generators.seed import Seed
 from generators.templates.family import TemplateFamily
 from generators.templates.prepare import CompiledQuestion, Prepared
+from harness.models.providers.retry import RETRIED
 from registry.files import write_whole
 from study.errors import StudyError
 from study.extras.templates.agents import Conversation, RunAgent
@@ -45,8 +46,7 @@ from study.extras.templates.run_page import PAGE, run_page
 from study.files import exclusive, new_folder
 
 if TYPE_CHECKING:
-    from harness.models.providers.retry import RETRIED
-from harness.episode import Turn
+    from harness.episode import Turn
 
 ABOUT = "run.json"
 _LOCK = ".lock"
