@@ -8,9 +8,8 @@ import re
 # What holds a key by its form: prefixes of providers, parts of an address, a random text.
 _PREFIXED = (
     r"(?<![\w/-])(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_]"
-    r"(?=(?:[\w-]*[-_])?(?=[A-Za-z0-9]{8})[A-Za-z0-9][a-z]*[A-Z0-9])[\w-]{8,}"
-    r"|[Bb]earer +(?=[A-Za-z_.-]*[0-9])[\w.+/=-]{12,}"
-    r"|AIza[\w-]{8,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
+    r"(?=(?:[\w-]*[-_])?(?=[A-Za-z0-9]{8})[A-Za-z0-9][a-z]*[A-Z0-9])[\w-]{8,}|AIza[\w-]{8,}"
+    r"|[Bb]earer +(?=\S*\d)[\w.+/=-]{12,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
 )
 _USER = r"://[^/\s@]++@"
 _WORDS = "key sig sas auth token secret signature passw passwd password credential"
@@ -23,15 +22,13 @@ _RANDOM = (
 )
 KEY_NAMES = (*_NAMES, "authorization")  # what keys are called
 LIKE_KEY = re.compile(f"{_PREFIXED}|{_USER}|{_PARAMETER}")
-_KEY = re.compile(_PREFIXED)
 _HIDDEN = re.compile(f"{_PREFIXED}|{_RANDOM}")
 
 
 def without_keys(text: str, *, random: bool = True) -> str:
-    """Return the text with … in place of all that has the form of a key; of ``random`` texts too,
-    which may be keys."""
+    """Return the text with … in place of all that has the form of a key, and of random texts."""
     text = re.sub(rf"({_PARAMETER})[^\s&#'\"]+", r"\1…", re.sub(_USER, "://…@", text))
-    return (_HIDDEN if random else _KEY).sub("…", text)
+    return re.sub(_HIDDEN if random else _PREFIXED, "…", text)
 
 
 class StudyError(Exception):

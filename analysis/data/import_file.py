@@ -93,11 +93,10 @@ def read_graded_file(path: Path, *, grader: str | None = None, second: str = "")
     days, unit = _days(arrow, path), given.get(UNIT, table["instance"])
     frame, place = owe_absent(pd.DataFrame({**table.columns, UNIT: unit, DATE: days})), str(path)
     if UNIT in given:
-        bare = frame[UNIT] == ""
-        if (odd := bare | (frame.groupby("instance")[UNIT].transform("nunique") > 1)).any():
-            row, what = int(odd.argmax()), "names no unit"
-            what = what if bare[row] else "names an instance that other rows give another unit"
-            raise AnalysisError(f"{path}: row {row + 1} {what}")
+        several = frame.groupby("instance")[UNIT].transform("nunique") > 1
+        if (odd := several | (frame[UNIT] == "")).any():
+            what = "every row names a unit, and an instance is of one unit in all rows"
+            raise AnalysisError(f"{path}: row {int(odd.argmax()) + 1}: {what}")
         runs = frame.groupby(["wave", "model", "grader", UNIT], sort=False).cumcount()
         frame, place = frame.assign(instance=frame[UNIT], replicate=runs), f"{path}, by unit"
     days = None if days is None else frame[DATE].to_numpy("datetime64[D]")

@@ -97,9 +97,8 @@ def _allocation(path: Path, named: set[str | None]) -> str:
         return str(*named)
     given = ", ".join(sorted(map(repr, named))) or "not stated"
     raise StudyError(
-        f"{path}: how its instances were allotted to the arms: {given}; one of "
-        f"{', '.join(ALLOCATIONS)} is right, in a column `allocation` or as that key of the plan "
-        "(docs/result-rows.md)"
+        f"{path}: how its instances were allotted to the arms: {given}; add a column `allocation` "
+        f"(or that key in the plan) with one of {', '.join(ALLOCATIONS)}: docs/result-rows.md"
     )
 
 
