@@ -7,6 +7,7 @@ too often repeated is refused where it is met, before anything is built from it.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -160,6 +161,8 @@ def dump_yaml(content: Any, flow: bool | None = False) -> str:
 
 def fault_of_utf8(data: bytes, error: UnicodeDecodeError) -> str:
     """``line: not UTF-8 text`` with the column and the byte that the error is about."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "1: is UTF-16; write it as UTF-8"
     before = data[: error.start]
     line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
     column = len(before[start:].decode("utf-8", "replace")) + 1
@@ -174,6 +177,8 @@ def _syntax_error(path: str, data: bytes, error: yaml.YAMLError) -> YamlError:
         return YamlError(f"{path}:{line}: not valid YAML: {what}")
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    if mark and "cannot start" in what and text[mark.index : mark.index + 1] == "\t":
+        what = "a tab stands here; indent by blanks"
     context, start = getattr(error, "context", None) or "", getattr(error, "context_mark", None)
     if context and start and mark and _is_left_open(text, context, start, mark):
         mark, what = start, f"{context}, {what}"

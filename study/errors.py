@@ -7,8 +7,9 @@ import re
 
 # What holds a key by its form: prefixes of providers, parts of an address, a random text.
 _PREFIXED = (
-    r"(?<![\w/-])(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_][\w-]{8,}"
-    r"|AIza[\w-]{8,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
+    r"(?<![\w/-])(?:(?:sk|rk|xai|gsk|hf|fw|r8|pplx|nvapi|glpat|github_pat|gh[a-z])[-_]"
+    r"(?=(?:[\w-]*[-_])?(?=[A-Za-z0-9]{8})[A-Za-z0-9][a-z]*[A-Z0-9])[\w-]{8,}|AIza[\w-]{8,}"
+    r"|[Bb]earer +(?=\S*\d)[\w.+/=-]{12,}|A[KS]IA[A-Z0-9]{8,}|ya29\.[\w-]+|eyJ[\w.-]{12,})"
 )
 _USER = r"://[^/\s@]++@"
 _WORDS = "key sig sas auth token secret signature passw passwd password credential"
@@ -19,13 +20,15 @@ _RANDOM = (
     r"|[A-Za-z]{30,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
     r"|(?<![\w+/])(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])(?=[\w+/]*[0-9])[A-Za-z0-9+/]{32,}"
 )
+KEY_NAMES = (*_NAMES, "authorization")  # what keys are called
 LIKE_KEY = re.compile(f"{_PREFIXED}|{_USER}|{_PARAMETER}")
 _HIDDEN = re.compile(f"{_PREFIXED}|{_RANDOM}")
 
 
-def without_keys(text: str) -> str:
-    """Return the text with … in place of all that may be a key."""
-    return _HIDDEN.sub("…", re.sub(_USER, "://…@", text))
+def without_keys(text: str, *, random: bool = True) -> str:
+    """Return the text with … in place of all that has the form of a key, and of random texts."""
+    text = re.sub(rf"({_PARAMETER})[^\s&#'\"]+", r"\1…", re.sub(_USER, "://…@", text))
+    return re.sub(_HIDDEN if random else _PREFIXED, "…", text)
 
 
 class StudyError(Exception):

@@ -23,7 +23,7 @@ from registry.result_row import GRADER, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
-DATE, UNIT, ALLOCATION = "date", "unit", "allocation"  # no parts of the table
+DATE, UNIT, ALLOCATION = _BESIDE = "date", "unit", "allocation"  # no parts of the table
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -93,6 +93,10 @@ def read_graded_file(path: Path, *, grader: str | None = None, second: str = "")
     days, unit = _days(arrow, path), given.get(UNIT, table["instance"])
     frame, place = owe_absent(pd.DataFrame({**table.columns, UNIT: unit, DATE: days})), str(path)
     if UNIT in given:
+        several = frame.groupby("instance")[UNIT].transform("nunique") > 1
+        if (odd := several | (frame[UNIT] == "")).any():
+            what = "every row names a unit, and an instance is of one unit in all rows"
+            raise AnalysisError(f"{path}: row {int(odd.argmax()) + 1}: {what}")
         runs = frame.groupby(["wave", "model", "grader", UNIT], sort=False).cumcount()
         frame, place = frame.assign(instance=frame[UNIT], replicate=runs), f"{path}, by unit"
     days = None if days is None else frame[DATE].to_numpy("datetime64[D]")
@@ -172,12 +176,11 @@ def _rename(arrow: Any, path: Path) -> Any:
     names = [RENAMED.get(name, name) for name in arrow.column_names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise AnalysisError(f"{path}: the column {repeated[0]!r} is there twice")
-    for given, name in zip(arrow.column_names, names, strict=True):
-        if name not in SCHEMA:
-            close = difflib.get_close_matches(name, [*SCHEMA, *RENAMED], n=1, cutoff=0.75)
-            if close:
-                raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
-    known = [name for name in names if name in SCHEMA or name in (DATE, UNIT, ALLOCATION)]
+    known = [name for name in names if name in SCHEMA or name in _BESIDE]
+    for given in (name for name in names if name not in known):
+        like = given.strip().casefold()
+        if close := difflib.get_close_matches(like, [*SCHEMA, *RENAMED, *_BESIDE], 1, 0.8):
+            raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
     return arrow.rename_columns(names).select(known)
 
 

@@ -19,7 +19,7 @@ from generators.yaml_lines import (
     key_of,
     parse_yaml,
 )
-from study.errors import LIKE_KEY, StudyError, StudyFileError, without_keys
+from study.errors import KEY_NAMES, LIKE_KEY, StudyError, StudyFileError, without_keys
 
 MAX_BYTES = 1_000_000
 _LIMITS = YamlLimits("a protocol", MAX_BYTES)
@@ -100,7 +100,8 @@ def yaml_faults(document: YamlDocument) -> Iterator[StudyFileError]:
         if "\0" in text:
             yield fault_at(document, place, "a text without NUL characters is right")
         elif LIKE_KEY.search(unquote(text)) or (
-            place[-1] == "api_key_env" and without_keys(text) != text
+            str(place[-1]).lower().removesuffix("_env").endswith(KEY_NAMES)
+            and without_keys(text) != text
         ):
             yield fault_at(document, place, _KEY_HERE)
 

@@ -97,8 +97,8 @@ def _allocation(path: Path, named: set[str | None]) -> str:
         return str(*named)
     given = ", ".join(sorted(map(repr, named))) or "not stated"
     raise StudyError(
-        f"{path}: how its instances were allotted to the arms: {given}; add a column `allocation`, "
-        f"or that key to the plan, with {' or '.join(ALLOCATIONS)}"
+        f"{path}: how its instances were allotted to the arms: {given}; add a column `allocation` "
+        f"(or that key in the plan) with one of {', '.join(ALLOCATIONS)}: docs/result-rows.md"
     )
 
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 HEAD = "model,arm,stratum,instance,score"
 ROWS = ("m,public,t/easy,a,0.5", "m,private,t/easy,b,1")
+OF_UNIT = tuple(f"{row},u" for row in ROWS)
 
 
 def table(folder: Path, *rows: str, head: str = HEAD) -> Path:
@@ -75,6 +76,9 @@ def test_names_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
         (("m,public,t,a,1,x", "m,private,t,b,1,"), f"{HEAD},grader", "row 2 names no grader"),
         ((ROWS[0], "m\x1b[31m,private,t,b,1"), HEAD, "row 2: model holds a control character"),
         ((ROWS[0], "m,private,t\u202e,b,1"), HEAD, "row 2: stratum holds a control character"),
+        (OF_UNIT, f"{HEAD},Units", "unknown column 'Units'; is 'unit' meant"),
+        ((OF_UNIT[0], f"{ROWS[1]},"), f"{HEAD},unit", "row 2: every row names a unit"),
+        ((*OF_UNIT, "n,public,t/easy,a,1,v"), f"{HEAD},unit", "row 1: .*is of one unit"),
         ((*ROWS, ROWS[1]), HEAD, "row 3: repeats another row's"),
         ((*ROWS, "n,private,t/easy,a,1"), HEAD, "row 3: its instance has another arm"),
         (("m,public,,a,1",), HEAD, "row 1: stratum is null"),
@@ -140,6 +144,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
 
 
 HEADER = "model,arm,stratum,instance,score\n"
+TWO = HEADER + "{},public,s/easy,i,0.5\n{},private,s/easy,j,0.5\n"
 
 
 @pytest.mark.parametrize(
@@ -148,22 +153,10 @@ HEADER = "model,arm,stratum,instance,score\n"
         (HEADER.replace(",", ";") + "a;public;s/easy;i;0,5\n", "utf-8", "is separated by ';'"),
         (HEADER.replace(",", "\t") + "a\tpublic\ts/easy\ti\t0.5\n", "utf-8", "by tabs"),
         (HEADER.replace(",", "|") + "a|public|s/easy|i|0.5\n", "utf-8", "is separated by '"),
-        (
-            HEADER + "old,public,s/easy,i,0.5\no\u200bld,private,s/easy,j,0.5\n",
-            "utf-8",
-            "model: 'old' and",
-        ),
+        (TWO.format("old", "o\u200bld"), "utf-8", "model: 'old' and"),
         (HEADER + "a,public,s/easy,i,0.5\n", "utf-16", "is UTF-16; write it as UTF-8"),
-        (
-            HEADER + "old,public,s/easy,i,0.5\nold ,private,s/easy,j,0.5\n",
-            "utf-8",
-            "model: 'old' and 'old ' differ by blanks",
-        ),
-        (
-            HEADER + "caf\u00e9,public,s/easy,i,0.5\ncafe\u0301,private,s/easy,j,0.5\n",
-            "utf-8",
-            r"model: 'caf\\xe9' and 'cafe\\u0301' differ by blanks",
-        ),
+        (TWO.format("old", "old "), "utf-8", "model: 'old' and 'old ' differ by blanks"),
+        (TWO.format("caf\u00e9", "cafe\u0301"), "utf-8", r"'caf\\xe9' and 'cafe\\u0301' differ"),
     ],
     ids=["semicolons", "tabs", "bars", "no width", "utf-16", "blank", "normal form"],
 )

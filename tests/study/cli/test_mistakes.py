@@ -92,6 +92,7 @@ SWEEP = "sweep --allow-dirty --wave"
 MISTAKES = {
     # --- words that there are not
     "a command misspelt": Mistake("none", "regster", ("'regster'", "'register'", "--help")),
+    "a key for a study": Mistake("none", "status --study hf_AbCdEf123", ("…/study.yaml: no such",)),
     "an option misspelt": Mistake("registered", "sweep --wav 0", ("'--wav'", "'--wave'")),
     "an option left out": Mistake("registered", "sweep", ("'--wave'", "sweep --help")),
     "a word for a number": Mistake("registered", "sweep --wave one", ("'--wave'", "'one'")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from study.errors import StudyError, without_keys
+from study.errors import LIKE_KEY, StudyError, without_keys
 from study.protocol.protocol import examine_protocol
 
 STUDY = """\
@@ -37,6 +37,7 @@ PLACES = {  # a text of the file, and what stands there instead
     "a model's name": ("  m:", "  {}:"),
     "a key given twice": ("study: s", "study: s\n{0}: 1\n{0}: 1"),
     "any text": ("study: s", 'study: s\ndescription: "Bearer {}"'),
+    "a setting of the request": ("retention: none", "extra_body: {{x: {{x-api-key: {}}}}}"),
     "a tag": ("model: x", "model: !!int {}"),
     "an alias": ("model: x", "model: *{}"),
 }
@@ -58,7 +59,8 @@ def test_a_pasted_key_is_refused_and_not_printed(tmp_path: Path, place: str, key
 
 def test_ordinary_words_are_printed() -> None:
     text = "meta-llama/Llama-3.1-405B-Instruct-Turbo, claude-haiku-4-5-20251001, sk-learn, USD 1.25"
-    assert without_keys(text) == text
+    text += ", hf-internal-testing/tiny, sk-nlp-7b-instruct, fw-mixtral-8x7b, a bearer of messages"
+    assert (without_keys(text), LIKE_KEY.search(text)) == (text, None)
 
 
 @pytest.mark.parametrize(

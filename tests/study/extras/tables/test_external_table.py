@@ -334,9 +334,13 @@ def test_arms_not_allotted_at_random_give_an_estimate_alone(
         body = json.loads(run(str(table), "--plan", str(plan), "--json")[1])
         assert [row["verdict"] for row in body["models"]] == ["an estimate without a verdict"]
         assert any("not allotted to the arms at random" in line for line in body["deviations"])
+    cells = [line.split(",")[1:4] for line in table.read_text().splitlines()[1:]]
+    dead = [",".join((f"old{m}", *cell, str(m % 2))) for m in range(8) for cell in cells]
+    table.write_text(table.read_text() + "\n".join(dead))
+    named = [f"--pre-exposure=old{m}" for m in range(8)]
+    (row,) = json.loads(run(str(table), "--plan", str(plan), *named, "--json")[1])["models"]
+    assert "0 control models have scores that differ" in row["note"]
     code, _, err = run(str(table))
-    assert code == 2
-    assert "allotted to the arms: not stated; add a column `allocation`" in " ".join(err.split())
+    assert (code, "arms: not stated; add a column `allocation`" in err) == (2, True)
     code, _, err = run(str(_sized(table, {"a": (9, 9)}, allocation="random")), "--plan", str(plan))
-    assert code == 2
-    assert "'random'" in err
+    assert (code, "'random'" in err) == (2, True)
