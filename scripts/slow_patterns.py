@@ -86,6 +86,7 @@ class _Automaton:
             parts = [self.build(branch, flags) for branch in value[1]]
             skips, firsts, lasts = zip(*parts, strict=True)
             empty = [skip for skip in skips if skip is not None]
+            self.doubled |= len(empty) > 1
             return min(empty, default=None), set().union(*firsts), reduce(or_, lasts)
         if name == "SUBPATTERN":
             return self.build(value[3], (flags | value[1]) & ~value[2])

@@ -15,7 +15,7 @@ def test_no_pattern_of_ours_can_take_very_long() -> None:
     ("method", "patterns"),
     [
         ("match", (r"(a+)+$", r"\s*\s*x", r".*.*x", r"\s*\n\s*x", r"(?:a|ab|b)*c", r"(a*)*b")),
-        ("match", (r"(?:\d{1,3})+x", r"(?:\s|/\*.*?(?:\*/|$))*x", r"x(?=\s*/?\s*y)")),
+        ("match", (r"(?:\d{1,3})+x", r"(?:\s|/\*.*?(?:\*/|$))*x", r"x(?=\s*/?\s*y)", r"(?:a|a)*b")),
         ("search", (r"\s*x", r"\s+$", r"<a>.*?</a>", r"\s*+x", r"/\*.*?\*/", r"[a-z]+=")),
     ],
 )

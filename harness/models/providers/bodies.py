@@ -12,9 +12,10 @@ from typing import Any
 
 from harness.model import ModelRequest, Usage, estimate_text
 from harness.models.providers.retry import ProviderError
-from harness.models.providers.verdict import TABLES, check_error, find, read_body, read_finish
+from harness.models.providers.verdict import TABLES, bare, check_error, find, read_body, read_finish
 
 USAGE_UNKNOWN = Usage()
+_MOST_ITEMS = 10_000  # of a list that are read
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
@@ -41,9 +42,9 @@ class Expected:
         """Return the reading of a response. Raises ProviderError if it is no reply of the
         model's."""
         try:
-            value = read_body(body, headers.get("content-type", ""))
-        except ProviderError:
-            if status < 400:
+            value = read_body(body, headers.get("content-type", ""), status)
+        except ProviderError as failed:
+            if status < 400 or failed.kind != "malformed":  # a page
                 raise
             value = body.decode("utf-8", "replace")
         check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
@@ -56,7 +57,7 @@ class Expected:
             raise ProviderError("malformed", "no reply in it")
         usage = read_usage(self.protocol, value)
         finish = read_finish(self.protocol, value, usage)
-        if body.lstrip()[:1] == b"{":  # no stream
+        if body.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] == b"{":  # no stream
             taken = {call.id for message in self.request.messages for call in message.calls}
             repair = _Repair(taken, [tool.name for tool in self.request.tools])
             body = json.dumps(repair.fit(table["form"], value)).encode()
@@ -79,8 +80,8 @@ class _Repair:
         """Return the value in this form."""
         if isinstance(form, dict):
             given = value if isinstance(value, dict) else {}
-            made = {name: self.fit(each, given.get(name)) for name, each in form.items()}
-            return {name: each for name, each in made.items() if each is not None}
+            made = ((name, self.fit(each, find(given, name))) for name, each in form.items())
+            return {name.partition("|")[0]: each for name, each in made if each is not None}
         if isinstance(form, list):
             pairs = ((_form_of(form[0], item), item) for item in _items(value) if form)
             return [self.fit(each, item) for each, item in pairs if each]
@@ -89,9 +90,9 @@ class _Repair:
                 return self._new_id(_as_text(value))
             case "$name":  # the harmony format has marks around it
                 name = _as_text(value)
-                bare = name.rpartition("functions.")[2].partition("<|")[0].strip()
-                return bare if bare in self.tools else name
-            case "$maybe" if value is None:
+                plain = name.rpartition("functions.")[2].partition("<|")[0].strip()
+                return plain if plain in self.tools else name
+            case "$maybe" if value is None or value is False:
                 return None
             case "$text" | "$maybe":
                 return _as_text(value)
@@ -109,7 +110,7 @@ class _Repair:
 
 def _items(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; a text is one of its own."""
-    listed = value if isinstance(value, list) else [value]
+    listed = value[:_MOST_ITEMS] if isinstance(value, list) else [value] if value else []
     items = ({"type": "text", "text": each} if isinstance(each, str) else each for each in listed)
     return [each for each in items if isinstance(each, dict)]
 
@@ -153,7 +154,7 @@ def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
     flat = _flatten(value.get("usage") or value.get("usageMetadata"))
     counts = dict(reversed(list(flat)))  # the outermost of a name
     given, output, total, reasoning, cached, written = (
-        next((counts[name] for name in names.split() if name in counts), None)
+        next((counts[name] for name in map(bare, names.split()) if name in counts), None)
         for names in TABLES["counts"].values()
     )
     stored, thought, total, bound = (cached or 0) + (written or 0), reasoning or 0, total or 0, None
@@ -181,6 +182,7 @@ def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
 
 def _flatten(value: Any) -> Iterator[tuple[str, int]]:
     for name, each in value.items() if isinstance(value, dict) else ():
-        if isinstance(each, int | float) and 0 <= each < _MAX_COUNT:
-            yield name, int(each)
+        number = float(each) if isinstance(each, str) and each.isdecimal() else each
+        if isinstance(number, int | float) and 0 <= number < _MAX_COUNT:
+            yield bare(name), int(number)
         yield from _flatten(each)

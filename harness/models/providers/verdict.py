@@ -28,12 +28,13 @@ CUT_OFF = "length"  # finish of a reply that met the limit on output tokens
 TABLES: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text())
 
 
-def _compile(causes: list[dict[str, Any]]) -> list[tuple[str, re.Pattern[str]]]:
+def _compile(causes: list[dict[str, Any]]) -> list[tuple[str, re.Pattern[str], list[int | None]]]:
     compiled = []
     for cause in causes:
         words, near = "|".join(cause["words"]), "|".join(cause.get("near", ()))
         between = rf"({words})[^\n]{{0,80}}({near})|({near})[^\n]{{0,80}}({words})"
-        compiled.append((cause["kind"], re.compile(between if near else words, re.I)))
+        statuses = cause.get("statuses", [None, *TABLES["understood"]])
+        compiled.append((cause["kind"], re.compile(between if near else words, re.I), statuses))
     return compiled
 
 
@@ -41,8 +42,13 @@ _CAUSES, _NAMES = _compile(TABLES["causes"]), _compile(TABLES["names"])
 _STATUS = re.compile(r'"(?:\w*code|status\w*)": "?([45]\d\d)\b', re.I)
 _PAGE_STATUS = re.compile(r"<(?:title|h1)>[^<\d]{0,40}([45]\d\d)\b", re.I)
 _WAIT = re.compile(r'"retryDelay": "(\d{1,9}(?:\.\d{1,9})?)s"')
-_QUOTES = re.compile(r'"(?:inputs?|prompt|messages|failed_generation)": ')  # of a request or reply
+_QUOTES = re.compile(
+    r'(?<="failed_generation)": |"(?:inputs?|prompt|messages)": '
+)  # of a request or reply
 _QUOTED = 2000  # characters; a server that quotes a prompt does so behind its own words
+_REPLY = ("choices", "candidates", "promptFeedback", "output", "content")
+# Fields of an error, if there is no reply.
+_STATED = re.compile(r"^err|msg$|message$|^detail|^base_resp$|^response$", re.I)
 _FRAMES = "application/vnd.amazon.eventstream"
 _EVENT_NAMES = ("error", "stop_reason", "stopReason")
 
@@ -55,22 +61,23 @@ def kind_of_status(status: int) -> str:
 
 def kind_of_error(status: int | None, words: str) -> str:
     """Return the class of an error by its status, None if it has none, and its words."""
-    for kind, pattern in _CAUSES:
+    for kind, pattern, statuses in _CAUSES:
         limited = status == 429 and kind in ("quota", "rate_limit")
-        if (status in (None, *TABLES["understood"]) or limited) and pattern.search(words):
+        if (status in statuses or limited) and pattern.search(words):
             return kind
     if status is not None:
         return kind_of_status(status)
-    return next((kind for kind, pattern in _NAMES if pattern.search(words)), NO_REPLY)
+    return next((kind for kind, pattern, _ in _NAMES if pattern.search(words)), NO_REPLY)
 
 
 def find(value: Any, paths: str) -> Any:
-    """Return the first value that is there of some paths, of names and of 0 for a first item."""
+    """Return the first value of some paths that is there: of names, 0 for a first item; an empty
+    path is the value itself."""
     for path in paths.split("|"):
         found = value
         for step in path.split("."):
             if isinstance(found, dict):
-                found = found.get(step)
+                found = found.get(step) if step else found
             else:
                 found = found[0] if step == "0" and isinstance(found, list) and found else None
         if found is not None:
@@ -78,9 +85,9 @@ def find(value: Any, paths: str) -> Any:
     return None
 
 
-def read_body(body: bytes, media: str = "") -> Any:
+def read_body(body: bytes, media: str = "", status: int = 200) -> Any:
     """Return a response's JSON; of a stream of events, what they say of its end. Raises
-    ProviderError for a page, and for what is no JSON."""
+    ProviderError for what is no JSON, and for a page: what lies between has sent it."""
     if media == _FRAMES:
         return _join_events(_read_frames(body))
     text = body.decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
@@ -93,7 +100,8 @@ def read_body(body: bytes, media: str = "") -> Any:
         if not text.startswith("<"):
             raise ProviderError("malformed", "not JSON") from None
     page = _PAGE_STATUS.search(text)
-    raise ProviderError(kind_of_status(int(page[1])) if page else NO_REPLY, "a page")
+    kind = kind_of_status(status if status >= 400 else int(page[1]) if page else 400)
+    raise ProviderError(NO_REPLY if kind == REFUSED else kind, "a page")
 
 
 def _read_frames(body: bytes) -> Iterator[dict[str, Any]]:
@@ -127,7 +135,7 @@ def check_error(
     if status < 400 and error is None:
         return
     text = json.dumps(value if error is None else error, ensure_ascii=False)
-    words = f"{error_type} {_QUOTES.split(text)[0][:_QUOTED]}"
+    words = f"{error_type} {_QUOTES.split(text, maxsplit=1)[0][:_QUOTED]}"
     inner, wait = _STATUS.search(words), _WAIT.search(text)
     code = status if status >= 400 else int(inner[1]) if inner else None
     kind = kind_of_error(code, words)
@@ -140,19 +148,27 @@ def check_error(
 def _find_error(value: Any) -> Any:
     """The error that a body reports, if any."""
     error = find(value, "error|choices.0.error|0.error")
-    if error or not isinstance(value, dict):
+    filled = any(error.values()) if isinstance(error, dict) else error  # some name empty fields
+    if filled or not isinstance(value, dict):
         return error or None
-    reply = {"choices", "candidates", "promptFeedback", "output", "content"} & value.keys()
-    stated = not reply and {"message", "detail", "errors", "msg"} & value.keys()
-    return value if stated or "error" in (value.get("type"), value.get("object")) else None
+    reply, stated = map(value.get, _REPLY), map(value.get, filter(_STATED.search, value))
+    found = any(stated) and not any(reply)
+    return value if found or "error" in (value.get("type"), value.get("object")) else None
+
+
+def bare(name: str) -> str:
+    """Return a name without case and signs, which servers write as they like."""
+    return re.sub(r"^\w+_filter: |^finish_?reason[._]|[^a-z0-9]", "", name.lower())
 
 
 def read_finish(protocol: str, value: Any, usage: Usage) -> str:
     """Return how the model ended its reply: stop, CUT_OFF or REFUSAL. Raises ProviderError, with
     the usage, if that is no end of the model's own."""
     table = TABLES["protocols"][protocol]
-    name = re.sub(r"[^a-z0-9_]", "_", str(find(value, table["finish"])).lower())[:40]
-    end: str = next((end for end, names in table["ends"].items() if name in names.split()), "")
+    name = str(find(value, table["finish"]))[:60].lower()
+    ends = {bare(each): end for end, names in table["ends"].items() for each in names.split()}
+    end: str = ends.get(bare(name), "")
     if end in ("stop", CUT_OFF, REFUSAL):
         return end
+    name = re.sub(r"[^a-z0-9_]", "_", name)
     raise ProviderError(end or f"{UNFINISHED} {name}", usage=usage)

@@ -22,6 +22,7 @@ _PROVIDER = {
     "overload": ("the server is overloaded or fails (5xx)", "nothing: a sweep waits for it"),
     "timeout": ("no reply in time", "raise `seconds`, or lower the load"),
     "bad_request": ("the server refuses the request", "are `model` and its settings right?"),
+    "not_found": ("the address or the model is not there", "are `base_url` and `model` right?"),
     "malformed": ("the reply cannot be read", "is this address that of such a server?"),
     "too_large": ("the reply has more than 64 MiB", "is this address that of such a server?"),
     "unfinished": ("the server ended the reply, as it says", "nothing: a sweep waits for it"),

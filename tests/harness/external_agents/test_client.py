@@ -405,7 +405,7 @@ def test_a_stream_that_is_cut_is_not_asked_for_again(sandboxes: LocalSandboxes) 
     ("status", "error", "asked"),
     [
         (400, "bad_request", 1),
-        (404, "bad_request", 1),
+        (404, "not_found", 1),
         (401, "auth", 1),
         (429, "rate_limit", 3),
         (503, "overload", 3),

@@ -167,7 +167,7 @@ def test_a_failure_that_may_pass_is_tried_again_and_kept() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (failure(404), "bad_request"),
+        (failure(404), "not_found"),
         (failure(401), "auth"),
         (failure(429, "insufficient_quota"), "quota"),
         (Answer({"error": {"message": "pay", "code": 402}}), "quota"),

@@ -51,10 +51,10 @@ def test_an_error_is_known_by_its_code_or_words_in_any_form() -> None:
     found = []
     for kind, status, error in CASES["errors"]:
         whole = error if isinstance(error, dict) else {"error": {"message": error}}
-        forms = [whole, [whole], {**whole, "object": "error"}]
+        forms = [whole, {**whole, "object": "error"}]
         forms += [{"error": error}, {"detail": error}] if isinstance(error, str) else []
-        event = f"event: error\ndata: {json.dumps(whole)}\n\n" if "error" in whole else "[]"
-        forms += [read_body(event.encode())] if status == 200 else []
+        event = read_body(f"event: error\ndata: {json.dumps(whole)}\n\n".encode())
+        forms += [[whole], *[event] * (status == 200)] if "error" in whole else []
         found += [(kind_of(status, form), kind, form) for form in forms]
     assert [each for each in found if each[0] != each[1]] == []
 
