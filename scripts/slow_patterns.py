@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Patterns that can read some text in more and more ways, and so take more than linear time.
 
 A pattern becomes an automaton of its positions. It is ambiguous if one text leads from a repeated

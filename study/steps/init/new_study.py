@@ -102,7 +102,7 @@ class NewStudy:
         stand_in(f"before-{place + 1}", place) for place in range(CONTROLS)
     )
     tasks: tuple[str, ...] = ("count_circles/medium", "compute_average/medium")
-    seeds_per_arm: int = 58
+    seeds_per_arm: int = 64
     looks: int = 2
     gap: float = 0.1
     budget: float = 50.0

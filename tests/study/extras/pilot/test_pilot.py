@@ -171,7 +171,7 @@ def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None
     study, shown = piloted
     place = str(study.folder)
     for source, words in ((place, f"the pilot of {place}"), (shown["folder"], shown["folder"])):
-        quick = ("--trials", "20", "--json", "--gap", "0.3", "--from", source)
+        quick = ("--json", "--gap", "0.3", "--from", source)
         result = CliRunner().invoke(main, ["power", "--study", place, *quick])
         assert result.exit_code == 0, result.output
         answer = json.loads(result.stdout)
