@@ -79,7 +79,7 @@ class _Repair:
     def fit(self, form: Any, value: Any) -> Any:
         """Return the value in this form."""
         if isinstance(form, dict):
-            given = value if isinstance(value, dict) else {}
+            given = value if isinstance(value, dict) else {"content": value}
             made = ((name, self.fit(each, find(given, name))) for name, each in form.items())
             return {name.partition("|")[0]: each for name, each in made if each is not None}
         if isinstance(form, list):
