@@ -25,7 +25,9 @@ from harness.models.providers.retry import NO_REPLY, UNFINISHED, ProviderError
 REFUSAL = "refusal"  # finish of a reply that declines the task
 BAD_CALL = "bad_call"  # finish of a reply with a call that its server could not parse
 CUT_OFF = "length"  # finish of a reply that met the limit on output tokens
-TABLES: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text())
+TABLES: Mapping[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("replies.yaml").read_text("utf-8")
+)
 
 
 def _compile(causes: list[dict[str, Any]]) -> list[tuple[str, re.Pattern[str], list[int | None]]]:

@@ -161,7 +161,7 @@ TEMPLATE_FAULTS = {
     "bidi in a path": fault(27, "U+202E", "/u.csv", f"/u{BIDI}.csv"),
     "bidi in a stratum's value": fault(14, "U+202E", "[20, 30]", f"['2{BIDI}0', 30]"),
     "Latin-1": fault(5, "byte 0xe9 in column 14", TEMPLATE.replace("How", "é").encode("latin-1")),
-    "UTF-16": fault(1, "byte 0xff in column 1", TEMPLATE.encode("utf-16")),
+    "UTF-16": fault(1, "is UTF-16; write it as UTF-8", TEMPLATE.encode("utf-16")),
     "NUL": fault(5, "U+0000 is a control character", "older", "old\0er"),
     "half a character": fault(5, "invalid Unicode character escape", "older", "old\\ud800er"),
 }
