@@ -49,7 +49,7 @@ from study.workspace.study import Study
 UNREPORTED = {
     NOT_REPORTED: "its server answers without log-probabilities of the text",
     "bad_request": "its server refuses to tell log-probabilities of a text",
-    "not_found": "its server has no address that tells log-probabilities of a text",
+    "not_found": "its server has no address for log-probabilities of a text",
     OVERFLOW: "a text is too long for it",
 }
 
