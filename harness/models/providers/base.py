@@ -15,7 +15,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -34,7 +33,7 @@ from harness.model import (
 )
 from harness.models.providers.bodies import Expected, Reading
 from harness.models.providers.retry import RECITATION, ProviderError, classify, pause, try_again
-from harness.models.providers.transport import RECEIVED, TAPE, Received, Tape
+from harness.models.providers.transport import RECEIVED, Received
 from harness.models.providers.verdict import BAD_CALL, REFUSAL
 from harness.models.settings import ServedSettings
 
@@ -154,33 +153,6 @@ class ProviderModel(ABC):
             wait = pause(first, len(failed) - 1, wait, request.seed)
             logger.warning("model %s: %s, retry in %.1f s", self.name, failed[-1], wait)
             self._sleep(wait)
-
-    @property
-    def endpoint(self) -> tuple[str, str, str]:
-        """Base URL, key and version of the model."""
-        return self._base_url, self._api_key, self._version
-
-    def write_request(self, request: ModelRequest) -> tuple[str, dict[str, Any]]:
-        """Return path and body of the request that ``respond`` would send; nothing is sent."""
-        tape = Tape()
-        with suppress(ProviderError):  # there is no response to read
-            self._play(tape, request)
-        return tape.path, json.loads(tape.sent)
-
-    def read_response(self, request: ModelRequest, body: bytes, status: int = 200) -> Reply:
-        """Return the reply of a response that came otherwise than by ``respond``. Raises
-        ProviderError."""
-        return self._play(Tape(body, status), request)
-
-    def _play(self, tape: Tape, request: ModelRequest) -> Reply:
-        token = TAPE.set(tape)
-        try:
-            with self._lock:
-                client = self._client_thread
-            ask = partial(self._exchange, request)
-            return client.run(self._try(ask, client.connection.chat, request))
-        finally:
-            TAPE.reset(token)
 
     def close(self) -> None:
         """Close the connections. The next request opens them again."""

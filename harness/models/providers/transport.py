@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from harness.models.providers.bodies import Expected, Reading
 from harness.models.providers.retry import TOO_LARGE, ProviderError
@@ -55,20 +55,6 @@ class Received:
 RECEIVED: ContextVar[Received] = ContextVar("RECEIVED")
 
 
-@dataclass(slots=True)
-class Tape:
-    """Takes the place of the network for one request: keeps the body that would be sent to a path,
-    and plays a response to it; an empty object if that is None."""
-
-    response: bytes | None = None
-    status: int = 200
-    path: str = ""
-    sent: bytes = b""
-
-
-TAPE: ContextVar[Tape | None] = ContextVar("TAPE", default=None)
-
-
 @cache
 def _tls() -> ssl.SSLContext:
     """The trusted authorities, which take a twentieth of a second to load."""
@@ -101,16 +87,7 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
         response.headers.pop("content-length", None)
         response.stream = httpx2.ByteStream(read)
 
-    class Client(httpx2.AsyncClient):
-        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-            if (tape := TAPE.get()) is None:
-                return await super().send(request, **options)
-            tape.path, tape.sent = request.url.path, await request.aread()
-            headers = {"content-type": "application/json"}
-            body = RECEIVED.get().read(tape.status, headers, tape.response or b"{}")
-            return httpx2.Response(200, headers=headers, content=body, request=request)
-
-    return Client(
+    return httpx2.AsyncClient(
         event_hooks={"response": [keep]},
         headers={"Accept-Encoding": "gzip"},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),

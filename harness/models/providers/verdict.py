@@ -57,7 +57,8 @@ _EVENT_NAMES = ("error", "stop_reason", "stopReason")
 
 def kind_of_status(status: int) -> str:
     """Return the class of a failure by the HTTP status of its response."""
-    kind: str = TABLES["statuses"].get(status, "overload" if status >= 500 else REFUSED)
+    refused = status in TABLES["understood"]
+    kind: str = TABLES["statuses"].get(status, REFUSED if refused else "overload")
     return kind
 
 
@@ -143,6 +144,8 @@ def check_error(
     kind = kind_of_error(code, words)
     if kind in (REFUSED, "overload") and code in (400, 413, 422, 500) and too_long():
         kind = OVERFLOW
+    if kind == REFUSED and isinstance(value, str):  # no word of it is a protocol's
+        kind = NO_REPLY
     asked, generated = float(wait[1]) if wait else None, find(error, "failed_generation")
     raise ProviderError(kind, f"HTTP {status}", asked, code, text=str(generated or ""))
 

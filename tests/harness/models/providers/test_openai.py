@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -248,14 +248,15 @@ def test_a_closed_model_opens_again() -> None:
 def test_the_responses_protocol_asks_for_sealed_reasoning_where_a_model_reasons() -> None:
     request = ModelRequest(OPENING, TOOLS, SEED, conversation="c0ffee")
     made = {"protocol": "responses", "reasoning_effort": "high", "max_tokens": 500}
-    model = served_model(AzureModel, key=KEY, extra_body={"service_tier": "flex"}, **made)
-    path, sent = model.write_request(request)
-    model.close()
-    assert path == "/responses"
+    sealed = {**made, "extra_body": {"service_tier": "flex"}}
+    protocol: Json = {"path": "/v1/responses", "check": lambda _: []}
+    with serve(always=lambda _: Answer({"error": "?"}, 400), **protocol) as served:
+        for cls, settings in ((AzureModel, sealed), (OpenAIModel, {"protocol": "responses"})):
+            model = served_model(cls, served.url, KEY, **settings)
+            with closing(model), pytest.raises(AttemptFailed):
+                model.respond(request)
+    sent, plain = served.requests
     assert (sent["include"], sent["store"]) == (["reasoning.encrypted_content"], False)
     assert (sent["reasoning"], sent["max_output_tokens"]) == ({"effort": "high"}, 500)
     assert (sent["prompt_cache_key"], sent["service_tier"]) == ("c0ffee", "flex")
-    plain = served_model(OpenAIModel, key=KEY, protocol="responses")
-    _, sent = plain.write_request(request)
-    plain.close()
-    assert not {"include", "reasoning"} & set(sent)
+    assert not {"include", "reasoning"} & set(plain)
