@@ -27,8 +27,6 @@ SAID = ("truncated", "refusal")
 # and failures within HTTP 200.
 _BETWEEN = (408, 409, 421, 423, 424, 425, 444, 498, 499, 520, 529)
 STATUSES = tuple(f"status {number}" for number in _BETWEEN)
-    f"status {number}" for number in (408, 409, 421, 423, 424, 425, 444, 498, 499, 520, 529)
-)
 ENDS = tuple(f"end {name}" for name in ("error", "abort", "cancelled", "load", "queued", "OTHER"))
 INSIDE: dict[str, Json | bytes] = {
     "inner number": {"error": {"message": "Rate limit exceeded", "code": 429}},
