@@ -25,7 +25,7 @@ SPOILT = ("hang_up", "silence", "drip", "over_long", "malformed", "wrong_type", 
 SAID = ("truncated", "refusal")
 # What stands between: statuses of requests that did not get through, ends that are no model's own,
 # and failures within HTTP 200.
-_BETWEEN = (408, 409, 421, 423, 424, 425, 444, 498, 499, 520, 529)
+_BETWEEN = (400, 408, 409, 421, 423, 424, 425, 444, 498, 499, 520, 529)
 STATUSES = tuple(f"status {number}" for number in _BETWEEN)
 ENDS = tuple(f"end {name}" for name in ("error", "abort", "cancelled", "load", "queued", "OTHER"))
 INSIDE: dict[str, Json | bytes] = {

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from generators.seed import Seed
-from harness.model import Usage
+from harness.model import REFUSED, Usage
 
 UNFINISHED = "unfinished"  # a reply that did not end as the model's own; its reason follows
 NO_REPLY = "no_reply"  # an error without a known code, or a page, in the place of a reply
 RECITATION = "recitation"  # a filter against recitation cut the reply off
 TOO_LARGE = "too_large"  # a reply with a body that is too long to be one
-# Temporary failures are retried as often as the pin says; those that may cost or recur, once.
+# Temporary failures are retried as often as the pin says; those that may cost or recur, once. A
+# request that was refused once may have met a fault between; refused twice, it is at fault.
 RETRIED = frozenset(("rate_limit", "overload", "connection", UNFINISHED, NO_REPLY, RECITATION))
-RETRIED_ONCE = frozenset(("timeout", "malformed", TOO_LARGE))
+RETRIED_ONCE = frozenset(("timeout", "malformed", TOO_LARGE, REFUSED))
 LONGEST_PAUSE = 900.0  # seconds; a server that asks for more is not waited for
 _LONGEST_BACKOFF = 60.0  # seconds, where the server asks for nothing
 

@@ -57,7 +57,7 @@ _EVENT_NAMES = ("error", "stop_reason", "stopReason")
 
 def kind_of_status(status: int) -> str:
     """Return the class of a failure by the HTTP status of its response."""
-    refused = status in TABLES["understood"]
+    refused = status < 400 or status in TABLES["understood"]
     kind: str = TABLES["statuses"].get(status, REFUSED if refused else "overload")
     return kind
 

@@ -131,9 +131,9 @@ def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
         (failure(401, "invalid_api_key"), "auth", 1),
         (failure(403), "auth", 1),
         (failure(400, "context_length_exceeded"), "context_length", 1),
-        (failure(400), "bad_request", 1),
+        (failure(400), "bad_request", 2),
         (failure(404, "model_not_found"), "not_found", 1),
-        (failure(422), "bad_request", 1),
+        (failure(422), "bad_request", 2),
         (Answer(b"{not json"), "malformed", 2),
         (Answer(b""), "malformed", 2),
         (Answer(b"\xff\xfe"), "malformed", 2),
@@ -183,7 +183,9 @@ def test_each_class_has_its_patience() -> None:
     assert try_again(["overload", "timeout", "malformed"], 3)
     assert not try_again(["timeout", "overload", "timeout"], 3)
     assert not try_again(["malformed"], 0)
-    for kind in ("content_filter", "quota", "auth", "context_length", "bad_request"):
+    assert try_again(["bad_request"], 3)
+    assert not try_again(["bad_request"] * 2, 3), "the request itself is at fault"
+    for kind in ("content_filter", "quota", "auth", "context_length"):
         assert not try_again([kind], 9)
 
 
@@ -255,7 +257,7 @@ def test_the_responses_protocol_asks_for_sealed_reasoning_where_a_model_reasons(
             model = served_model(cls, served.url, KEY, **settings)
             with closing(model), pytest.raises(AttemptFailed):
                 model.respond(request)
-    sent, plain = served.requests
+    sent, _, plain, _ = served.requests
     assert (sent["include"], sent["store"]) == (["reasoning.encrypted_content"], False)
     assert (sent["reasoning"], sent["max_output_tokens"]) == ({"effort": "high"}, 500)
     assert (sent["prompt_cache_key"], sent["service_tier"]) == ("c0ffee", "flex")

@@ -162,7 +162,7 @@ def test_a_request_beyond_the_stated_context_is_too_long_whatever_the_words() ->
         with pytest.raises(AttemptFailed, match="context_length"):
             respond(Answer({"error": {"message": "?"}}, status), messages=long, context=4096)
     with pytest.raises(AttemptFailed, match="bad_request"):
-        respond(Answer({"error": {"message": "?"}}, 400), messages=long, context=40_960)
+        respond(*[Answer({"error": {"message": "?"}}, 400)] * 2, messages=long, context=40_960)
 
 
 @pytest.mark.parametrize(("finish", "message"), CASES["finishes"])
