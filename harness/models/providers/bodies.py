@@ -71,7 +71,8 @@ class Expected:
 
 @dataclass(slots=True)
 class _Repair:
-    """Fits a body to its form. Ids of calls are made unique."""
+    """Fits a body to its form; ids of calls are made unique. Raises ProviderError for a list of
+    which nothing can be read."""
 
     taken: set[str]
     tools: Collection[str]
@@ -84,7 +85,10 @@ class _Repair:
             return {name.partition("|")[0]: each for name, each in made if each is not None}
         if isinstance(form, list):
             pairs = ((_form_of(form[0], item), item) for item in _items(value) if form)
-            return [self.fit(each, item) for each, item in pairs if each]
+            read = [self.fit(each, item) for each, item in pairs if each]
+            if form and value and not read:
+                raise ProviderError("malformed", "nothing of a known kind in it")
+            return read
         match form:
             case "$id":
                 return self._new_id(_as_text(value))

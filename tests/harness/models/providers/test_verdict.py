@@ -17,7 +17,7 @@ from harness.agent.tools import TOOLS
 from harness.errors import AttemptFailed
 from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.providers import base
-from harness.models.providers.bodies import read_usage, sendable
+from harness.models.providers.bodies import Expected, read_usage, sendable
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import ProviderError
 from harness.models.providers.verdict import BAD_CALL, check_error, read_body
@@ -174,3 +174,10 @@ def test_a_reply_without_an_answer_says_where_it_went(finish: str, message: Json
 def test_names_of_tools_are_read_without_the_marks_of_harmony(name: str) -> None:
     reply, _ = respond(completion(None, [("c9", name, {"command": "ls"})]))
     assert reply.message.calls[0].name == "run_command"
+
+
+@pytest.mark.parametrize(("protocol", "value"), CASES["unread"])
+def test_a_reply_of_which_nothing_is_read_is_no_answer(protocol: str, value: Json) -> None:
+    expected = Expected(protocol, ModelRequest(OPENING, TOOLS, SEED))
+    with pytest.raises(ProviderError, match="malformed"):
+        expected.read(200, {}, json.dumps(value).encode())
