@@ -117,8 +117,8 @@ def _p(scores: Floats, label: Bools, stream: Stream) -> float:
 
 
 def count_units(questions: int, spread: float, of: int, stream: Stream) -> Hits:
-    """False alarms where documents of so many questions were allotted, 30 an arm, whose difficulty
-    differs by such an SD."""
+    """False alarms where documents were allotted, 30 an arm, each of ``questions`` questions; their
+    difficulty differs by the SD ``spread``."""
     hits, label = Hits(), np.arange(60) % 2 > 0
     for _ in range(of):
         own, slope = draw_items(60 * questions, 1, stream)

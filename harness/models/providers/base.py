@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-# The same request that fails so often, over so many seconds, while others succeed, fails by itself.
+# Failures of one request, and seconds from first to last, that show it is at fault, not the server.
 _RECURS, _RECURS_SECONDS = 3, 60.0
 _MOST_FAILING = 10_000  # requests that are remembered
 

@@ -295,7 +295,7 @@ def test_a_date_that_is_none_is_refused(
 
 
 def _sized(path: Path, sizes: dict[str, tuple[int, int]], **columns: str) -> Path:
-    """A table of a leaking model with so many public and private instances by stratum."""
+    """A table of a leaking model; ``sizes`` has the public and private instances by stratum."""
     rows = [",".join(("model,arm,stratum,instance,score", *columns))]
     for stratum, pair in sizes.items():
         for arm, n in zip(("public", "private"), pair, strict=True):
