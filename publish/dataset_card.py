@@ -91,19 +91,6 @@ def render_card(
     )
 
 
-def render_withdrawal(text: ReleaseText, root: str, reason: str) -> str:
-    """Return the card that stands in place of a release after its withdrawal."""
-    shown = json.dumps(f"{text.title} (withdrawn)", ensure_ascii=False)
-    return (
-        f"---\npretty_name: {shown}\ntags:\n- dosimeter\n- withdrawn\n---\n\n"
-        f"# {text.title} (withdrawn)\n\n"
-        f"The public arm of the study *{text.study}* was released here and has been withdrawn by "
-        f"its owner.\n\nReason: {reason}\n\n"
-        "Copies that were made before stay where they are. The study's ledger keeps the record of "
-        f"the release and of its withdrawal. Merkle root of the draw:\n\n    {root}\n"
-    )
-
-
 def _bibtex(text: str) -> str:
     """Escape the characters that TeX reads as commands."""
     return re.sub(

@@ -1,14 +1,12 @@
 """A release on the Hugging Face Hub: one commit, read back and checked, then tagged.
 
 The tags, one for each tranche, are what makes it a release, so they come last. The state lies on
-the Hub alone: whoever runs ``upload_release`` or ``withdraw_release`` again, after whatever went
-wrong, goes on from what is there.
+the Hub alone: whoever runs ``upload_release`` again, after whatever went wrong, goes on from there.
 """
 
 from __future__ import annotations
 
 import filecmp
-import hashlib
 import os
 import shutil
 import time
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from publish.dataset_card import tag_of
 from publish.errors import PublishError
 from publish.leakcheck.check import release_files
-from publish.release import CARD, HUBS_OWN, draft_folder, file_digest, lasting, read_release
+from publish.release import HUBS_OWN, draft_folder, file_digest, lasting, read_release
 from registry.errors import RegistryError
 
 if TYPE_CHECKING:
@@ -106,52 +104,6 @@ def upload_release(
         for tag in missing:
             _tag(target, tag, revision)
         return Uploaded(place.repository, revision, tags)
-
-
-def withdraw_release(place: HubPlace, note: str, *, branch: str = "main") -> str:
-    """Take a release off the Hub, as far as the Hub can; the revision that holds the note alone.
-
-    The branch keeps a card with the note, and no history; every tag and every LFS object of the
-    repository is deleted. Copies made before stay where they are. Raises PublishError as
-    ``upload_release`` does, and if anything is still there afterwards.
-    """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
-
-    target = _target(place, branch)
-    common: Any = {"repo_id": place.repository, "repo_type": "dataset"}
-    with _explained(target):
-        if branch not in _refs(target)[0]:
-            raise PublishError(f"{place.repository}: not there, or this token may not see it")
-        if not _is_withdrawn(target, note):
-            gone = _remote_files(target, branch).keys() - {CARD}
-            operations: list[Any] = [CommitOperationAdd(CARD, note.encode())]
-            operations += [CommitOperationDelete(name) for name in sorted(gone)]
-            title = "Withdraw the release"
-            target.api.create_commit(
-                **common, operations=operations, commit_message=title, revision=branch
-            )
-            for tag in _refs(target)[1]:
-                target.api.delete_tag(**common, tag=tag)
-            target.api.super_squash_history(**common, branch=branch, commit_message=title)
-            stored = list(target.api.list_lfs_files(**common))
-            target.api.permanently_delete_lfs_files(**common, lfs_files=stored)
-        if not _is_withdrawn(target, note):
-            raise PublishError(
-                f"{place.repository}: something of the release is still there: run the same "
-                "command again, or delete the repository on the Hub's page of its settings"
-            )
-        return _refs(target)[0][branch]
-
-
-def _is_withdrawn(target: _Target, note: str) -> bool:
-    """Report whether the note is the only file, and no tag and no LFS object is left."""
-    data = note.encode()
-    digest = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-    return (
-        _remote_files(target, target.branch) == {CARD: digest}
-        and not _refs(target)[1]
-        and not list(target.api.list_lfs_files(target.repository, repo_type="dataset"))
-    )
 
 
 def _target(place: HubPlace, branch: str) -> _Target:

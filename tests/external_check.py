@@ -151,10 +151,6 @@ def check_body(record, state, store):
     elif kind == "release":
         same = state.setdefault(f"tranches {body.get('tranches', [0])}", body["content"])
         yield same == body["content"], "a second release, of other content"
-        yield "withdrawn" not in state, "a release after it was withdrawn"
-    elif kind == "withdrawal":
-        yield body["content"] in state.values(), "a withdrawal of what was not released"
-        state["withdrawn"] = True
     elif kind == "revealed":
         value = json.loads(data := (store / body["uri"]).read_bytes())
         yield sha256(data) == body["content"], "the revealed seeds were altered"

@@ -12,7 +12,6 @@ or act at any request.
 from __future__ import annotations
 
 import base64
-import copy
 import hashlib
 import json
 import re
@@ -226,14 +225,9 @@ class HubServer:
         """Answer as a Hub does again."""
         self._rules.clear()
 
-    def save(self) -> None:
-        """Remember what is here, for ``restore``."""
-        self._saved = copy.deepcopy((self.repositories, self.blobs))
-
-    def restore(self, empty: bool) -> None:
-        """Bring back what was saved, or nothing; and answer as a Hub does again."""
-        saved = ({}, {}) if empty else copy.deepcopy(self._saved)
-        self.repositories, self.blobs = saved
+    def clear(self) -> None:
+        """Hold nothing; and answer as a Hub does again."""
+        self.repositories, self.blobs = {}, {}
         self.requests.clear()
         self.forget()
 
@@ -484,51 +478,6 @@ def tag(hub: HubServer, request: Request, name: str, revision: str) -> Reply:
     if wanted in repository.tags:
         raise Refusal(409, "Tag reference exists already")
     repository.tags[wanted] = repository.at(revision).oid
-    return _json({})
-
-
-@on("DELETE", _API + "/tag/(?P<tag>[^/]+)")
-def delete_tag(hub: HubServer, request: Request, name: str, tag: str) -> Reply:
-    if _writable(hub, request, name).tags.pop(tag, None) is None:
-        raise Refusal(404, "no such tag", "RevisionNotFound")
-    return _json({})
-
-
-@on("POST", _API + "/super-squash/(?P<branch>[^/]+)")
-def super_squash(hub: HubServer, request: Request, name: str, branch: str) -> Reply:
-    repository = _writable(hub, request, name)
-    head = repository.at(branch)
-    del repository.branches[branch]
-    repository.commit(branch, request.json()["message"], head.files)
-    kept = {*repository.branches.values(), *repository.tags.values()}
-    repository.commits = {each.oid: each for oid in kept for each in repository.history(oid)}
-    return _json({})
-
-
-@on("GET", _API + "/lfs-files")
-def lfs_files(hub: HubServer, request: Request, name: str) -> Reply:
-    repository = _writable(hub, request, name)
-    stored = {key: path for key, path in repository.lfs.items() if key in hub.blobs}
-    return _json(
-        [
-            {
-                "fileOid": key,
-                "filename": path,
-                "oid": key,
-                "pushedAt": _DATE,
-                "ref": None,
-                "size": len(hub.blobs[key]),
-            }
-            for key, path in stored.items()
-        ]
-    )
-
-
-@on("POST", _API + "/lfs-files/batch")
-def delete_lfs_files(hub: HubServer, request: Request, name: str) -> Reply:
-    _writable(hub, request, name)
-    for key in request.json()["deletions"]["sha"]:
-        hub.blobs.pop(key, None)
     return _json({})
 
 

@@ -25,7 +25,6 @@ from study.errors import WorkOwedError
 from study.extras.reveal.reveal import reveal
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.publish.release import withdraw_arm
 from study.steps.register.draw import DrawRequest, draw_seeds
 from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.study import Study
@@ -247,15 +246,6 @@ def edit_release(public: Public, name: str, edit: Callable[[Any], object]) -> No
     public.release_again()
 
 
-def withdraw(public: Public, content: str = "") -> None:
-    """Withdraw the release, or what has another content."""
-    records = public.records()
-    content = content or records[public.of("release")]["body"]["content"]
-    body = {"content": content, "location": "release", "reason": "an error"}
-    records.append({"kind": "withdrawal", "body": body, "time": records[-1]["time"]})
-    public.sign(records)
-
-
 BEACON = {"chain": external_check.QUICKNET, "round": 1000}
 KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
     "an unannounced draw": (lambda p: drop(p, "announcement"), "a draw that was not announced"),
@@ -314,14 +304,6 @@ KEYED: dict[str, tuple[Callable[[Public], object], str]] = {
         lambda p: edit_release(p, "commitments.json", lambda value: value["commitments"].pop()),
         "release: commitments of another draw",
     ),
-    "a withdrawal of nothing": (
-        lambda p: withdraw(p, "sha256:" + "1" * 64),
-        "a withdrawal of what was not released",
-    ),
-    "a release after its withdrawal": (
-        lambda p: (withdraw(p), add(p, "release")),
-        "a release after it was withdrawn",
-    ),
 }
 
 
@@ -347,7 +329,7 @@ def test_a_release_s_checkpoint_names_a_ledger_that_was_rewritten(public: Public
     assert "not signed by this study" in str(problems(public))
 
 
-def test_a_release_grows_by_a_tranche_and_is_withdrawn(tmp_path: Path) -> None:
+def test_a_release_grows_by_a_tranche(tmp_path: Path) -> None:
     init_study(tmp_path, RESERVE + ENTROPY)
     study = pipeline.open_study(tmp_path)
     pipeline.draw(study, underpowered=SMALLNESS)
@@ -360,11 +342,6 @@ def test_a_release_grows_by_a_tranche_and_is_withdrawn(tmp_path: Path) -> None:
     assert grown.tranches == (0, 1)
     assert problems(public) == []
     assert external_check.check(public.store, first)[0] == []
-    withdraw_arm(study, "an error", lambda: study.ledger.entries()[-1].time)
-    assert problems(public) == []
-    public.sign([each for each in public.records() if each["body"].get("tranches") != [0, 1]])
-    (line,) = external_check.check(public.store, public.release)[0]
-    assert line.endswith("a withdrawal of what was not released")
 
 
 def test_an_operator_signs_no_plan(public: Public) -> None:

@@ -278,15 +278,6 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawal:
-    """The release was taken back by its owner, as far as that can be done."""
-
-    content: str  # of the newest release
-    location: str  # of it
-    reason: str  # in words, for readers
-
-
-@dataclass(frozen=True, slots=True)
 class Leak:
     """An id, input or answer of the private arm is known to have leaked: the tranche that it is of
     is burned for everybody. Names no instance: commitments are public."""
@@ -334,7 +325,6 @@ KINDS: dict[str, type[Any]] = {
     "calibrated": CalibrationMade,
     "probed": Probed,
     "release": Release,
-    "withdrawal": Withdrawal,
     "leak": Leak,
     "look": Look,
     "revealed": Revealed,

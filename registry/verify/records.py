@@ -19,7 +19,6 @@ from registry.verify.findings import Findings
 # What a study has one record of, by kind: in words, and its subject.
 _ONE: dict[str, tuple[str, Callable[[Any], Hashable]]] = {
     "preregistration": ("plan for this draw", lambda record: record.sealed_root),
-    "withdrawal": ("withdrawal of a release", lambda record: "study"),
     "wave-closed": ("closing of this wave", lambda record: record.wave),
     "graded": ("grading of this wave by this judge", lambda r: (r.wave, record_digest(r.judge))),
     "regraded": (
@@ -103,7 +102,7 @@ def _check_links(findings: Findings) -> None:
     """Check that each record names ones that stand in the ledger before it."""
     roots, plans, closed, graded = set[str](), set[str](), set[str](), set[str]()
     calibrations, begun, ended = set[str](), set[int](), set[int]()
-    releases: list[Release | None] = []  # None for a withdrawal
+    releases: list[Release] = []
     manifests: dict[str, RunManifest] = {}
     drawn: SealedSet | None = None
 
@@ -154,10 +153,6 @@ def _check_links(findings: Findings) -> None:
                     findings.add(entry.place, "release: no plan was registered before it")
                 _check_release(findings, entry, record, releases)
                 releases.append(record)
-            case "withdrawal":
-                contents = {each.content for each in releases if each is not None}
-                known(entry, "release", record.content, contents)
-                releases.append(None)
             case "look":
                 for wave, _ in record.waves:
                     known(entry, "wave", wave, begun)
@@ -185,13 +180,11 @@ def _check_tranches(
 
 
 def _check_release(
-    findings: Findings, entry: Entry, record: Release, releases: Sequence[Release | None]
+    findings: Findings, entry: Entry, record: Release, releases: Sequence[Release]
 ) -> None:
     """Check that a release is the first of its draw, the same again, or one with more tranches."""
-    if None in releases:
-        findings.add(entry.place, "release: the release was withdrawn before it")
     for before in releases:
-        if before is None or before.instances_root != record.instances_root:
+        if before.instances_root != record.instances_root:
             continue
         if before.content != record.content and not set(before.tranches) < set(record.tranches):
             problem = "a second release of this draw, of other content and no further tranche"

@@ -14,7 +14,7 @@ from registry.draws.beacon import QUICKNET, beacon_value
 from registry.draws.reveal import reveal_bytes
 from registry.ledger.chain import Ledger
 from registry.ledger.draw_records import Announcement, Beacon, SealedSet
-from registry.ledger.records import Withdrawal
+from registry.ledger.records import Leak
 from registry.result_row import Arm
 from registry.sealing import (
     DrawnInstance,
@@ -98,8 +98,7 @@ def vectors() -> dict[str, Any]:
     signer, store = Signer.of(IDENTITY), MemoryStore()
     ledger = Ledger(store, lambda: signer)
     entry = ledger.append(announced, "2026-11-24T12:00:00Z")
-    withdrawal = Withdrawal("sha256:" + "cd" * 32, "release", "two files were mixed up")
-    withdrawn = ledger.append(withdrawal, "2026-11-25T12:00:00Z")
+    leak = ledger.append(Leak(1, "2026-11-25", "a log was public"), "2026-11-25T12:00:00Z")
     reveal = reveal_bytes("study", sealed, entries, (1,))
     beacon = Announcement(
         **{name: getattr(announced, name) for name in Announcement.__slots__}
@@ -144,10 +143,7 @@ def vectors() -> dict[str, Any]:
             "bytes": store.get("ledger/00000000.json").decode(),
             "digest": entry.digest,
         },
-        "withdrawal": {
-            "bytes": store.get("ledger/00000001.json").decode(),
-            "digest": withdrawn.digest,
-        },
+        "leak": {"bytes": store.get("ledger/00000001.json").decode(), "digest": leak.digest},
         "checkpoint": _checkpoint(ledger, signer),
         "object": {
             "name": "results/ab/" + "ab" * 32 + ".age",

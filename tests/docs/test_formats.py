@@ -48,7 +48,7 @@ def test_a_stranger_derives_the_same_keys() -> None:
 def records(tmp_path: Path) -> list[Any]:
     """The records of the vectors, as a stranger reads them."""
     read: list[Any] = []
-    for number, name in enumerate(("ledger record", "withdrawal")):
+    for number, name in enumerate(("ledger record", "leak")):
         path = tmp_path / f"{number:08d}.json"
         path.write_text(VECTORS[name]["bytes"])
         key = VECTORS["key derivation"]["signing public"]

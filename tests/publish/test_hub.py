@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from publish.errors import PublishError
-from publish.hub import HubPlace, Uploaded, _remote_reason, upload_release, withdraw_release
+from publish.hub import HubPlace, Uploaded, _remote_reason, upload_release
 from publish.leakcheck.check import check_folder
 from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
@@ -274,47 +274,6 @@ def test_it_is_read_by_those_who_are_to_before_anything_is_in_it(
     upload(hub, release, check, gated="auto")  # asked otherwise later
     repository = hub.repositories[REPOSITORY]
     assert (repository.private, repository.gated) == (False, "auto")
-
-
-NOTE = "---\npretty_name: x\n---\n\nwithdrawn\n"
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        None,
-        ("POST", COMMITS),
-        ("DELETE", "/tag/"),
-        ("POST", "/super-squash/"),
-        ("POST", "/lfs-files/batch"),
-    ],
-)
-def test_a_withdrawal_leaves_a_note_alone_and_goes_on_after_a_failure(
-    hub: Any, release: ReleaseManifest, check: Check, failure: Any
-) -> None:
-    revision = upload(hub, release, check).revision
-    place = HubPlace(REPOSITORY, hub.url)
-    if failure:
-        hub.fail(*failure, 500, times=9)
-        with pytest.raises(PublishError, match="the Hub answered 500"):
-            withdraw_release(place, NOTE)
-        hub.forget()
-    done = withdraw_release(place, NOTE)
-    repository = hub.repositories[REPOSITORY]
-    assert repository.branches == {"main": done}
-    assert repository.tags == {}
-    assert served(hub, "main") == {"README.md": NOTE.encode()}
-    assert [each.title for each in repository.history("main")] == ["Withdraw the release"]
-    assert revision not in repository.commits
-    assert not set(repository.lfs) & set(hub.blobs)
-    asked = len(hub.requests)
-    assert withdraw_release(place, NOTE) == done
-    assert {method for method, _, _ in hub.requests[asked:]} == {"GET"}
-
-
-def test_a_withdrawal_of_what_is_not_there_says_so(hub: Any) -> None:
-    with pytest.raises(PublishError, match="not there, or this token may not see it"):
-        withdraw_release(HubPlace(REPOSITORY, hub.url), NOTE)
 
 
 def test_who_may_not_write_is_told_so(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from queue import Queue
-from typing import Any
 
 import pytest
 from click.testing import Result
@@ -30,7 +29,6 @@ pytestmark = pytest.mark.hub
 
 REPOSITORY, TOKEN = "alice/kills", "hf_alice"
 _HEX = re.compile(rb"\b[0-9a-f]{40,64}\b")
-PUBLISH, WITHDRAW = ("publish",), ("publish", "--withdraw", "typo")
 
 
 def _other_digests(body: bytes) -> bytes:
@@ -54,7 +52,7 @@ FAULTS: dict[str, Callable[[HubServer, int], None]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A study whose release is built, and the Hub, brought back before each fault."""
+    """A study before its release, and the Hub, brought back before each fault."""
 
     folder: Path
     hub: HubServer
@@ -63,20 +61,14 @@ class Case:
     def work(self) -> Path:
         return self.folder / "work"
 
-    def restore(self, released: bool = False) -> None:
-        """An empty Hub; or one with the release, if it is ``released``."""
-        state = self.folder / ("released" if released else "before")
-        if not state.exists():
-            self.restore()
-            assert self.run(*PUBLISH).exit_code == 0
-            shutil.copytree(self.work, state)
-            self.hub.save()
+    def restore(self) -> None:
+        """An empty Hub, and the study before its release."""
         shutil.rmtree(self.work, ignore_errors=True)
-        shutil.copytree(state, self.work)
-        self.hub.restore(empty=not released)
+        shutil.copytree(self.folder / "before", self.work)
+        self.hub.clear()
 
-    def run(self, *command: str) -> Result:
-        return run(*command, "--study", str(self.work))
+    def run(self) -> Result:
+        return run("publish", "--study", str(self.work))
 
     def check_tags(self) -> None:
         """A tag, if there is one, is on the bytes of the release."""
@@ -89,21 +81,17 @@ class Case:
                 names = read_release(release).files
                 assert served == {name: (release / name).read_bytes() for name in names}
 
-    def check_finished(self, *command: str) -> None:
+    def check_finished(self) -> None:
         """The same command ends as if nothing had happened."""
         self.hub.forget()
-        done = self.run(*command)
+        done = self.run()
         assert done.exit_code == 0, done.output
         self.check_tags()
         repository = self.hub.repositories[REPOSITORY]
         kinds = [entry.kind for entry in pipeline.open_study(self.work).ledger.entries()]
         titles = [each.title for each in repository.history("main")]
-        if command == PUBLISH:
-            assert (list(repository.tags), kinds[-1]) == (["tranche-0"], "release")
-            assert titles == ["Release tranche-0", "initial commit"]
-        else:
-            assert (repository.tags, kinds[-1]) == ({}, "withdrawal")
-            assert titles == ["Withdraw the release"]
+        assert (list(repository.tags), kinds[-1]) == (["tranche-0"], "release")
+        assert titles == ["Release tranche-0", "initial commit"]
         assert kinds.count(kinds[-1]) == 1
         assert not list(self.work.glob(".*.partial"))
         assert done.output == "" or TOKEN not in done.output
@@ -121,17 +109,17 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
         yield Case(tmp_path, hub)
 
 
-def _requests(case: Case, command: tuple[str, ...]) -> list[str]:
-    """The requests of a command without a fault."""
-    case.restore(released=command == WITHDRAW)
-    assert case.run(*command).exit_code == 0
+def _requests(case: Case) -> list[str]:
+    """The requests of a release without a fault."""
+    case.restore()
+    assert case.run().exit_code == 0
     return [f"{method} {path}" for method, path, _ in case.hub.requests]
 
 
-def _fail(case: Case, command: tuple[str, ...], fault: str, skip: int) -> None:
-    case.restore(released=command == WITHDRAW)
+def _fail(case: Case, fault: str, skip: int) -> None:
+    case.restore()
     FAULTS[fault](case.hub, skip)
-    failed = case.run(*command)
+    failed = case.run()
     place = f"{fault} from request {skip} on"
     lines = [x for x in failed.stderr.splitlines() if x.startswith("dosimeter: ")]
     assert (failed.exit_code, len(lines)) in ((2, 1), (0, 0)), f"{place}: {failed.output}"
@@ -139,7 +127,7 @@ def _fail(case: Case, command: tuple[str, ...], fault: str, skip: int) -> None:
     assert TOKEN not in failed.output
     assert all(REPOSITORY in line for line in lines), f"{place}: {lines}"
     case.check_tags()
-    case.check_finished(*command)
+    case.check_finished()
 
 
 @pytest.fixture
@@ -149,52 +137,43 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("command", [PUBLISH, WITHDRAW], ids=["publish", "withdraw"])
-def test_at_each_second_request_some_fault_is_one_message_and_no_tag(
-    case: Case, command: tuple[str, ...]
-) -> None:
-    for skip, fault in zip(range(0, len(_requests(case, command)), 2), cycle(FAULTS), strict=False):
-        _fail(case, command, fault, skip)
+def test_at_each_second_request_some_fault_is_one_message_and_no_tag(case: Case) -> None:
+    for skip, fault in zip(range(0, len(_requests(case)), 2), cycle(FAULTS), strict=False):
+        _fail(case, fault, skip)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("command", [PUBLISH, WITHDRAW], ids=["publish", "withdraw"])
-def test_at_each_request_every_fault_is_one_message_and_no_tag(
-    case: Case, command: tuple[str, ...], fault: str
-) -> None:
-    for skip in range(len(_requests(case, command))):
-        _fail(case, command, fault, skip)
+def test_at_each_request_every_fault_is_one_message_and_no_tag(case: Case, fault: str) -> None:
+    for skip in range(len(_requests(case))):
+        _fail(case, fault, skip)
 
 
-def _kill_at_request(killer: Killer, case: Case, command: Any, skip: int, after: bool) -> None:
-    """Kill a command at a request to the Hub, before the Hub did its work or after."""
+def _kill_at_request(killer: Killer, case: Case, skip: int, after: bool) -> None:
+    """Kill a release at a request to the Hub, before the Hub did its work or after."""
     started: Queue[int] = Queue()
 
     def kill() -> None:
         os.kill(started.get(timeout=60), signal.SIGKILL)
 
-    case.restore(released=command == WITHDRAW)
+    case.restore()
     case.hub.at("", "", kill, after=after, skip=skip)
-    started.put(killer.start(*command, "--study", str(case.work)))
+    started.put(killer.start("publish", "--study", str(case.work)))
     ended = killer.wait()
     assert ended.killed, ended.output
     case.check_tags()
-    case.check_finished(*command)
+    case.check_finished()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("command", [PUBLISH, WITHDRAW], ids=["publish", "withdraw"])
-def test_killed_at_any_request_the_next_run_finishes(
-    case: Case, command: tuple[str, ...], after: bool
-) -> None:
-    case.restore(released=command == WITHDRAW)
+def test_killed_at_any_request_the_next_run_finishes(case: Case, after: bool) -> None:
+    case.restore()
     with Killer(case.folder, {"HF_TOKEN": TOKEN}) as killer:
-        assert killer.run(*command, "--study", str(case.work)).code == 0
+        assert killer.run("publish", "--study", str(case.work)).code == 0
         for skip in range(len(case.hub.requests)):
-            _kill_at_request(killer, case, command, skip, after)
+            _kill_at_request(killer, case, skip, after)
 
 
 @pytest.mark.slow
@@ -211,5 +190,5 @@ def test_killed_at_any_write_the_next_run_ends_with_the_same_release(
             case.restore()
             killer.run("publish", "--study", str(case.work), at=at, torn=torn)
             case.check_tags()
-            case.check_finished("publish")
+            case.check_finished()
     assert changes > 20

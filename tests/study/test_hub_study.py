@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from registry.provenance import utc_now
-from study.errors import StudyError
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.publish.release import withdraw_arm
 from study.workspace.study import Study
 from tests.hub_server import HubServer
 from tests.study.conftest import draw_tiny
@@ -78,27 +75,3 @@ def test_a_dry_run_shows_what_would_go_out_and_leaves_nothing(
         assert hub.requests == []
     built, _ = pipeline.publish(study, False, lambda *step: None)
     assert f"content: {built.content}" in shown.output
-
-
-def test_a_withdrawal_is_recorded_once_and_ends_publishing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_alice")
-    with HubServer({"hf_alice": "alice"}) as hub:
-        study = opened_study(tmp_path, hub)
-        with pytest.raises(StudyError, match="nothing was released yet"):
-            withdraw_arm(study, "a font's licence", utc_now)
-        released, _ = pipeline.publish(study, None, lambda *step: None)
-        record, fresh = withdraw_arm(study, "a font's\n licence", utc_now)
-        assert (record.content, record.reason, fresh) == (
-            released.content,
-            "a font's licence",
-            True,
-        )
-        assert withdraw_arm(study, "another", utc_now) == (record, False)
-        repository = hub.repositories["alice/outward"]
-        assert repository.tags == {}
-        card = hub.blobs[repository.at("main").files["README.md"].key].decode()
-        assert "Reason: a font's licence" in card
-        with pytest.raises(StudyError, match=r"withdrawn on .* is not published again"):
-            pipeline.publish(study, None, lambda *step: None)

@@ -102,11 +102,10 @@ STEPS = {
     "reveal": Step(
         "reveal --all --yes", check=_check_reveal, owed=r"/revealed/\w+.json: no such object"
     ),
-    "withdraw": Step("publish --withdraw typo"),
 }
 
 
-IN_STORE = ("draw", "register", "verify", "publish", "reveal", "withdraw")
+IN_STORE = ("draw", "register", "verify", "publish", "reveal")
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
 
 def _secrets(line: Line, name: str) -> list[bytes]:
     """What nobody may see in the clear before, during and after a step."""
-    if name in ("reveal", "withdraw"):
+    if name == "reveal":
         return []
     entries = line.drawn
     if name in ("publish", "report"):

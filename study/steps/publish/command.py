@@ -35,20 +35,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Build and check the release and show it; nothing is kept or recorded.",
 )
-@click.option(
-    "--withdraw",
-    metavar="REASON",
-    show_default="none",
-    help="Take the release off the Hub; the reason is public.",
-)
 @json_option
 def publish(
-    study: Study,
-    upload: bool | None,
-    tranches: tuple[int, ...],
-    dry_run: bool,
-    withdraw: str | None,
-    as_json: bool,
+    study: Study, upload: bool | None, tranches: tuple[int, ...], dry_run: bool, as_json: bool
 ) -> None:
     """Write the public arm as a dataset, check it for leaks, and upload it if study.yaml says so.
 
@@ -57,14 +46,8 @@ def publish(
       dosimeter publish --study my-study --dry-run
       dosimeter publish --study my-study
     """
-    from study.steps.publish.release import preview_arm, withdraw_arm
+    from study.steps.publish.release import preview_arm
 
-    if withdraw is not None:
-        if dry_run or tranches or upload is not None:
-            raise click.UsageError("--withdraw takes no other option of publish but --json")
-        record, fresh = withdraw_arm(study, withdraw, utc_now)
-        print_step(record, as_json, f"withdrawn from {record.location}: {record.reason}", fresh)
-        return
     with progress_watch("publishing") as watch:
         if dry_run:
             preview = preview_arm(study, upload, watch, utc_now, tranches)

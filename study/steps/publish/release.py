@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from publish.dataset_card import HUB, ReleaseText, render_withdrawal, tag_of
+from publish.dataset_card import HUB, ReleaseText, tag_of
 from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
 from publish.release import CARD, CHECKPOINT, ReleaseManifest, build_release, draft_release
 from registry.ledger.chain import Entry
-from registry.ledger.records import Release, Withdrawal
+from registry.ledger.records import Release
 from registry.result_row import Arm
 from study.errors import StudyError
 from study.workspace.checkpoints import release_checkpoint
@@ -51,8 +51,7 @@ def publish_arm(
 
     ``upload`` None means: if study.yaml names a repository. ``tranches`` are added to those that
     are released already; () for all that were drawn. Raises PublishError if anything that follows
-    from a private seed would go out; the ledger has no record then. Raises StudyError after a
-    withdrawal.
+    from a private seed would go out; the ledger has no record then.
     """
     place = _place(study) if upload is not False else None
     if upload and place is None:
@@ -112,32 +111,6 @@ def preview_arm(
     return Preview(draft.count, draft.content, tuple(sizes), card, url, tags=tags, access=access)
 
 
-def withdraw_arm(study: Study, reason: str, now: Callable[[], str]) -> tuple[Withdrawal, bool]:
-    """Take the release off the Hub and record it; the record, and whether it is new.
-
-    Needs no draw to be made again, so that it works whatever became of the generators. Raises
-    StudyError without a release, PublishError from the Hub.
-    """
-    reason = " ".join(reason.split())
-    released = _released(study)
-    if not released or not reason:
-        raise StudyError(
-            "--withdraw needs its reason in words" if released else "nothing was released yet"
-        )
-    newest: Release = released[-1].record
-    earlier = next((each.record for each in _withdrawals(study)), None)
-    record = earlier or Withdrawal(newest.content, newest.location, reason)
-    for location in dict.fromkeys(e.record.location for e in released if e.record.revision):
-        from publish.hub import HubPlace, withdraw_release
-
-        wanted = study.protocol.release
-        place = HubPlace(location, wanted.endpoint)
-        note = render_withdrawal(_text(study), newest.instances_root, record.reason)
-        withdraw_release(place, note)
-    _, fresh = study.ledger.append_unless(record, now(), lambda entry: entry.kind == "withdrawal")
-    return record, fresh
-
-
 def _place(study: Study) -> HubPlace | None:
     from publish.hub import HubPlace
 
@@ -151,18 +124,9 @@ def _released(study: Study) -> list[Entry]:
     return [entry for entry in study.ledger.entries() if entry.kind == "release"]
 
 
-def _withdrawals(study: Study) -> list[Entry]:
-    return [entry for entry in study.ledger.entries() if entry.kind == "withdrawal"]
-
-
 def _given(study: Study, tranches: Sequence[int], watch: Watch) -> dict[str, Any]:
     """What a release is built from. Raises StudyError for what cannot be released."""
     registration_of(study)  # the analysis is promised before anything is published
-    for entry in _withdrawals(study):
-        raise StudyError(
-            f"the release was withdrawn on {entry.time[:10]} ({entry.record.reason}): a study is "
-            "not published again after that; draw a new one"
-        )
     sealed, entries = study.sealed_set(), study.entries()
     drawn = range(len(sealed.reserve) + 1)
     for tranche in tranches:

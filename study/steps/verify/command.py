@@ -190,7 +190,5 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
             return f"wave {body['wave']}, {put}: {body['probes']}"
         case "release":
             return f"{body['count']} instances, {body['location']}"
-        case "withdrawal":
-            return f"{body['location']}: {body['reason']}"
         case _:
             return f"through wave {body['through_wave']}"
