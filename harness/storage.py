@@ -8,7 +8,6 @@ have their codec beside them.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 from collections.abc import Iterable, Iterator
@@ -282,20 +281,9 @@ class EpisodeCodec(Codec[Episode]):
 
     def decode(self, data: bytes, place: str = "") -> Episode:
         """Return the episode of its lines. Raises BrokenPromise as any codec."""
-        head, turns = self._decode_lines(io.BytesIO(data), place)
-        return replace(head, steps=tuple(turns))
-
-    def open(self, store: Store, key: str, keys: Keys) -> tuple[Episode, Iterator[Turn]]:
-        """Return a stored episode without its turns, and its turns, which are decrypted one by one
-        as they are asked for. Raises RegistryError, both now and with any turn, and ForeignObject
-        after the last one if nobody whose signature counts has signed it."""
-        return self._decode_lines(keys.open_lines(key, store.get(key)), key)
-
-    def _decode_lines(self, lines: Iterable[bytes], place: str) -> tuple[Episode, Iterator[Turn]]:
-        rest = iter(lines)
-        head = super().decode(next(rest, b""), place)
-        turns = (_TURN_CODEC.decode(line, place) for line in rest if line != b"\n")
-        return head, turns
+        head, *turns = data.splitlines() or [b""]
+        steps = tuple(_TURN_CODEC.decode(line, place) for line in turns)
+        return replace(super().decode(head, place), steps=steps)
 
 
 EPISODE_CODEC = EpisodeCodec()

@@ -11,15 +11,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-import os
 import re
 import stat
-import threading
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import BinaryIO
 
 import bech32
 import pyrage
@@ -31,13 +28,12 @@ from registry.files import write_whole
 from registry.ledger.merkle import merkle_root
 from registry.ledger.records import read_record
 from registry.result_row import Arm
-from registry.signing import Signer, check_object, check_signature, derive, sign_object
+from registry.signing import Signer, check_object, derive, sign_object
 
 _TAG = b"dosimeter/commitment"
 _VERSION = b"1"
 _HEX32 = re.compile("[0-9a-f]{64}")
 _FORMAT = "dosimeter/sealed-set/1"
-_BUFFER = 1 << 16  # bytes of a pipe
 _PREFIX = "age-secret-key-"
 
 
@@ -108,44 +104,6 @@ def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
     """The plain bytes. ``place`` names the object in errors: RegistryError if none of the
     identities opens it, ForeignObject if it was altered or cut."""
     plain = io.BytesIO()  # read in parts: whole, the plain bytes would be copied twice
-    _decrypt_into(plain, data, identities, place)
-    return plain.getvalue()
-
-
-def decrypt_lines(
-    data: bytes, identities: Sequence[str], place: str
-) -> Generator[bytes, None, None]:
-    """Yield the plain lines, each with its newline, decrypted as they are asked for: memory holds
-    one line and little more. Raises as ``decrypt`` does, after the last line that was not cut."""
-    source, sink = os.pipe()
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            with os.fdopen(sink, "wb", _BUFFER) as plain:
-                _decrypt_into(plain, data, identities, place)
-        except Exception as error:  # raised below, unless the reader has closed
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="decrypt", daemon=True)
-    thread.start()
-    rest = b""
-    try:
-        with os.fdopen(source, "rb", _BUFFER) as lines:
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    rest = line
-                    break
-                yield line
-    finally:
-        thread.join()
-    if errors:
-        raise errors[0]
-    if rest:
-        yield rest
-
-
-def _decrypt_into(plain: BinaryIO, data: bytes, identities: Sequence[str], place: str) -> None:
     keys = [_identity(text, "identity") for text in identities]
     try:
         pyrage.decrypt_io(io.BytesIO(data), plain, keys)
@@ -153,6 +111,7 @@ def _decrypt_into(plain: BinaryIO, data: bytes, identities: Sequence[str], place
         if "No matching keys" in str(error):
             raise RegistryError(_wrong_key(place, keys)) from None
         raise ForeignObject(f"{place}: altered or cut: it is not the age file it was") from None
+    return plain.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +133,6 @@ class Keys:
         """Return what was sealed under a name. Raises as ``decrypt``, and ForeignObject unless it
         was signed for this name by a key that counts."""
         return check_object(self.trusted, name, decrypt(sealed, self.identities, name))
-
-    def open_lines(self, name: str, sealed: bytes) -> Iterator[bytes]:
-        """Yield the lines of what was sealed under a name, decrypted as they are asked for. Raises
-        as ``open``, but only after the last line."""
-        lines = decrypt_lines(sealed, self.identities, name)
-        first, digest = next(lines, b""), hashlib.sha256()
-        for line in lines:
-            digest.update(line)
-            yield line
-        check_signature(self.trusted, name, first, digest.digest())
 
 
 def read_identities(path: Path) -> tuple[str, ...]:

@@ -116,14 +116,7 @@ def check_object(trusted: Collection[str], name: str, plain: bytes) -> bytes:
     """Return the data of an object's plain bytes. Raises ForeignObject unless it was signed under
     this name by a key that counts."""
     line, newline, data = plain.partition(b"\n")
-    check_signature(trusted, name, line + newline, hashlib.sha256(data).digest())
-    return data
-
-
-def check_signature(trusted: Collection[str], name: str, line: bytes, digest: bytes) -> None:
-    """Raise ForeignObject unless an object's first line signs a SHA-256 of what follows it, under
-    this name, by a key that counts."""
-    found = _LINE.fullmatch(line)
+    found = _LINE.fullmatch(line + newline)
     if found is None:
         raise ForeignObject(f"{name}: not signed")
     public, certificate, signature = (part.decode() for part in found.groups())
@@ -131,5 +124,7 @@ def check_signature(trusted: Collection[str], name: str, line: bytes, digest: by
         episode = name.rpartition("/")[2][:64]
         if not any(_certified(key, certificate, episode, public) for key in trusted):
             raise ForeignObject(f"{name}: signed by {public[:16]}…, which is none of the study's")
+    digest = hashlib.sha256(data).digest()
     if not is_signed(public, signature, _OBJECT, name.encode(), digest):
         raise ForeignObject(f"{name}: its signature is not of what it holds under this name")
+    return data

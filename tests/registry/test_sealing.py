@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import io
 import os
-import threading
 import traceback
 from pathlib import Path
 
@@ -24,7 +22,6 @@ from registry.sealing import (
     commit,
     commitments_of,
     decrypt,
-    decrypt_lines,
     derive_identity,
     encrypt,
     identity_of,
@@ -94,40 +91,6 @@ def test_a_cut_ciphertext_is_a_broken_promise(keep: int) -> None:
     sealed = encrypt(b"secret" * 100, [RECIPIENT])
     with pytest.raises(BrokenPromise, match=r"sealed/x\.age: altered or cut"):
         decrypt(sealed[:keep], [IDENTITY], "sealed/x.age")
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.binary(max_size=200)).map(b"\n".join))
-def test_lines_are_those_of_the_whole(data: bytes) -> None:
-    sealed = encrypt(data, [RECIPIENT])
-    assert list(decrypt_lines(sealed, [IDENTITY], "x")) == list(io.BytesIO(data))
-
-
-@pytest.mark.parametrize("keep", [0, 10, 100, 70_000, 150_000, -1, -17])
-def test_a_cut_ciphertext_gives_whole_lines_and_then_a_broken_promise(keep: int) -> None:
-    lines = [os.urandom(999).replace(b"\n", b"") + b"\n" for _ in range(200)]
-    cut = encrypt(b"".join(lines), [RECIPIENT])[:keep]
-    read: list[bytes] = []
-    with pytest.raises(BrokenPromise, match=r"attempts/1\.age: altered or cut"):
-        read.extend(decrypt_lines(cut, [IDENTITY], "attempts/1.age"))
-    assert read == lines[: len(read)]
-    assert len(read) >= (len(cut) - 70_000) // 1000  # age authenticates 64 KiB at a time
-
-
-def test_lines_need_the_key() -> None:
-    with pytest.raises(RegistryError, match="x: not sealed to the key given"):
-        next(decrypt_lines(encrypt(b"secret\n", [RECIPIENT]), [OTHER], "x"))
-
-
-def test_lines_that_nobody_reads_to_the_end_leave_no_thread_and_no_open_file() -> None:
-    sealed = encrypt(b"secret\n" * 1_000_000, [RECIPIENT])
-    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
-    for _ in range(3):
-        lines = decrypt_lines(sealed, [IDENTITY], "x")
-        assert next(lines) == b"secret\n"
-        lines.close()
-    assert threading.active_count() == threads
-    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_no_flipped_bit_goes_unnoticed() -> None:

@@ -92,12 +92,12 @@ def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **a
         records = list_records(study, arms=arm, wave=asked["wave"], model=asked["model"])
         print_records(records, as_json, title="Episodes")
         return
-    transcript, turns = open_transcript(study, episode, attempt, grade, arm)
+    transcript = open_transcript(study, episode, attempt, grade, arm)
     if as_json:  # ASCII only: untrusted strings may hold control sequences
-        record = transcript_json(transcript, turns, grade, arm)
+        record = transcript_json(transcript, grade, arm)
         click.echo(json.dumps(record, indent=2))
     else:
-        print_transcript(transcript, turns, stdout(), grade, arm)
+        print_transcript(transcript, stdout(), grade, arm)
 
 
 def _show_tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:

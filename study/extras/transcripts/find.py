@@ -6,23 +6,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.episode import Cell, Episode, Turn
+from harness.episode import Cell, Episode
 from harness.episodes.result import RESULT_CODEC, EpisodeResult
 from harness.model import ToolUse
-from harness.storage import (
-    EPISODE_CODEC,
-    attempt_key,
-    attempted_names,
-    hex_of,
-    result_key,
-    stored_attempts,
-)
+from harness.storage import EPISODE_CODEC, attempt_key, attempted_names, hex_of, result_key
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import RunManifest, record_digest
 from registry.sealing import DrawnInstance
@@ -136,18 +128,8 @@ def find_episode(study: Study, prefix: str) -> str:
     return f"sha256:{episodes[0]}"
 
 
-def open_attempt(study: Study, episode: str, attempt: int) -> tuple[Episode, Iterator[Turn]]:
-    """Return a stored attempt without its turns, and its turns, which are read as they are asked
-    for. Raises StudyError if there is no such attempt, RegistryError, the latter also midway."""
-    stored = tuple(stored_attempts(study.store, episode))
-    if attempt not in stored:
-        there = ", ".join(map(str, stored)) or "none"
-        raise StudyError(f"--attempt {attempt}: stored of this episode are: {there}")
-    return EPISODE_CODEC.open(study.store, attempt_key(episode, attempt), study.keys())
-
-
 def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
-    """Return a whole attempt that is known to be stored. Raises RegistryError."""
+    """Return a stored attempt. Raises RegistryError."""
     key = attempt_key(episode, attempt)
     return EPISODE_CODEC.read(study.store, key, study.keys())
 

@@ -4,12 +4,13 @@ a bar, and cannot drive the terminal or pass for a line of the program."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from textwrap import wrap
 from typing import Any
 from unicodedata import category
 
-from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -20,6 +21,7 @@ from harness.storage import EPISODE_CODEC, hex_of, stored_attempts
 from registry.canonical import digest_bytes
 from registry.ledger.records import RunManifest
 from registry.sealing import DrawnInstance
+from study.errors import StudyError
 from study.extras.transcripts.find import (
     Listed,
     begun_waves,
@@ -29,9 +31,9 @@ from study.extras.transcripts.find import (
     list_episodes,
     locate,
     number_seeds,
-    open_attempt,
     parse_arguments,
     require_key,
+    stored_attempt,
 )
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -47,7 +49,7 @@ _LEGEND = "gate: the fact holds; a gate of its criterion does not, so that it ea
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """An attempt without its turns, with its place in the study, its result and its grades."""
+    """An attempt with its place in the study, its result and its grades."""
 
     episode: Episode
     manifest: RunManifest
@@ -67,16 +69,19 @@ class Transcript:
 
 def open_transcript(
     study: Study, prefix: str, attempt: int | None, grade: bool, arm: bool = False
-) -> tuple[Transcript, Iterator[Turn]]:
-    """Return the attempt asked for; else the one that counts, or the last; and its turns, which
-    are read as they are asked for. To show its ``arm`` is a look at its wave, since scores can be
-    listed: the ledger records it first. Raises StudyError; RegistryError, also midway."""
+) -> Transcript:
+    """Return the attempt asked for; else the one that counts, or the last. To show its ``arm`` is
+    a look at its wave, since scores can be listed: the ledger records it first. Raises StudyError,
+    RegistryError."""
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     name = find_episode(study, prefix)
     stored, result = tuple(stored_attempts(study.store, name)), find_result(study, name)
     wanted = attempt or (result.attempt if result else len(stored) or 1)
-    episode, turns = open_attempt(study, name, wanted)
+    if wanted not in stored:
+        there = ", ".join(map(str, stored)) or "none"
+        raise StudyError(f"--attempt {wanted}: stored of this episode are: {there}")
+    episode = stored_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     if arm:
         from study.steps.sweep.history import record_look
@@ -86,13 +91,13 @@ def open_transcript(
         episode, manifest, entry, number_seeds(study)[entry.instance], stored, result=result
     )
     if not grade:
-        return transcript, turns
+        return transcript
     from study.extras.judge.records import grades_of
 
     instance = instance_of(study, entry)
     asks = {part.id: part.text for part in instance.rubric.parts} if instance is not None else {}
     judged = grades_of(study, name, study.keys())
-    return replace(transcript, asks=asks, judged=judged), turns
+    return replace(transcript, asks=asks, judged=judged)
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
@@ -130,12 +135,10 @@ def _list_record(listed: Listed) -> Record:
     }
 
 
-def transcript_json(
-    transcript: Transcript, turns: Iterable[Turn], grade: bool, arm: bool
-) -> Record:
+def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
     """Return the stored record, bytes as base64, with its place in the study."""
     result = transcript.result
-    whole = EPISODE_CODEC.encode(replace(transcript.episode, steps=tuple(turns)))
+    whole = EPISODE_CODEC.encode(transcript.episode)
     body, *steps = (json.loads(line)["body"] for line in whole.splitlines())
     record: Record = {
         "wave": transcript.manifest.wave,
@@ -180,20 +183,16 @@ def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
     return zip(grade.parts, grade.verdicts, strict=True)
 
 
-def print_transcript(
-    transcript: Transcript, turns: Iterable[Turn], console: Console, grade: bool, arm: bool
-) -> None:
+def print_transcript(transcript: Transcript, console: Console, grade: bool, arm: bool) -> None:
     """Print the attempt turn by turn. Nothing is cut."""
     page = _Page(console, console.width)
     _print_head(page, transcript, arm)
     for message in transcript.episode.opening:
         page.title(str(message.role))
         page.message(message)
-    replies = []
-    for number, step in enumerate(turns, 1):
+    for number, step in enumerate(transcript.episode.steps, 1):
         _print_step(page, number, step)
-        replies.append((step.reply.served_version or "unknown", step.reply.retries))
-    _print_end(page, transcript.episode, replies)
+    _print_end(page, transcript.episode)
     if grade:
         _print_grade(page, transcript)
 
@@ -350,12 +349,13 @@ def _print_use(page: _Page, use: ToolUse) -> None:
         page.block(use.diverged)
 
 
-def _print_end(page: _Page, episode: Episode, replies: list[tuple[str, int]]) -> None:
-    """Print the totals of the replies, each a served version and the retries before it; of several
-    versions all, in order: it changed."""
+def _print_end(page: _Page, episode: Episode) -> None:
+    """Print the totals of the replies; of several versions served all, in order: it changed."""
+    replies = [step.reply for step in episode.steps]
+    versions = dict.fromkeys(reply.served_version or "unknown" for reply in replies)
     page.title("end", f"{_ending(episode)} after {len(replies)} turns")
-    page.field("served", ", ".join(dict.fromkeys(version for version, _ in replies)) or "nothing")
-    page.field("retries", _retries(episode, sum(retries for _, retries in replies)))
+    page.field("served", ", ".join(versions) or "nothing")
+    page.field("retries", _retries(episode, sum(reply.retries for reply in replies)))
     if episode.answer_file is not None:
         page.title("answer.json")
         page.block(episode.answer_file.decode("utf-8", "backslashreplace"))
@@ -423,20 +423,10 @@ def neutralise(text: str) -> str:
     """Return the text with every control, format, private and unassigned character as an escape
     such as ``\\x1b``: also carriage returns, bidirectional overrides and zero-width characters,
     which make a line look like another. Newlines and tabs stay."""
-    plain = text.replace("\n", "").replace("\t", "").isprintable()
-    return text if plain else text.translate(_ESCAPES)
+    return text if text.isprintable() else "".join(map(_escape, text))
 
 
-class _Escapes(dict[int, str]):
-    """The escape of each character by its code, made when first asked for."""
-
-    def __missing__(self, code: int) -> str:
-        return self.setdefault(code, _escape(chr(code)))
-
-
-_ESCAPES = _Escapes()
-
-
+@cache
 def _escape(char: str) -> str:
     if char.isprintable() or char in "\n\t" or category(char) == "Zs":
         return char
@@ -451,22 +441,14 @@ def fold_lines(text: str, width: int, joint: str) -> list[str]:
     space if one is near, with the ``joint`` between its pieces."""
     width = max(width, 8)
     lines = neutralise(text).expandtabs(_TAB).split("\n")
-    # All else is of one cell or two for each character.
-    most = width if text.isascii() else width // 2
-    return [line if len(line) <= most else joint.join(_pieces(line, width)) for line in lines]
-
-
-def _pieces(line: str, width: int) -> Iterator[str]:
-    at = 0
-    narrow = line.isascii()  # a cell for each character
-    while len(line) - at > width or not (narrow or cell_len(line[at:]) <= width):
-        piece = line[at : at + width]
-        piece = piece if narrow else chop_cells(piece, width)[0]
-        space = piece.rfind(" ") + 1
-        piece = piece[:space] if space > len(piece) // 2 else piece
-        yield piece
-        at += len(piece)
-    yield line[at:]
+    # All but ASCII is taken for two cells wide.
+    widths = [width if line.isascii() else width // 2 for line in lines]
+    return [
+        joint.join(wrap(line, most, drop_whitespace=False, replace_whitespace=False))
+        if len(line) > most
+        else line
+        for line, most in zip(lines, widths, strict=True)
+    ]
 
 
 def on_one_line(text: str, most: int = 200) -> str:

@@ -121,7 +121,7 @@ def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:
             continue
         read[cell.model] += 1
         key = attempt_key(cell.episode, attempts)
-        episode, _ = EPISODE_CODEC.open(study.store, key, study.keys())
+        episode = EPISODE_CODEC.read(study.store, key, study.keys())
         if episode.error_class:
             counts[cell.model, episode.error_class] += 1
     return tuple((model, kind, times) for (model, kind), times in sorted(counts.items()))

@@ -109,12 +109,11 @@ def test_controls_become_escapes_and_text_of_all_languages_stays() -> None:
 
 
 def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> None:
-    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
-    steps = tuple(turns)
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
 
     def printed(**console: Any) -> str:
         file = io.StringIO()
-        print_transcript(transcript, steps, Console(file=file, width=80, **console), True, False)
+        print_transcript(transcript, Console(file=file, width=80, **console), True, False)
         return file.getvalue()
 
     plain, coloured = printed(), printed(force_terminal=True, color_system="standard")
@@ -124,8 +123,8 @@ def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> 
 
 
 def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: Study) -> None:
-    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=False)
-    first = next(turns)
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=False)
+    first = transcript.episode.steps[0]
     last = replace(
         first,
         prompt="Answer.",
@@ -134,30 +133,30 @@ def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: St
         reply=replace(first.reply, dropped_calls=34),
     )
     file = io.StringIO()
-    print_transcript(transcript, (last,), Console(file=file, width=200), grade=False, arm=False)
+    marked = replace(transcript, episode=replace(transcript.episode, steps=(last,)))
+    print_transcript(marked, Console(file=file, width=200), grade=False, arm=False)
     assert "message before the next turn, tools closed by the turn_limit" in file.getvalue()
     assert "request without its oldest 3 pictures and 2 results" in file.getvalue()
     assert "34 calls dropped" in file.getvalue()
 
 
 def test_repairs_and_violations_stand_beside_the_grade(finished: Study) -> None:
-    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
     assert transcript.result is not None
     lines = ('$.a: does not meet type: "number"', "$.\x1b[2J: 'z' is a required property")
     grade = replace(transcript.result.grade, repairs=("tag_form", "fence"), violations=lines)
     marked = replace(transcript, result=replace(transcript.result, grade=grade))
     file = io.StringIO()
-    print_transcript(marked, turns, Console(file=file, width=80), True, False)
+    print_transcript(marked, Console(file=file, width=80), True, False)
     assert "\nrepairs    tag_form, fence\n" in file.getvalue()
     assert f"\nschema     {lines[0]}\n" in file.getvalue()
     assert "\nschema     $.\\x1b[2J: 'z' is" in file.getvalue()
-    shown = transcript_json(marked, (), True, False)["grade"]
+    shown = transcript_json(marked, True, False)["grade"]
     assert (shown["repairs"], shown["violations"]) == (("tag_form", "fence"), lines)
 
 
 def test_a_fact_that_a_gate_withholds_is_marked(finished: Study) -> None:
-    transcript, turns = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
-    steps = tuple(turns)
+    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
     assert transcript.result is not None
     count = len(transcript.result.grade.parts)
 
@@ -171,7 +170,7 @@ def test_a_fact_that_a_gate_withholds_is_marked(finished: Study) -> None:
             judged=(("strict", replace(grade, facts=grade.verdicts)),),
         )
         file = io.StringIO()
-        print_transcript(marked, steps, Console(file=file, width=200), True, False)
+        print_transcript(marked, Console(file=file, width=200), True, False)
         return file.getvalue().splitlines()
 
     first, second, third = transcript.result.grade.parts[:3]
