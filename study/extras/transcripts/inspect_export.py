@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import tempfile
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -44,7 +41,6 @@ from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
 
 Json = dict[str, Any]
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member, so that the same log has the same bytes
 _STOPS = {
     "stop": "stop",
     "end_turn": "stop",
@@ -202,25 +198,8 @@ def write_log(path: Path, header: LogHeader, logged: list[LoggedEpisode]) -> Non
         ) from error
     # Calls may hold halves of surrogate pairs, which no file can: they are replaced.
     text = json.dumps(_log_json(header, logged), ensure_ascii=False).encode("utf-8", "replace")
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        draft = Path(folder, "log.eval")
-        write_eval_log(EvalLog.model_validate_json(text), draft)
-        _copy_undated(draft, path)
-
-
-def _copy_undated(source: Path, target: Path) -> None:
-    """Copy a ZIP without the times of its members."""
-    handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with (
-        os.fdopen(handle, "wb") as file,
-        zipfile.ZipFile(source) as dated,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as undated,
-    ):
-        for name in dated.namelist():
-            member = zipfile.ZipInfo(name, _EPOCH)
-            member.compress_type = zipfile.ZIP_DEFLATED
-            member.external_attr = 0o600 << 16
-            undated.writestr(member, dated.read(name))
+    write_eval_log(EvalLog.model_validate_json(text), path)
+    path.chmod(0o600)
 
 
 def _log_json(header: LogHeader, logged: list[LoggedEpisode]) -> Json:
@@ -310,11 +289,6 @@ def _sample(header: LogHeader, logged: LoggedEpisode) -> Json:
     opening = [_message(header, message) for message in episode.opening]
     turns = [_turn(header, step) for step in episode.steps]
     messages = [*opening, *chain.from_iterable(turns)]
-    for number, message in enumerate(messages):
-        message["id"] = _hex(episode.id, episode.attempt, "message", number)
-    events = list(_events(header, logged, opening, turns))
-    for number, event in enumerate(events):
-        event["uuid"] = _hex(episode.id, episode.attempt, "event", number)
     sample: Json = {
         "id": logged.seed,
         "epoch": episode.replicate + 1,
@@ -336,13 +310,11 @@ def _sample(header: LogHeader, logged: LoggedEpisode) -> Json:
             "inherited": episode.inherited,
             "image": episode.image,
         },
-        "events": events,
         "model_usage": _model_usage(header, episode.usage),
         "started_at": _at(episode, 0),
         "completed_at": _at(episode, episode.seconds),
         "total_time": episode.seconds,
         "working_time": episode.seconds,
-        "uuid": _hex(episode.id),
         "error_retries": [_error(attempt) for attempt in logged.failed],
         "turn_count": len(episode.steps),
     }
@@ -422,59 +394,6 @@ def _model_usage(header: LogHeader, *usages: Usage) -> Json:
     return {} if total is None else {header.model.name: total}
 
 
-def _events(
-    header: LogHeader, logged: LoggedEpisode, opening: list[Json], turns: list[list[Json]]
-) -> Iterator[Json]:
-    """The events of an episode in order."""
-    episode, conversation, clock = logged.episode, list(opening), 0.0
-
-    def event(kind: str, begun: float, seconds: float | None = None, **parts: Any) -> Json:
-        made = {"event": kind, "timestamp": _at(episode, begun), "working_start": round(begun, 4)}
-        if seconds is not None:
-            made |= {"completed": _at(episode, begun + seconds), "working_time": seconds}
-        return made | parts
-
-    sample = {"input": opening, "target": "", "id": logged.seed}
-    yield event("sample_init", 0.0, sample=sample, state={})
-    for step, turn in zip(episode.steps, turns, strict=True):
-        before, (reply, *answers) = turn[: bool(step.prompt)], turn[bool(step.prompt) :]
-        output = _output(header, step, turn)
-        yield event(
-            "model",
-            clock,
-            output["time"],
-            model=header.model.name,
-            input=[*conversation, *before],
-            tools=[],
-            tool_choice="auto" if step.closed is None else "none",
-            config={},
-            output=output,
-            retries=step.reply.retries,
-        )
-        begun = clock + _model_seconds(step)
-        calls = [*reply.get("tool_calls", []), *({"arguments": {}} for _ in step.uses)]
-        for use, call, answer in zip(step.uses, calls, answers, strict=False):
-            yield event(
-                "tool",
-                begun,
-                use.seconds,
-                type="function",
-                id=use.call_id,
-                function=use.name,
-                arguments=call["arguments"],
-                result=answer["content"],
-                error=answer["error"],
-                message_id=answer["id"],
-                metadata={"exit_code": use.exit_code, "limits": list(use.limits)},
-            )
-            begun += use.seconds
-        conversation, clock = [*conversation, *turn], clock + step.seconds
-    if episode.stop is StopReason.FAILED:
-        yield event("error", clock, error=_error(episode))
-    for name, score in _scores(logged).items():
-        yield event("score", clock, score=score, scorer=name, intermediate=False)
-
-
 def _turn(header: LogHeader, step: Turn) -> list[Json]:
     """The harness's message before a turn, if there was one, the reply, the tools' answers."""
     prompt = {"role": "user", "content": step.prompt, "source": "input"}
@@ -529,11 +448,6 @@ def _content(message: Message) -> str | list[Json]:
     return [*(thought if message.reasoning else []), text, *images]
 
 
-def _model_seconds(step: Turn) -> float:
-    """The part of a turn that its tools did not take."""
-    return max(step.seconds - sum(use.seconds for use in step.uses), 0.0)
-
-
 def _output(header: LogHeader, step: Turn, turn: list[Json]) -> Json:
     reply = step.reply
     stop = "tool_calls" if reply.message.calls else _STOPS.get(reply.finish, "unknown")
@@ -541,7 +455,7 @@ def _output(header: LogHeader, step: Turn, turn: list[Json]) -> Json:
         "model": reply.served_version or header.model.name,
         "choices": [{"message": turn[bool(step.prompt)], "stop_reason": stop}],
         "usage": _usage(reply.usage),
-        "time": round(_model_seconds(step), 4),
+        "time": round(max(step.seconds - sum(use.seconds for use in step.uses), 0.0), 4),
     }
 
 
@@ -558,7 +472,3 @@ def _tool_error(use: ToolUse) -> Json | None:
 def _at(episode: Episode, seconds: float) -> str:
     begun = datetime.fromisoformat(episode.started.replace("Z", "+00:00"))
     return (begun + timedelta(seconds=seconds)).isoformat()
-
-
-def _hex(*path: object) -> str:
-    return digest_value([str(part) for part in path]).removeprefix("sha256:")[:32]

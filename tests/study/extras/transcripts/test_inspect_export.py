@@ -190,7 +190,7 @@ def test_a_folder_that_is_there_and_a_missing_key_are_refused(
     assert "sealed to the study's key" in refused.stderr
 
 
-def test_a_sample_holds_messages_calls_score_and_events(finished: Study, public: Path) -> None:
+def test_a_sample_holds_messages_calls_and_score(finished: Study, public: Path) -> None:
     logs = [members(path.read_bytes()) for path in public.iterdir()]
     # The spiked agent's conversations are shorter: it knows these files.
     asked = ("honest", "compute_average/easy")
@@ -205,8 +205,6 @@ def test_a_sample_holds_messages_calls_score_and_events(finished: Study, public:
     call = sample["messages"][2]["tool_calls"][0]
     assert call["function"] == "run_command"
     assert call["arguments"] == {"command": "ls -l"}
-    kinds = [event["event"] for event in sample["events"]]
-    assert kinds == ["sample_init", "model", "tool", "model", "tool", "model", "score"]
     result = result_of(finished, sample)
     assert sample["scores"]["deterministic"]["value"] == result.score
     assert len(log["summaries.json"]) == len(samples(log)) == 6
@@ -241,14 +239,6 @@ def test_an_image_is_kept_once_and_whole(strange: bytes) -> None:
     name = seen["content"][1]["image"].removeprefix("attachment://")
     assert wild["attachments"][name].endswith(base64.b64encode(PICTURE).decode())
     assert json.dumps(wild).count(base64.b64encode(PICTURE).decode()) == 1
-
-
-def test_the_same_episodes_make_the_same_bytes(
-    finished: Study, public: Path, tmp_path: Path
-) -> None:
-    assert run(finished, "--out", str(tmp_path / "again")).exit_code == 0
-    for path in public.iterdir():
-        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_inspect_reads_the_logs(public: Path) -> None:
