@@ -247,15 +247,14 @@ def _print_dry_run(
         more = {extra.name: [dict(call.body) for call in extra.calls] for extra in extras}
         print_json({"requests": requests, **more})
         return
-    shared = _print_shared(rendered)
-    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for request in rendered:
-        own = tuple(part for part in _parts(request.messages) if part not in shared)
-        groups.setdefault((request.stratum, own), []).append(request.model)
-    for (stratum, own), models in groups.items():
-        _print_parts(f"{stratum} for {', '.join(models)}", own)
+        stated = "".join(f", {name}: {value}" for name, value in request.settings)
+        print_line(f"{request.provider}, {request.version}{stated}", request.model, "bold")
+        for tool in request.tools:
+            print_line(f"{tool.name}: {tool.description}", "tool", "bold")
+        _print_messages(f"{request.stratum} for {request.model}", request.messages)
     for call in (call for extra in extras for call in extra.calls):
-        _print_parts(call.title, [(message.role, message.text) for message in call.messages])
+        _print_messages(call.title, call.messages)
     print_records([_request_row(request) for request in rendered], title="First requests")
     for extra in extras:
         if extra.calls:
@@ -263,58 +262,10 @@ def _print_dry_run(
     print_line("tokens are estimates on the safe side; nothing was sent and nothing written")
 
 
-def _parts(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Return role and text of messages, system prompts by their paragraphs."""
-    return [
-        (message.role, text)
-        for message in messages
-        for text in (message.text.split("\n\n") if message.role == "system" else [message.text])
-    ]
-
-
-def _print_shared(rendered: Sequence[Rendered]) -> set[tuple[str, str]]:
-    """Print once what the requests of several strata share: parts of the system prompt, tools, each
-    model's settings. Return the parts."""
-    strata: dict[tuple[str, str], set[str]] = {}
-    models: dict[tuple[str, str], dict[str, None]] = {}
-    for request in rendered:
-        for part in _parts(request.messages):
-            strata.setdefault(part, set()).add(request.stratum)
-            models.setdefault(part, {})[request.model] = None
-    shared = {part for part, places in strata.items() if len(places) > 1}
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for part in strata:  # in the order of the requests
-        if part in shared:
-            groups.setdefault(", ".join(models[part]), []).append(part)
-    for names, parts in groups.items():
-        _print_parts(f"Several strata share this, for {names}", parts)
-    _print_tools(rendered)
-    return shared
-
-
-def _print_tools(rendered: Sequence[Rendered]) -> None:
-    """Print the tools that models are given, and each model's settings."""
-    first = {request.model: request for request in rendered}
-    users: dict[str, list[str]] = {}
-    for request in rendered:
-        for tool in request.tools:
-            users.setdefault(f"{tool.name}: {tool.description}", []).append(request.model)
-    if users:
-        stdout().rule(styled("Tools, in every agentic stratum"), align="left")
-    for text, names in users.items():
-        print_line(f"{text} [{', '.join(dict.fromkeys(names))}]", "tool", "bold")
-    stdout().rule(styled("Settings, in every stratum"), align="left")
-    for request in first.values():
-        stated = "".join(f", {name}: {value}" for name, value in request.settings)
-        print_line(f"{request.provider}, {request.version}{stated}", request.model, "bold")
-
-
-def _print_parts(title: str, parts: Sequence[tuple[str, str]]) -> None:
+def _print_messages(title: str, messages: Sequence[Message]) -> None:
     stdout().rule(styled(title), align="left")
-    for number, (role, text) in enumerate(parts):
-        if number == 0 or parts[number - 1][0] != role:
-            print_line("", role, "bold")
-        print_line(text)
+    for message in messages:
+        print_line(message.text, message.role, "bold")
 
 
 def _request_row(request: Rendered) -> dict[str, Any]:
@@ -376,7 +327,6 @@ def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
         "episodes": forecast.episodes,
         "basis": forecast.basis,
         "pilots": forecast.pilots,
-        "pooled_strata": list(forecast.pooled),
         "price": _price_json(forecast.price),
         **{name: _interval_json(getattr(forecast, name)) for name in QUANTITIES},
     }
@@ -430,17 +380,15 @@ def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
         judge = f"judge {forecast.model}:"
         if forecast.basis == BOUNDS:
             lines.append(
-                f"{judge} it has graded no two instances, so these are bounds: every "
-                "call made three times, about the longest answers; without `max_tokens` there "
-                "is no upper one"
+                f"{judge} it has not graded two instances of each stratum, so these are bounds: "
+                "every call made three times, about the longest answers; without `max_tokens` "
+                "there is no upper one"
             )
             if forecast.cost_usd is not None and forecast.cost_usd.mean is not None:
                 lines.append(
                     f"{judge} about USD {forecast.cost_usd.mean:,.2f} if each call is made "
                     "once, about answers as long as the keys"
                 )
-        if forecast.pooled:
-            lines.append(f"{judge} by other strata's: {', '.join(forecast.pooled)}")
         if forecast.basis != FREE and forecast.price is None:
             lines.append(f"{judge} its price is unknown; grading needs {ALLOW}")
     return lines
@@ -457,11 +405,10 @@ def _notes(made: Estimate) -> list[str]:
         model, price = forecast.model, forecast.price
         if forecast.basis == BOUNDS:
             lines.append(
-                f"{model}: no two pilots, so these are bounds from the limits, for one "
-                "attempt at each episode; without `context` and `max_tokens` there is no upper one"
+                f"{model}: no two pilots of each stratum, so these are bounds from the limits, for "
+                "one attempt at each episode; without `context` and `max_tokens` there is no upper "
+                "one"
             )
-        if forecast.pooled:
-            lines.append(f"{model}: by the pilots of other strata: {', '.join(forecast.pooled)}")
         if price is not None:
             lines.append(f"{model}: priced as of {price.date} ({price.source})")
     lines += [

@@ -5,8 +5,8 @@ The intervals come from pilots. A pilot is a finished episode of the same model 
 judge, an episode that it has graded. Its tokens are those of every paid reply, of failed attempts
 too. The interval is for the owed work: a t interval for a sum of future draws, by stratum, which
 covers both the error of the mean and the scatter of single episodes; replicates of an instance are
-taken as dependent. With fewer than two pilots there are bounds only: from a model's limits, and for
-a judge from an example of each stratum.
+taken as dependent. With fewer than two pilots of a stratum there are bounds only: from a model's
+limits, and for a judge from an example of each stratum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from statistics import fmean, variance
-from types import MappingProxyType
 from typing import Any
 
 from generators.catalog import Catalog
@@ -59,7 +58,6 @@ class Forecast:
     basis: str  # "pilots", "bounds", or "free": run by ourselves
     price: Price | None
     pilots: int = 0
-    pooled: tuple[str, ...] = ()  # strata with fewer than two pilots, estimated from all
     input_tokens: Interval | None = None
     cached_tokens: Interval | None = None
     output_tokens: Interval | None = None
@@ -106,9 +104,6 @@ class Pilot:
     values: Mapping[str, float]  # by quantity
 
 
-Modes = Mapping[str, Mode]
-"""The mode of each stratum in a wave; strata that it does not name are all of one mode."""
-
 Pilots = Sequence[Pilot]
 """The pilots of a model or judge."""
 
@@ -127,7 +122,6 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
             _owed_episodes(snapshot, wave, pin.name),
             partial(_episode_pilots, snapshot, pin, priced.price, modes),
             partial(_episode_bounds, tasks, protocol.catalog, pin, priced),
-            modes,
         )
         for pin, priced in zip(pins, pricing.models, strict=True)
     )
@@ -143,20 +137,19 @@ def forecast_of(
     owed: Owed,
     read_pilots: Callable[[], Pilots],
     bounds: Callable[[Owed], dict[str, Any]],
-    modes: Modes = MappingProxyType({}),
 ) -> Forecast:
-    """Return the estimate from pilots of two instances or more in each mode, else from ``bounds``.
-    Either is read only if it is needed."""
+    """Return the estimate from pilots of two instances or more of each stratum, else from
+    ``bounds``. Either is read only if it is needed."""
     episodes = sum(map(sum, owed.values()))
     forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
     if priced.free or not episodes:
         return forecast
     pilots = read_pilots()
-    if (grouped := groups_of(owed, pilots, modes)) is None:
+    instances = Counter(stratum for stratum, _ in {(p.stratum, p.instance) for p in pilots})
+    if any(instances[stratum] < 2 for stratum in owed):
         return replace(forecast, basis=BOUNDS, **bounds(owed))
-    groups, pooled = grouped
-    sums: dict[str, Any] = {name: sum_interval(groups, name) for name in QUANTITIES}
-    return replace(forecast, pilots=len(pilots), pooled=pooled, **sums)
+    sums: dict[str, Any] = {name: sum_interval(owed, pilots, name) for name in QUANTITIES}
+    return replace(forecast, pilots=len(pilots), **sums)
 
 
 def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
@@ -193,7 +186,7 @@ def planned_episodes(protocol: Protocol, wave: int, models: Collection[str] | No
 
 
 def _episode_pilots(
-    study: StudySnapshot, pin: ModelPin, price: Price | None, modes: Modes
+    study: StudySnapshot, pin: ModelPin, price: Price | None, modes: Mapping[str, Mode]
 ) -> Pilots:
     """Return the finished episodes of a model with known tokens, at most MOST_PILOTS of a wave, in
     the mode that their stratum has in the wave that is estimated."""
@@ -227,50 +220,23 @@ def quantities_of(usages: Sequence[Usage], price: Price | None) -> dict[str, flo
     return sums if cost is None else {**sums, "cost_usd": float(cost)}
 
 
-Group = tuple[Sequence[Pilot], Sequence[int]]
-
-
-def groups_of(
-    owed: Owed, pilots: Sequence[Pilot], modes: Modes = MappingProxyType({})
-) -> tuple[list[Group], tuple[str, ...]] | None:
-    """Return pilots with the owed episodes that they estimate, each stratum by its own pilots and
-    the others of a mode together by all of that mode; and these other strata. Return None if there
-    are pilots of fewer than two instances for one of them."""
-    by_stratum: dict[str, list[Pilot]] = defaultdict(list)
-    for pilot in pilots:
-        by_stratum[pilot.stratum].append(pilot)
-    groups: list[Group] = []
-    pooled: list[str] = []
-    for stratum, counts in owed.items():
-        if len({pilot.instance for pilot in by_stratum[stratum]}) < 2:
-            pooled.append(stratum)
-        else:
-            groups.append((by_stratum[stratum], counts))
-    for mode in dict.fromkeys(map(modes.get, pooled)):
-        alike = [pilot for pilot in pilots if modes.get(pilot.stratum) is mode]
-        if len({pilot.instance for pilot in alike}) < 2:
-            return None
-        strata = [stratum for stratum in pooled if modes.get(stratum) is mode]
-        groups.append((alike, [count for stratum in strata for count in owed[stratum]]))
-    return groups, tuple(pooled)
-
-
-def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
-    """Return the interval of a quantity's sum over all owed episodes; None if the pilots lack
-    it."""
+def sum_interval(owed: Owed, pilots: Pilots, quantity: str) -> Interval | None:
+    """Return the interval of a quantity's sum over all owed episodes, of each stratum by its own
+    pilots; None if they lack it."""
     from scipy.stats import t
 
     mean = spread = weights = 0.0
-    for pilots, counts in groups:
+    for stratum, counts in owed.items():
         by_instance: dict[str, list[float]] = defaultdict(list)
         for pilot in pilots:
-            if quantity not in pilot.values:
-                return None
-            by_instance[pilot.instance].append(pilot.values[quantity])
+            if pilot.stratum == stratum:
+                if quantity not in pilot.values:
+                    return None
+                by_instance[pilot.instance].append(pilot.values[quantity])
         values = [fmean(amounts) for amounts in by_instance.values()]
-        owed, squares = sum(counts), sum(count * count for count in counts)
-        part = variance(values) * (owed * owed / len(values) + squares)
-        mean += owed * fmean(values)
+        total, squares = sum(counts), sum(count * count for count in counts)
+        part = variance(values) * (total * total / len(values) + squares)
+        mean += total * fmean(values)
         spread += part
         weights += part * part / (len(values) - 1)
     if not spread:
