@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -234,23 +234,10 @@ def sweep_screen(history: SweepHistory, step: str, seconds: float, width: int) -
     done = 100 * latest.finished / latest.owed if latest.owed else 100.0
     line = ProgressBar(total=latest.owed or 1, completed=latest.finished)
     bar.add_row(step, line, f"{done:.0f} %, {duration_words(seconds)}")
-    facts = styled("\n".join(_fill_lines(sweep_facts(history), width)))
+    facts = styled(plain_text(", ".join(sweep_facts(history))))
     table = [_models_table(history)] if width >= _NARROW and latest.models else []
     notes = [styled(plain_text(note), "yellow") for note in sweep_notes(latest)]
     return Group(bar, facts, *table, *notes)
-
-
-def _fill_lines(phrases: Iterable[str], width: int) -> list[str]:
-    """Return lines shorter than a width, broken between phrases if possible."""
-    lines: list[str] = []
-    for phrase in map(plain_text, phrases):
-        joined = f"{lines[-1]}, {phrase}" if lines else phrase
-        if lines and len(joined) >= width:
-            lines[-1] += ","
-            lines.append(phrase)
-        else:
-            lines[-1:] = [joined]
-    return lines
 
 
 def _models_table(history: SweepHistory) -> Table:
@@ -352,14 +339,12 @@ def sweep_watch(step: str) -> Iterator[SweepDisplay]:
     """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
     every ``output.LOG_SECONDS``; with --json these are JSON."""
     console = output.stderr()
-    if output.wants_json():
-        lines = _JsonLines(step)
+    if output.wants_json() or not console.is_terminal or console.is_dumb_terminal:
+        lines = _Lines(step, console)
         try:
             yield lines
         finally:
             lines.end()
-    elif not console.is_terminal or console.is_dumb_terminal:
-        yield _Lines(step, console)
     else:
         screen = _Screen(step, console)
         with screen.stack:
@@ -412,46 +397,14 @@ class _Screen:
 
 @dataclass(slots=True)
 class _Lines:
-    """A line every ``output.LOG_SECONDS``."""
+    """A line every ``output.LOG_SECONDS``, and one at once if a host begins or ends to wait for the
+    store; with --json the first and the last progress too."""
 
     step: str
     console: Console
     history: SweepHistory = field(default_factory=SweepHistory)
-    _printed: float = field(default_factory=time.monotonic)
-
-    def begin(self, what: str) -> None:
-        self.count(what, 0, 0)
-
-    def count(self, what: str, done: int, of: int) -> None:
-        count = f": {done} of {of}" if of else f": {done}" if done else ""
-        self._print(lambda: f"{what}{count}")
-
-    def __call__(self, progress: Progress) -> None:
-        before = pause_words(self.history.latest) if self.history.samples else {}
-        now = pause_words(progress)
-        self.history.add(progress, time.monotonic())
-        self._print(
-            lambda: "; ".join([", ".join(sweep_facts(self.history)), *sweep_notes(progress)]),
-            at_once=bool(now.keys() - before.keys()),
-        )
-        if ended := sorted(before.keys() - now.keys()):
-            again = f"the store is back on {', '.join(ended)}"
-            self._print(lambda: again, at_once=True)
-
-    def _print(self, words: Callable[[], str], at_once: bool = False) -> None:
-        if at_once or time.monotonic() - self._printed >= output.LOG_SECONDS:
-            line = plain_text(f"{self.step}: {words()}")
-            self.console.print(line, soft_wrap=True, markup=False, highlight=False)
-            self._printed = time.monotonic()
-
-
-@dataclass(slots=True)
-class _JsonLines:
-    """The first and the last progress, and one every ``output.LOG_SECONDS``."""
-
-    step: str
-    history: SweepHistory = field(default_factory=SweepHistory)
-    _printed: float | None = None  # time of the last line
+    _as_json: bool = field(default_factory=output.wants_json)
+    _printed: float = field(default_factory=time.monotonic)  # time of the last line
     _last_is_printed: bool = True
 
     def begin(self, what: str) -> None:
@@ -459,26 +412,36 @@ class _JsonLines:
 
     def count(self, what: str, done: int, of: int) -> None:
         self.end()
-        if self._is_due():
-            self._print({"doing": what, "done": done, "of": of or None})
+        if self._is_due() or (self._as_json and not self.history.samples):
+            count = f": {done} of {of}" if of else f": {done}" if done else ""
+            self._print(f"{what}{count}", {"doing": what, "done": done, "of": of or None})
 
     def __call__(self, progress: Progress) -> None:
-        before = self.history.latest if self.history.samples else None
+        first = self._as_json and not self.history.samples
+        before = pause_words(self.history.latest).keys() if self.history.samples else set()
         self._last_is_printed = False
         self.history.add(progress, time.monotonic())
-        changed = before is None or bool(before.pauses) != bool(progress.pauses)
-        if changed or self._is_due():
-            self.end()
+        if first or before != pause_words(progress).keys() or self._is_due():
+            self._print_progress()
 
     def end(self) -> None:
         """Print the last progress, if that has not been done."""
+        if self._as_json:
+            self._print_progress()
+
+    def _print_progress(self) -> None:
         if not self._last_is_printed:
-            self._print(sweep_json(self.history))
+            notes = [", ".join(sweep_facts(self.history)), *sweep_notes(self.history.latest)]
+            self._print("; ".join(notes), sweep_json(self.history))
             self._last_is_printed = True
 
     def _is_due(self) -> bool:
-        return self._printed is None or time.monotonic() - self._printed >= output.LOG_SECONDS
+        return time.monotonic() - self._printed >= output.LOG_SECONDS
 
-    def _print(self, value: dict[str, Any]) -> None:
-        print(json.dumps({"step": self.step, **value}), file=sys.stderr, flush=True)
+    def _print(self, words: str, value: dict[str, Any]) -> None:
+        if self._as_json:
+            print(json.dumps({"step": self.step, **value}), file=sys.stderr, flush=True)
+        else:
+            line = plain_text(f"{self.step}: {words}")
+            self.console.print(line, soft_wrap=True, markup=False, highlight=False)
         self._printed = time.monotonic()
