@@ -280,12 +280,11 @@ class Release:
 @dataclass(frozen=True, slots=True)
 class Leak:
     """An id, input or answer of the private arm is known to have leaked: the tranche that it is of
-    is burned for everybody. Names no instance: commitments are public."""
+    is burned for everybody. Names no instance."""
 
     tranche: int
     since: str  # a day, ISO 8601: waves that were begun before it are not touched
     reason: str  # in words, for readers
-    commitments: tuple[str, ...] = ()  # of those known to have leaked, of the sealed set's
 
 
 @dataclass(frozen=True, slots=True)

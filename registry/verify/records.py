@@ -9,11 +9,9 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from registry.draws.allocation import allocate
 from registry.ledger.chain import Entry
 from registry.ledger.draw_records import SealedSet
-from registry.ledger.records import Graded, Leak, Regraded, Release, RunManifest, record_digest
-from registry.result_row import Arm
+from registry.ledger.records import Graded, Regraded, Release, RunManifest, record_digest
 from registry.verify.findings import Findings
 
 # What a study has one record of, by kind: in words, and its subject.
@@ -146,7 +144,6 @@ def _check_links(findings: Findings) -> None:
                 known(entry, "first grading", _grading(record), graded)
             case "leak":
                 _check_tranches(findings, entry, ((record.tranche,),), 1, drawn)
-                _check_leak(findings, entry, record, drawn)
             case "release":
                 known(entry, "instances root", record.instances_root, roots)
                 if not plans:
@@ -190,18 +187,6 @@ def _check_release(
             problem = "a second release of this draw, of other content and no further tranche"
             findings.add(entry.place, problem)
             return
-
-
-def _check_leak(findings: Findings, entry: Entry, leak: Leak, drawn: SealedSet | None) -> None:
-    """Check that each leaked commitment is of the draw, private and in that tranche."""
-    if drawn is None or not leak.commitments:
-        return
-    places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
-    where = dict(zip(drawn.commitments, places, strict=False))
-    for commitment in leak.commitments:
-        if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
-            problem = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
-            findings.add(entry.place, f"leak: {problem}")
 
 
 def _check_pinned(

@@ -31,31 +31,14 @@ def leak() -> None:
 @leak.command(short_help="Declare that private seeds have leaked.")
 @study_option
 @click.option(
-    "--tranche",
-    show_default="that of the seeds in --named",
-    type=click.IntRange(0),
-    help="That leaked; 0 is the panel.",
+    "--tranche", required=True, type=click.IntRange(0), help="That leaked; 0 is the panel."
 )
 @click.option("--reason", required=True, help="In words, for readers: it is public.")
 @click.option(
     "--since", metavar="DATE", help="The first day of the leak, today or before. Default: today."
 )
-@click.option(
-    "--named",
-    show_default="no seeds",
-    type=PATH,
-    help="A file of instance ids or seeds known to have leaked, one a line: the ledger gets their "
-    "commitments only.",
-)
 @json_option
-def declare(
-    study: Study,
-    tranche: int | None,
-    reason: str,
-    since: str | None,
-    named: Path | None,
-    as_json: bool,
-) -> None:
+def declare(study: Study, tranche: int, reason: str, since: str | None, as_json: bool) -> None:
     """Declare that private seeds have leaked: their tranche is burned for every model after it.
 
     \b
@@ -67,7 +50,7 @@ def declare(
         day = date.fromisoformat(since or now[:10]).isoformat()
     except ValueError:
         raise click.BadParameter(f"{since!r}: a date is 2027-03-01", param_hint="--since") from None
-    record, fresh = declare_leak(study, tranche, day, reason, named, now)
+    record, fresh = declare_leak(study, tranche, day, reason, now)
     summary = f"tranche {record.tranche} is burned for everybody from {record.since} on"
     print_step(record, as_json, summary, fresh)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from analysis.data.table import ResultTable, make_table
@@ -23,9 +22,8 @@ from registry.errors import BrokenPromise
 from registry.ledger.chain import Entry
 from registry.ledger.records import Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
 from registry.result_row import Arm, ResultRow
-from registry.sealing import DrawnInstance, commitments_of
+from registry.sealing import DrawnInstance
 from study.errors import StudyError
-from study.protocol.yaml import MAX_BYTES, read_bounded
 from study.workspace.snapshot import StudySnapshot, WaveSnapshot
 from study.workspace.study import Study
 
@@ -162,55 +160,19 @@ def join_draw(row: ResultRow, entry: DrawnInstance, burned: Burned) -> ResultRow
 
 
 def declare_leak(
-    study: Study, tranche: int | None, since: str, reason: str, named: Path | None, now: str
+    study: Study, tranche: int, since: str, reason: str, now: str
 ) -> tuple[Leak, bool]:
-    """Declare in the ledger that private seeds have leaked. Return the record, and whether it is
-    new.
-
-    ``named`` is a file of instance ids or seeds known to have leaked, one a line: the record names
-    their commitments, which are public, and nothing else. Raises StudyError, which names file and
-    line and never the content.
-    """
+    """Declare in the ledger that private seeds of a tranche have leaked. Return the record, and
+    whether it is new. Raises StudyError."""
     if not reason.strip() or not reason.isprintable():  # it stays for good, and is public
         raise StudyError("--reason: give it in words, on one line")
     if since > now[:10]:
         raise StudyError(f"--since: {since} is in the future; a day up to {now[:10]} is right")
-    sealed = study.sealed_set()
-    drawn = range(len(sealed.reserve) + 1)
-    entries = [] if named is None else _named(study, named)
-    tranches = {entry.tranche for entry in entries}
-    if tranche is None and len(tranches) != 1:
-        raise StudyError(
-            "--tranche: name the tranche that leaked"
-            if not tranches
-            else f"{named}: names seeds of {len(tranches)} tranches: declare each on its own"
-        )
-    which = tranches.pop() if tranche is None else tranche
-    if which not in drawn:
-        raise StudyError(f"--tranche: there is no tranche {which}; 0 to {drawn[-1]} were drawn")
-    if tranches - {which}:
-        raise StudyError(f"{named}: names seeds of other tranches than {which}")
-    record = Leak(which, since, reason, tuple(sorted(commitments_of(entries))))
+    last = len(study.sealed_set().reserve)
+    if tranche > last:
+        raise StudyError(f"--tranche: there is no tranche {tranche}; 0 to {last} were drawn")
+    record = Leak(tranche, since, reason)
     _, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "leak" and entry.record == record
     )
     return record, fresh
-
-
-def _named(study: Study, path: Path) -> list[DrawnInstance]:
-    """Return the private entries that a file names."""
-    try:
-        lines = read_bounded(path, MAX_BYTES, "such a list").decode().splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        raise StudyError(f"{path}: no readable text file") from None
-    private = [entry for entry in study.entries() if entry.arm is Arm.PRIVATE]
-    by_name: dict[str, DrawnInstance] = {}
-    for entry in private:
-        by_name[entry.instance] = by_name[entry.seed] = entry
-    named: dict[str, DrawnInstance] = {}
-    for number, line in enumerate(lines, start=1):
-        if name := line.strip():
-            if name not in by_name:
-                raise StudyError(f"{path}:{number}: no instance id or seed of the private arm")
-            named[by_name[name].instance] = by_name[name]
-    return list(named.values())

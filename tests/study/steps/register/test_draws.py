@@ -233,7 +233,7 @@ def test_a_tranche_is_revealed_once_its_waves_are_closed(study: Study) -> None:
 def test_a_reason_or_a_declared_leak_reveals_earlier(study: Study) -> None:
     draw(study)
     pipeline.register(study, underpowered=SMALLNESS)
-    declare_leak(study, 0, "2023-12-19", "seen in a forum", None, AFTER)
+    declare_leak(study, 0, "2023-12-19", "seen in a forum", AFTER)
     record, _ = reveal(study, (0,), "", lambda: AFTER)
     assert (record.tranches, record.reason) == ((0,), "")
     with pytest.raises(StudyError, match=r"wave 0 \(planned\) runs on these seeds"):
