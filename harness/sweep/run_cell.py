@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
 from generators.catalog import Catalog
+from generators.grading.programs import hidden_inputs
 from generators.task import TaskInstance
 from harness.agent.agent import Agent
 from harness.build_model import read_window
@@ -31,7 +32,7 @@ from harness.storage import (
 from harness.sweep.governor import KILLED, RATE_WAIT, Consumption, LeaseOutcome, is_provider_failure
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule
-from harness.sweep.workbench import MadeInstance, RunContext, Workbench, instance_of
+from harness.sweep.workbench import RunContext, Workbench, instance_of
 from registry.errors import RegistryError
 from registry.sealing import Keys
 from registry.stores.base import Store
@@ -75,12 +76,12 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
         return LeaseOutcome(cell.episode, finished=True)
-    made = bench.made(cell)
+    instance = instance_of(cell, bench.catalog)
     attempts = list(_read_attempts(cell, bench.store, bench.context))
     traffic = _Traffic()
     if not attempts or attempts[-1].stop is StopReason.FAILED:
         number, inherited = len(attempts) + 1, inherited_replies(attempts)
-        episode, journal = _run_attempt(cell, made, number, inherited, bench, traffic, now)
+        episode, journal = _run_attempt(cell, instance, number, inherited, bench, traffic, now)
         key = attempt_key(cell.episode, number)
         if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.keys_of(cell)):
             return _advance(cell, bench, now)  # another worker was first: go on from its attempt
@@ -91,7 +92,7 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
             traffic.usages.update((turn, usage) for turn, usage in own if turn >= len(inherited))
     finished = attempts[-1].stop is not StopReason.FAILED
     if finished:
-        sealed, _ = _seal_result(cell, made.instance, attempts, bench.context)
+        sealed, _ = _seal_result(cell, instance, attempts, bench.context)
         bench.keep_result(cell.episode, sealed)
     error = attempts[-1].error_class
     return LeaseOutcome(
@@ -239,7 +240,7 @@ def close_cell(
 
 def _run_attempt(
     cell: Cell,
-    made: MadeInstance,
+    instance: TaskInstance,
     attempt: int,
     inherited: tuple[Reply, ...],
     bench: Workbench,
@@ -257,7 +258,7 @@ def _run_attempt(
         AttemptRequest(
             cell,
             attempt,
-            made.instance.brief,
+            instance.brief,
             run=context.run,
             journal=_SweepJournal(
                 journal, traffic, longest_pause, len(inherited), cell.model, bench.purchases
@@ -265,7 +266,7 @@ def _run_attempt(
             inherited=len(inherited),
             ceiling=context.ceiling(cell.model),
             window=read_window(pin) if cell.mode is Mode.SINGLE_TURN else None,
-            hidden_inputs=made.hidden_inputs,
+            hidden_inputs=hidden_inputs(instance.rubric),
         ),
         model,
         bench.sandboxes,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Self
 
 from generators.catalog import INSTALLED, Catalog
-from generators.grading.programs import hidden_inputs
+from generators.family import kept_by_family
 from generators.seed import Seed
-from generators.task import TaskInstance
+from generators.task import Family, TaskInstance
 from harness.agent.agent import ModelOrAgent
 from harness.agent.limits import Ceiling, read_ceiling
 from harness.build_model import build_model
@@ -168,42 +166,6 @@ def _signer_of(run_identity: str) -> Signer:
     return Signer.of(run_identity)
 
 
-class MadeInstance(NamedTuple):
-    """An instance, and what its rubric has the answer's program run on."""
-
-    instance: TaskInstance
-    hidden_inputs: tuple[str, ...]
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class LastMade(Generic[K, V]):
-    """The values that were made last, few since they are secret. May be shared by threads: one
-    makes a value, and others that need it wait."""
-
-    def __init__(self, most: int = _INSTANCES) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._made: dict[K, Future[V]] = {}  # the one that was needed last comes last
-
-    def get(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key. Raises what making it raises."""
-        with self._lock:
-            made = self._made.pop(key, None)
-            value = self._made[key] = made or Future()
-            while len(self._made) > self._most:
-                del self._made[next(iter(self._made))]
-        if made is None:
-            try:
-                value.set_result(make())
-            except BaseException as error:
-                with self._lock:
-                    self._made.pop(key, None)
-                value.set_exception(error)
-        return value.result()
-
-
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """A worker's equipment: opened once, used for every cell."""
@@ -216,7 +178,6 @@ class Workbench:
     catalog: Catalog = INSTALLED
     # Sealed results by episode that wait to be stored together; None: each is stored at once.
     held: dict[str, bytes] | None = field(default=None, repr=False)
-    instances: LastMade[tuple[str, Seed], MadeInstance] = field(default_factory=lambda: LastMade())
 
     @classmethod
     def open(cls, context: RunContext, holds: bool = False) -> Self:
@@ -235,16 +196,6 @@ class Workbench:
                 catalog=_catalog_of(context),
                 held={} if holds else None,
             )
-
-    def made(self, cell: Cell) -> MadeInstance:
-        """Return a cell's instance, made again from its seed. Raises HarnessError if it is another
-        than the one drawn."""
-
-        def make() -> MadeInstance:
-            instance = instance_of(cell, self.catalog)
-            return MadeInstance(instance, hidden_inputs(instance.rubric))
-
-        return self.instances.get((cell.instance, cell.seed), make)
 
     def keep_result(self, episode: str, sealed: bytes) -> None:
         """Store a result, or hold it until it is asked to be stored. Raises StoreError."""
@@ -351,11 +302,16 @@ def _check_image(context: RunContext, digest: str) -> None:
         )
 
 
+@kept_by_family(_INSTANCES)
+def _generate(family: Family, difficulty: str, seed: Seed) -> TaskInstance:
+    return family.generate(difficulty, seed)
+
+
 def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
-    """Generate a cell's instance again from its seed. Raises HarnessError if it is another than the
-    one drawn."""
+    """Generate a cell's instance again from its seed; the last ones are kept, few since they are
+    secret. Raises HarnessError if it is another than the one drawn."""
     family = catalog.family(cell.spec.family, cell.spec.version)
-    instance = family.generate(cell.spec.difficulty, cell.seed)
+    instance = _generate(family, cell.spec.difficulty, cell.seed)
     if instance.id != cell.instance:
         raise HarnessError(
             f"{cell.spec.stratum}: the generator here makes another instance than the one drawn; "

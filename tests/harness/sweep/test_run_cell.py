@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import socket
-import threading
 import traceback
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -23,7 +19,7 @@ from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import EPISODE_CODEC, attempt_key
 from harness.sweep.run_cell import close_cell, keep_killed, run_cell
-from harness.sweep.workbench import LastMade, RunContext, Workbench, check_host
+from harness.sweep.workbench import RunContext, Workbench, check_host
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, installed_packages
@@ -65,30 +61,6 @@ def bench(sandboxes: LocalSandboxes) -> Workbench:
         runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
     )  # fmt: skip
     return Workbench(context, MemoryStore(), {"clumsy": Clumsy()}, sandboxes)
-
-
-def test_an_instance_is_made_once_for_all_who_need_it_at_a_time() -> None:
-    kept, made = LastMade[int, str](2), Counter[int]()
-    begun, go_on = threading.Event(), threading.Event()
-
-    def make(number: int) -> str:
-        made[number] += 1
-        begun.set()
-        assert go_on.wait(60)
-        if made[number] == 1 and number == 3:
-            raise HarnessError("the first time")
-        return str(number)
-
-    with ThreadPoolExecutor(4) as pool:
-        values = [pool.submit(kept.get, 1, lambda: make(1)) for _ in range(4)]
-        assert begun.wait(60)
-        go_on.set()
-        assert [value.result() for value in values] == ["1"] * 4
-    assert made == {1: 1}
-    with pytest.raises(HarnessError, match="the first time"):
-        kept.get(3, lambda: make(3))
-    assert [kept.get(number, partial(make, number)) for number in (3, 1, 2, 1, 3)] == list("31213")
-    assert made == {1: 1, 2: 1, 3: 3}, "the two that were needed last are kept, and no failure"
 
 
 def complaint(act: Callable[[], object], kind: type[Exception]) -> str:
