@@ -20,7 +20,7 @@ from study.extras.templates.export import export_template
 from study.extras.templates.prepare import check_files, prepare_template
 from study.extras.templates.preview import preview_sample
 from study.extras.templates.run import TemplateRunRequest, run_template
-from study.extras.templates.run_folder import disagreements, score_run, write_scores
+from study.extras.templates.run_folder import score_run, write_scores
 from study.extras.templates.run_page import COLUMNS
 from study.options import PATH, json_option
 from study.printing import (
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from study.extras.templates.run_folder import RunScores
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # that a terminal might obey
-_MOST_LISTED = 10  # samples that two scores disagree on
 
 
 @click.group()
@@ -379,7 +378,7 @@ def template_run(
         written = {"folder": str(run.folder), "page": str(run.page)}
         print_json({**run.scores.as_json(), "failed_conversations": run.failed, **written})
     else:
-        _print_scores(run.scores, None)
+        _print_scores(run.scores)
         if run.failed:
             print_line(f"{_count(run.failed, 'conversation')} failed", "warning", "yellow")
         print_line(f"wrote {run.page}")
@@ -405,7 +404,7 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
     response is wrong. What is wrong strictly and right leniently is a formatting failure, not one
     of the task. Questions about files are undetermined if the sandbox is not there, and samples
     whose run failed have no score; then this exits with 1, as for a line that cannot be read.
-    Scores that another program wrote are kept as scores.before.json, and compared.
+    Scores that another program wrote are kept as scores.before.json.
 
     \b
     Examples:
@@ -413,20 +412,18 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
       dosimeter template score runs/llama --remap /home/me/sandbox=sandbox_llama.zip
     """
     scores = score_run(run, datetime.now(UTC), remaps)
-    differing = disagreements(run, scores)  # before scores.json is replaced
     path = write_scores(run, scores)
     if as_json:
-        summary = {**scores.as_json(), "disagreements": differing, "written": str(path)}
+        summary = {**scores.as_json(), "written": str(path)}
         print_json({**summary, "detailed_results": list(scores.details())})
     else:
-        _print_scores(scores, differing)
+        _print_scores(scores)
         print_line(f"wrote {path}")
     exit_by(not scores.undetermined and not scores.skipped)
 
 
-def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
-    """Print the tallies of a run by scoring type and by question. ``differing`` are the samples
-    that scores found in the folder score otherwise; None where there were no such scores."""
+def _print_scores(scores: RunScores) -> None:
+    """Print the tallies of a run by scoring type and by question."""
     summary = scores.as_json()
     head = summary["metadata"]
     print_records(_tallies("scoring type", summary["by_scoring_type"]), title="By scoring type")
@@ -440,14 +437,6 @@ def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
     )
     for warning in scores.warnings:
         print_line(f"warning: {warning}")
-    if differing == []:
-        print_line("the scores that were there agree on every sample")
-    elif differing:
-        more = f" and {len(differing) - _MOST_LISTED} more" if len(differing) > _MOST_LISTED else ""
-        print_line(
-            f"the scores that were there, kept as scores.before.json, differ on {len(differing)}: "
-            f"{', '.join(differing[:_MOST_LISTED])}{more}"
-        )
 
 
 def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

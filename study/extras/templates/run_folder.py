@@ -53,7 +53,6 @@ _BY_FILE = ("readfile_stringmatch", "readfile_jsonmatch", "readfile_jsonedit")
 _BY_PATHS = {"files_exist": "files_to_check", "directory_structure": "expected_paths"}
 
 _ID = (str, int, float)
-_COMPARED = ("question_id", "sample_number", "correct")  # of the scores of another program
 
 Id = tuple[Any, Any]  # question_id and sample_number, as they are written
 
@@ -263,28 +262,6 @@ def write_scores(run: Path, scores: RunScores) -> Path:
     except OSError as error:
         raise StudyError(f"{path}: cannot be written: {error.strerror}") from None
     return path
-
-
-def disagreements(run: Path, scores: RunScores) -> list[str] | None:
-    """The samples that another program's scores in the folder have the other way, strictly; None
-    where there are none to compare."""
-    before = run / BEFORE if (run / BEFORE).is_file() else run / SCORES
-    if not _is_anothers(before):
-        return None
-    theirs = {}
-    rows = json.loads(before.read_bytes())["detailed_results"]
-    for row in rows if isinstance(rows, list) else ():
-        values = [row.get(name) for name in _COMPARED] if isinstance(row, dict) else [None]
-        if len(values) == len(_COMPARED) and all(isinstance(value, _ID) for value in values):
-            theirs[values[0], values[1]] = values[2]
-    if not theirs:
-        return None
-    return [
-        f"{result.sample.qs_id}: {'right' if result.strict.correct else 'wrong'} here"
-        for result in scores.results
-        if not result.undetermined
-        and theirs.get(result.sample.id, result.strict.correct) != result.strict.correct
-    ]
 
 
 # --- reading
