@@ -59,6 +59,6 @@ def test_a_share_of_each_arm_is_foretold(
 
 def test_it_is_a_line_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY, encoding="utf-8")
-    said = "judge flash, wave 0 again: it has graded no two instances"
+    said = "judge flash, wave 0 again: it has not graded two instances"
     assert said in foretell(tmp_path, 1)
     assert said not in foretell(tmp_path, 0)
