@@ -225,23 +225,6 @@ class S3Store:
                 self._bucket_seen = True
         return None
 
-    def retention(self) -> tuple[bool, str]:
-        """Return whether the bucket keeps older versions, and how long its object lock keeps a new
-        one, such as "COMPLIANCE, 365 days"; "" without a lock. Raises StoreError."""
-        with self._explained(""):
-            versioning = self._client.get_bucket_versioning(Bucket=self.bucket)
-            try:
-                answer = self._client.get_object_lock_configuration(Bucket=self.bucket)
-                lock: Any = answer["ObjectLockConfiguration"].get("Rule", {})
-            except failures.ClientError as error:
-                if _code(error) != "ObjectLockConfigurationNotFoundError":
-                    raise
-                lock = {}
-        rule = lock.get("DefaultRetention", {})
-        spans = [f"{rule[unit]} {unit.lower()}" for unit in ("Days", "Years") if rule.get(unit)]
-        lasting = ", ".join([rule["Mode"], *spans]) if rule else ""
-        return versioning.get("Status") == "Enabled", lasting
-
     @property
     def _place(self) -> str:
         return f"s3://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")

@@ -40,33 +40,6 @@ class CheckedKey:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedStore:
-    """What a study's store keeps of an object that is overwritten or removed."""
-
-    store: str
-    versions: bool  # older ones stay
-    lock: str  # how long nobody can remove them; "" if not at all
-    problem: str = ""
-
-
-def check_store(study: Study) -> CheckedStore:
-    """Report what the study's store keeps of an object that is overwritten or removed. Raises
-    StoreError."""
-    uri = study.store.uri
-    if not uri.startswith("s3:"):
-        return CheckedStore(uri, False, "", "a folder keeps nothing of it: copy it to a vault")
-    from registry.stores.s3 import S3Store  # boto3 is an extra
-
-    versions, lock = S3Store.from_uri(uri).retention()
-    problem = ""
-    if not versions:
-        problem = "the bucket keeps no older versions: turn versioning on"
-    elif not lock.startswith("COMPLIANCE"):
-        problem = "some may remove them: set a default retention in mode COMPLIANCE"
-    return CheckedStore(uri, versions, lock, problem)
-
-
 def make_study_key(study: Study) -> tuple[Path, str]:
     """Write a new key for a study that is not drawn yet. Return its file and public key. Raises
     StudyError, RegistryError."""
@@ -200,9 +173,8 @@ def new(study: Study, operator: bool) -> None:
 @keys.command()
 @study_option
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=PATH)
-@click.option("--store", is_flag=True, help="Also if the store keeps what is overwritten.")
 @json_option
-def check(study: Study, files: tuple[Path, ...], store: bool, as_json: bool) -> None:
+def check(study: Study, files: tuple[Path, ...], as_json: bool) -> None:
     """Report whose keys some files hold, and whether they open the draw.
 
     Without files, the study's and the operator's key. Exits with 2 if something is wrong.
@@ -211,17 +183,13 @@ def check(study: Study, files: tuple[Path, ...], store: bool, as_json: bool) -> 
     Examples:
       dosimeter keys check
       dosimeter keys check recipient.txt
-      dosimeter keys check --store
     """
     paths = files or default_files(study)
     rows = [asdict(row) for row in check_keys(study, paths)]
-    kept = asdict(check_store(study)) if store else None
     if as_json:
-        print_json({"keys": rows} | ({} if kept is None else {"store": kept}))
+        print_json({"keys": rows})
     else:
         words = {None: "", True: "yes", False: "no"}
         print_records([row | {"opens_draw": words[row["opens_draw"]]} for row in rows])
-        if kept is not None:
-            print_records([kept | {"versions": words[kept["versions"]]}])
-    wrong = any(row["problem"] for row in [*rows, *([kept] if kept else [])])
+    wrong = any(row["problem"] for row in rows)
     sys.exit(Exit.BAD_INPUT if wrong else Exit.DONE)
