@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
-import tempfile
-import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,9 +33,7 @@ _TOGETHER = 8  # replicates of an instance in a round
 _ROUNDS = 2  # of a Feistel network: pairs of them
 _NAMES, _ORDER = "dosimeter/episode-names/1", "dosimeter/episode-order/1"  # keys, by purpose
 _WORD = 4  # bytes
-_ENTRY = 2 * (32 + _WORD)  # digits of a name and a number
-_HELD = 1 << 16  # names in memory
-_PAGE = re.compile("[0-9a-f]{2}")
+_DIGITS = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,42 +174,6 @@ class ModelSchedule:
         return hmac.new(self.key, canonical_bytes(shared), "sha256")
 
 
-class _NamePages:
-    """The names and numbers of cells, by the first two digits of the names. Memory holds few: the
-    others lie in a temporary file, as the store shows them to its readers."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
-        self._held = [bytearray() for _ in range(256)]
-        self._count = 0
-        self._places: list[list[tuple[int, int]]] = [[] for _ in range(256)]  # start, bytes
-
-    def add(self, number: int, name: bytes) -> None:
-        """Add a cell by its number and the 32 bytes of its name."""
-        self._held[name[0]] += name + number.to_bytes(_WORD)
-        self._count += 1
-        if self._count % _HELD == 0:
-            for page, entries in enumerate(self._held):
-                self._places[page].append((self._file.tell(), len(entries)))
-                self._file.write(entries)
-                entries.clear()
-
-    def read(self, page: str) -> Iterator[tuple[str, int]]:
-        """Yield the names, 64 digits each, that begin with two digits, with their numbers."""
-        if not _PAGE.fullmatch(page):
-            return
-        byte = int(page, 16)
-        parts = [self._read(*place) for place in self._places[byte]]
-        text = b"".join((*parts, self._held[byte])).hex()
-        for at in range(0, len(text), _ENTRY):
-            yield text[at : at + 64], int(text[at + 64 : at + _ENTRY], 16)
-
-    def _read(self, start: int, count: int) -> bytes:
-        self._file.flush()
-        return os.pread(self._file.fileno(), count, start)
-
-
 class Schedule(Sequence[Cell]):
     """The cells of a wave, by number: those of each model in a range of their own. A cell is
     computed when it is asked for; equal numbers always give equal cells."""
@@ -224,7 +183,6 @@ class Schedule(Sequence[Cell]):
         for model in self._models:
             self._starts.append(self._size)
             self._size += model.size
-        self._page, self._numbers = "", dict[str, int]()
 
     @property
     def ranges(self) -> Mapping[str, range]:
@@ -249,15 +207,12 @@ class Schedule(Sequence[Cell]):
 
     def find(self, name: str) -> int | None:
         """Return the number of the cell of this name, with or without its prefix; None if it is
-        none of this wave. Quick if asked in the order of the names."""
+        none of this wave."""
         digits = hex_of(name)
-        if digits[:2] != self._page:
-            self._page = digits[:2]
-            self._numbers = dict(self._pages.read(self._page))
-        return self._numbers.get(digits)
+        return self._numbers.get(bytes.fromhex(digits)) if _DIGITS.fullmatch(digits) else None
 
     def marks(self, names: Iterable[str]) -> bytearray:
-        """Return a byte for each cell, 1 if its name is among these, which come in order."""
+        """Return a byte for each cell, 1 if its name is among these."""
         marks = bytearray(self._size)
         for name in names:
             if (number := self.find(name)) is not None:
@@ -269,12 +224,13 @@ class Schedule(Sequence[Cell]):
         return (self[number] for number in range(self._size) if not marks[number])
 
     @cached_property
-    def _pages(self) -> _NamePages:
-        pages = _NamePages()
-        for start, model in zip(self._starts, self._models, strict=True):
-            for place in range(model.size):
-                pages.add(start + place, model.name(place))
-        return pages
+    def _numbers(self) -> dict[bytes, int]:
+        """The numbers of all cells by their names."""
+        return {
+            model.name(place): start + place
+            for start, model in zip(self._starts, self._models, strict=True)
+            for place in range(model.size)
+        }
 
     def _locate(self, number: int) -> tuple[ModelSchedule, int]:
         if not 0 <= number < self._size:
