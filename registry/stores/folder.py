@@ -7,18 +7,13 @@ import errno
 import fcntl
 import os
 import secrets
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from heapq import merge
-from itertools import islice
 from pathlib import Path
-from typing import IO
 
 from registry.errors import MissingKey, StoreError, StoreUnavailable
 from registry.stores.base import check_key, check_prefix
 
-_HELD = 1 << 16  # names of one folder that are sorted in memory
 _TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
 _REMEDIES = {
     errno.ENOSPC: "the disk is full: free some space, or move the store",
@@ -199,42 +194,16 @@ class FolderStore:
             else:
                 yield key
 
-    def _keys(self, folder: str, prefix: str) -> Iterator[str]:
+    def _keys(self, folder: str, prefix: str) -> Iterable[str]:
         """Return what lies in a folder and can start with a prefix, in key order: a key, or a
         folder with a slash."""
         place, start = os.path.join(self.path, folder), prefix[len(folder) :]
         with _explained(place):
             try:
                 with os.scandir(place) as entries:
-                    return _in_order(folder + name for name in _names(entries, start))
+                    return sorted(folder + name for name in _names(entries, start))
             except (FileNotFoundError, NotADirectoryError):
-                return iter(())
-
-
-def _in_order(names: Iterator[str]) -> Iterator[str]:
-    """Sort names, of which a folder may have millions: temporary files hold all but some."""
-    blocks = list[Iterator[str]]()
-    while block := sorted(islice(names, _HELD)):
-        if len(block) < _HELD and not blocks:
-            return iter(block)
-        blocks.append(_lines(_written(block)))
-    return merge(*blocks)
-
-
-def _written(names: list[str]) -> IO[str]:
-    """Return a temporary file of names, a line each, which ``_lines`` closes."""
-    file = tempfile.TemporaryFile(  # noqa: SIM115
-        "w+", encoding="utf-8", errors="surrogateescape", newline="\n"
-    )
-    file.writelines(f"{name}\n" for name in names)
-    file.seek(0)
-    return file
-
-
-def _lines(file: IO[str]) -> Iterator[str]:
-    with file:
-        for line in file:
-            yield line[:-1]
+                return []
 
 
 def _names(entries: Iterable[os.DirEntry[str]], start: str) -> Iterator[str]:
