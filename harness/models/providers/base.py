@@ -29,6 +29,7 @@ from harness.model import (
     TextRequest,
     ToolCall,
     Try,
+    Usage,
     clean_text,
 )
 from harness.models.providers.bodies import Expected, Reading
@@ -141,10 +142,13 @@ class ProviderModel(ABC):
             except ProviderError as error:
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
-                if request.keep is not None:
-                    request.keep(Try(error.kind, error.status, seconds, error.raw, error.wait))
                 last = not try_again(failed, self.settings.retries, error.wait)
-                if (last and error.kind == RECITATION) or self._recurs(request, error):
+                own = (last and error.kind == RECITATION) or self._recurs(request, error)
+                if request.keep is not None:
+                    usage = Usage(0, 0) if own else error.usage.bounded  # else it is the reply's
+                    keep = Try(error.kind, error.status, seconds, error.raw, error.wait, usage)
+                    request.keep(keep)
+                if own:
                     reply = self._own_reply(request, error)
                     return replace(reply, retries=len(failed), failed=tuple(failed))
                 if last:
@@ -179,6 +183,7 @@ class ProviderModel(ABC):
             failed = error
         except Exception as error:  # the SDK raises many kinds on untrusted bytes
             failed = received.failed or classify(error, received.body is not None)
+            failed.usage = received.reading.usage if received.reading else failed.usage
         failed.raw = self._without_key(received)
         failed.wait = failed.wait if received.wait is None else received.wait
         if failed.kind in (REFUSAL, BAD_CALL) and isinstance(request, ModelRequest):

@@ -6,6 +6,7 @@ that are stored stay as received.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,16 +41,22 @@ class Expected:
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Reading:
         """Return the reading of a response. Raises ProviderError if it is no reply of the
-        model's."""
+        model's, with the tokens that it was billed for all the same, if it states them."""
         try:
             value = read_body(body, headers.get("content-type", ""), status)
         except ProviderError as failed:
             if status < 400 or failed.kind != "malformed":  # a page
                 raise
             value = body.decode("utf-8", "replace")
-        check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
-        if self.request is None:
-            return Reading(body)
+        try:
+            check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
+            return Reading(body) if self.request is None else self._read_reply(value, body)
+        except ProviderError as failed:
+            usage = read_usage(self.protocol, value)
+            failed.usage = usage if usage.tokens else failed.usage
+            raise
+
+    def _read_reply(self, value: Any, body: bytes) -> Reading:
         table = TABLES["protocols"][self.protocol]
         if not isinstance(value, dict) or not isinstance(
             find(value, table["reply"]), dict | list | str
@@ -58,8 +65,11 @@ class Expected:
         usage = read_usage(self.protocol, value)
         finish = read_finish(self.protocol, value, usage)
         if body.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] == b"{":  # no stream
-            taken = {call.id for message in self.request.messages for call in message.calls}
-            repair = _Repair(taken, [tool.name for tool in self.request.tools])
+            messages, tools = (
+                (self.request.messages, self.request.tools) if self.request else ((), ())
+            )
+            taken = {call.id for message in messages for call in message.calls}
+            repair = _Repair(taken, [tool.name for tool in tools])
             body = json.dumps(repair.fit(table["form"], value)).encode()
         return Reading(body, finish, usage)
 
@@ -151,11 +161,17 @@ def sendable(arguments: str) -> str:
     return json.dumps(made) if "arguments" in made else arguments or "{}"
 
 
-def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
+def sendable_name(name: str) -> str:
+    """Return a called tool's name as it can be sent back: servers refuse other signs than these,
+    though a model may write any. The tool's result has the name as it was written."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
+def read_usage(protocol: str, value: Any) -> Usage:
     """Return the tokens of a reply: all of the input, that from and to a cache included, and all of
     the output with its reasoning. If the counts contradict each other the output is unknown, and
     has a bound."""
-    flat = _flatten(value.get("usage") or value.get("usageMetadata"))
+    flat = _flatten(find(value, "usage|usageMetadata"))
     counts = dict(reversed(list(flat)))  # the outermost of a name
     given, output, total, reasoning, cached, written = (
         next((counts[name] for name in map(bare, names.split()) if name in counts), None)
