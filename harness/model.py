@@ -204,6 +204,7 @@ class Reply:
     failed: tuple[str, ...] = ()  # their error classes
     response_id: str = ""
     fingerprint: str = ""
+    reading: str = ""  # its protocol, HTTP status and the digest of what was read of ``raw``
     dropped_calls: int = 0  # tool calls beyond the cap of one turn, which the message lacks
     asked: Asked | None = None  # of a stored reply
 

@@ -14,6 +14,7 @@ from PIL import Image as Pillow
 
 from generators.catalog import INSTALLED
 from generators.seed import Seed
+from harness.agent.caps import cap_reply
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
@@ -21,7 +22,9 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try
 from harness.models.providers.base import ProviderModel
+from harness.models.providers.bodies import is_read_alike
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
+from harness.models.providers.verdict import TABLES
 from harness.spending.purchases import (
     PAID_CALL_CODEC,
     MemoryJournal,
@@ -191,6 +194,19 @@ def test_a_silent_server_is_a_timeout_and_a_lost_one_a_connection(client: Client
         pytest.raises(AttemptFailed, match="provider: connection"),
     ):
         ask(model)
+
+
+def test_a_stored_reply_shows_that_another_reader_reads_it_otherwise(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(play(LOOK)) as server, client.model(server) as model:
+        reply = cap_reply(ask(model))
+    assert reply.reading.startswith(f"{client.format} 200 sha256:")
+    assert is_read_alike(reply)
+    table = TABLES["protocols"][client.format]
+    ends = {"length": " ".join(table["ends"].values())}
+    monkeypatch.setitem(table, "ends", ends)
+    assert not is_read_alike(reply)
 
 
 def test_the_key_goes_to_the_server_and_nowhere_else(
