@@ -165,6 +165,14 @@ def test_a_request_beyond_the_stated_context_is_too_long_whatever_the_words() ->
         respond(*[Answer({"error": {"message": "?"}}, 400)] * 2, messages=long, context=40_960)
 
 
+def test_a_refusal_at_the_last_of_the_tries_is_asked_once_more() -> None:
+    refused = Answer({"error": {"message": "?"}}, 400)
+    reply, _ = respond(*[Answer({}, 421)] * 2, refused, completion("x"), retries=2)
+    assert reply.failed == ("overload", "overload", "bad_request")
+    with pytest.raises(AttemptFailed, match="bad_request"):
+        respond(Answer({}, 421), refused, refused, retries=1)
+
+
 @pytest.mark.parametrize(("finish", "message"), CASES["finishes"])
 def test_a_reply_without_an_answer_says_where_it_went(finish: str, message: Json) -> None:
     assert respond(completion(**message))[0].finish == finish
