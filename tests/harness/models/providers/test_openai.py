@@ -88,17 +88,8 @@ def test_reasoning_is_kept_and_sent_back_only_where_the_server_wants_it() -> Non
     assert "thinking hard" not in json.dumps(request)
 
 
-def test_sampling_is_sent_where_it_is_set_and_left_out_where_not() -> None:
-    _, request = respond(completion("x"))
-    assert not {"temperature", "top_p", "seed", "max_tokens", "max_completion_tokens"} & set(
-        request
-    )
-    _, request = respond(
-        completion("x"), temperature=0.5, top_p=0.9, max_tokens=77, send_seed=True,
-        reasoning_effort="low",
-    )  # fmt: skip
-    assert (request["temperature"], request["top_p"]) == (0.5, 0.9)
-    assert 77 in (request.get("max_tokens"), request.get("max_completion_tokens"))
+def test_effort_and_seed_are_sent_where_they_are_set() -> None:
+    _, request = respond(completion("x"), send_seed=True, reasoning_effort="low")
     assert request["reasoning_effort"] == "low"
     assert request["seed"] == SEED.child("server").rng().integer(0, 2**31 - 1)
 
@@ -115,33 +106,33 @@ def test_text_that_no_file_could_hold_is_made_writable() -> None:
     reply.message.calls[0].arguments.encode()
 
 
-def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
-    reply, _ = respond(completion(None, refusal="I would rather not."))
-    assert (reply.message.text, reply.finish) == ("I would rather not.", "refusal")
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (completion(None, refusal="I would rather not."), "I would rather not."),
+        (failure(400, "content_filter"), ""),
+        (completion("partly", finish="content_filter"), "partly"),
+    ],
+)
+def test_a_refusal_is_the_models_answer_not_a_failure(answer: Answer, text: str) -> None:
+    reply, _ = respond(answer)
+    assert (reply.finish, reply.message.text, reply.failed) == ("refusal", text, ())
 
 
 @pytest.mark.parametrize(
     ("answer", "kind", "tries"),
     [
         (failure(429, "rate_limit_exceeded"), "rate_limit", 3),
-        (failure(429, "insufficient_quota"), "quota", 1),
         (failure(503), "overload", 3),
-        (failure(500), "overload", 3),
-        (failure(529), "overload", 3),
         (failure(401, "invalid_api_key"), "auth", 1),
-        (failure(403), "auth", 1),
-        (failure(400, "context_length_exceeded"), "context_length", 1),
         (failure(400), "bad_request", 2),
         (failure(404, "model_not_found"), "not_found", 1),
-        (failure(422), "bad_request", 2),
         (Answer(b"{not json"), "malformed", 2),
         (Answer(b""), "malformed", 2),
         (Answer(b"\xff\xfe"), "malformed", 2),
         (Answer(b"[]"), "malformed", 2),
         (Answer(b"<html><title>400 Bad Request</title>", 400), "no_reply", 3),
-        (Answer({"choices": []}), "malformed", 2),
         (Answer({"choices": [{"message": 7}]}), "malformed", 2),
-        (Answer({"object": "chat.completion"}), "malformed", 2),
         (Answer({"error": {"message": "SECRET"}}), "no_reply", 3),
         (Answer(b'{"cut": "in the middle"}', drop=True), "connection", 3),
     ],
@@ -163,18 +154,6 @@ def test_a_passing_failure_is_survived_and_counted() -> None:
     assert (reply.message.text, reply.retries) == ("x", 2)
     assert pauses[0] == 7.0
     assert 1.0 <= pauses[1] <= 3.0
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (failure(400, "content_filter"), ""),
-        (completion("partly", finish="content_filter"), "partly"),
-    ],
-)
-def test_a_prompt_or_reply_that_is_filtered_is_a_refusal(answer: Answer, text: str) -> None:
-    reply, _ = respond(answer)
-    assert (reply.finish, reply.message.text, reply.failed) == ("refusal", text, ())
 
 
 def test_each_class_has_its_patience() -> None:
