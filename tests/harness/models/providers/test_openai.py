@@ -12,7 +12,7 @@ import pytest
 
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
-from harness.errors import AttemptFailed, Boundary
+from harness.errors import AttemptFailed
 from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.providers.openai import AzureModel, OpenAIModel
 from harness.models.providers.retry import pause, try_again
@@ -46,18 +46,6 @@ def respond(
         assert served.faults == []
         assert served.script == []
         return reply, served.requests[-1]
-
-
-def fail(*script: Answer, **sampling: Any) -> tuple[AttemptFailed, Served, list[float]]:
-    pauses: list[float] = []
-    with serve(*script) as served, model_at(served, pauses, **sampling) as model:
-        with pytest.raises(AttemptFailed) as failed:
-            model.respond(ModelRequest(OPENING, TOOLS, SEED))
-        assert failed.value.boundary is Boundary.PROVIDER
-        assert failed.value.__suppress_context__
-        assert "SECRET" not in str(failed.value)
-        assert KEY not in str(failed.value)
-        return failed.value, served, pauses
 
 
 def test_the_tools_are_sent_as_they_are_and_none_on_a_tool_free_turn() -> None:
@@ -117,33 +105,6 @@ def test_text_that_no_file_could_hold_is_made_writable() -> None:
 def test_a_refusal_is_the_models_answer_not_a_failure(answer: Answer, text: str) -> None:
     reply, _ = respond(answer)
     assert (reply.finish, reply.message.text, reply.failed) == ("refusal", text, ())
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "tries"),
-    [
-        (failure(429, "rate_limit_exceeded"), "rate_limit", 3),
-        (failure(503), "overload", 3),
-        (failure(401, "invalid_api_key"), "auth", 1),
-        (failure(400), "bad_request", 2),
-        (failure(404, "model_not_found"), "not_found", 1),
-        (Answer(b"{not json"), "malformed", 2),
-        (Answer(b""), "malformed", 2),
-        (Answer(b"\xff\xfe"), "malformed", 2),
-        (Answer(b"[]"), "malformed", 2),
-        (Answer(b"<html><title>400 Bad Request</title>", 400), "no_reply", 3),
-        (Answer({"choices": [{"message": 7}]}), "malformed", 2),
-        (Answer({"error": {"message": "SECRET"}}), "no_reply", 3),
-        (Answer(b'{"cut": "in the middle"}', drop=True), "connection", 3),
-    ],
-)
-def test_failures_are_told_apart_and_only_passing_ones_are_tried_again(
-    answer: Answer, kind: str, tries: int
-) -> None:
-    failed, served, pauses = fail(*[answer] * tries, retries=2)
-    assert failed.error_class == kind
-    assert len(served.requests) == tries
-    assert len(pauses) == tries - 1
 
 
 def test_a_passing_failure_is_survived_and_counted() -> None:

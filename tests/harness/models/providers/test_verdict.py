@@ -189,3 +189,12 @@ def test_a_reply_of_which_nothing_is_read_is_no_answer(protocol: str, value: Jso
     expected = Expected(protocol, ModelRequest(OPENING, TOOLS, SEED))
     with pytest.raises(ProviderError, match="malformed"):
         expected.read(200, {}, json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(("kind", "status", "text"), CASES["bodies"])
+def test_a_body_that_is_no_reply_is_a_failure_of_its_kind(
+    kind: str, status: int, text: str
+) -> None:
+    expected = Expected("chat", ModelRequest(OPENING, TOOLS, SEED))
+    with pytest.raises(ProviderError, match=kind):
+        expected.read(status, {}, text.encode("latin-1"))
