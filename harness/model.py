@@ -91,6 +91,11 @@ class Usage:
     output_bound: int | None = None  # of an unknown output: the largest reading of the counts
 
     @property
+    def tokens(self) -> int:
+        """Tokens of input and output, as far as they are known."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+    @property
     def bounded(self) -> Usage:
         """With the bound in the place of an unknown output."""
         return (
@@ -125,6 +130,7 @@ class Try:
     seconds: float
     raw: bytes = field(default=b"", repr=False)
     wait: float | None = None
+    usage: Usage = Usage(0, 0)  # that it was billed for, as far as its response states that
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,7 @@ class Reply:
     failed: tuple[str, ...] = ()  # their error classes
     response_id: str = ""
     fingerprint: str = ""
+    reading: str = ""  # its protocol, HTTP status and the digest of what was read of ``raw``
     dropped_calls: int = 0  # tool calls beyond the cap of one turn, which the message lacks
     asked: Asked | None = None  # of a stored reply
 

@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import PydanticSerializationError
 
 from harness.episode import Episode, Grade, Turn
-from harness.model import Try
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, ForeignObject, RegistryError
 from registry.ledger.inventory import CALIBRATIONS, CHECKS, episode_stem, grades_folder
@@ -115,6 +114,11 @@ def failed_key(stem: str, turn: int, number: int) -> str:
 def is_reply(key: str) -> bool:
     """Return True for the key of a paid reply, not of a failed request or of a probe's result."""
     return key.rpartition("/")[2].count("-") == 1
+
+
+def is_failed(key: str) -> bool:
+    """Return True for the key of a failed request."""
+    return key.rpartition("/")[2].count("-") == 2
 
 
 def run_key_key(recipient: str) -> str:
@@ -288,4 +292,3 @@ class EpisodeCodec(Codec[Episode]):
 
 EPISODE_CODEC = EpisodeCodec()
 GRADE_CODEC: Codec[Grade] = Codec("grade", 1, Grade)
-TRY_CODEC: Codec[Try] = Codec("try", 1, Try)

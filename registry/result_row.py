@@ -64,6 +64,7 @@ class EpisodeColumns:
     # Like the served version, in the order first met, joined by ", "; "" where none is reported.
     fingerprint: str = ""  # of the configuration that served the replies
     response_id: str = ""  # the provider's names of the replies
+    finish: str = ""  # how the last reply ended, and where its answer was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

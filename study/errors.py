@@ -31,6 +31,15 @@ def without_keys(text: str, *, random: bool = True) -> str:
     return re.sub(_HIDDEN if random else _PREFIXED, "…", text)
 
 
+def error_line(message: str) -> str:
+    """Return the message of an error as it is printed. What a file has may be a key of any form, so
+    random texts are hidden too behind the place of a fault in a file."""
+    start = place.end() if (place := re.match(r"[^\n]*?:\d+: ", message)) else 0
+    return without_keys(message[:start], random=False) + without_keys(
+        message[start:], random=bool(place)
+    )
+
+
 class StudyError(Exception):
     """Bad input: names the place, the fault and the remedy."""
 

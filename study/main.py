@@ -17,7 +17,7 @@ from registry.provenance import PACKAGES, verify_packages
 from study import catalogue
 from study.catalogue import GROUPS
 from study.encoding import replace_in_streams
-from study.errors import WorkOwedError, without_keys
+from study.errors import WorkOwedError, error_line, without_keys
 from study.printing import Exit, show_logs
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -100,7 +100,7 @@ class Commands(click.Group):
                 message = str(error)
             else:
                 raise
-            click.echo(f"dosimeter: {without_keys(message, random=False)}", err=True)
+            click.echo(f"dosimeter: {error_line(message)}", err=True)
             ctx.exit(_exit_code(error))
         except KeyboardInterrupt:
             click.echo("\ninterrupted; finished work is kept: run the same command again", err=True)

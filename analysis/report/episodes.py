@@ -21,11 +21,14 @@ from analysis.stats.intervals import estimate_mean
 from registry.ledger.records import Plan
 from registry.result_row import Arm, Status
 
+_PLAIN_ENDS = ("", "stop", "tool_call", "length")  # finishes that add nothing to a stop reason
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Episodes of one model in one arm without a score of their own, by cause: the class of
-    the error if infrastructure failed, else the way in which the model's attempt stopped."""
+    the error if infrastructure failed, else the way in which the model's attempt stopped, and its
+    last reply if that was no plain answer."""
 
     wave: int
     model: str
@@ -93,7 +96,9 @@ def count_rows(*columns: NDArray[Any]) -> dict[tuple[Any, ...], int]:
 def count_losses(table: ResultTable) -> tuple[Loss, ...]:
     """Missing episodes and failures of models, of one grader's rows."""
     lost = table.where(table["status"] != Status.SCORED)
-    error, stop = lost["error_class"], lost["stop_reason"]
+    error, stop, finish = lost["error_class"], lost["stop_reason"], lost["finish"].astype(str)
+    odd = np.char.add(np.char.add(stop.astype(str), ": "), finish)
+    stop = np.where(np.isin(finish, _PLAIN_ENDS), stop, odd)
     cause = np.where(error != "", error, np.where(stop != "", stop, "not told"))
     counts = count_rows(lost["wave"], lost["model"], lost["arm"], lost["status"], cause)
     return tuple(

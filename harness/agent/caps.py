@@ -20,7 +20,7 @@ def cap_reply(reply: Reply) -> Reply:
     else."""
     message, raw = reply.message, reply.raw[:MAX_RAW_BYTES]
     if _is_within(message):
-        return reply if len(raw) == len(reply.raw) else replace(reply, raw=raw)
+        return reply if len(raw) == len(reply.raw) else replace(reply, raw=raw, reading="")
     calls = tuple(_cap_call(call) for call in message.calls[:MAX_CALLS])
     capped = replace(
         message,
@@ -29,7 +29,9 @@ def cap_reply(reply: Reply) -> Reply:
         calls=calls,
         native=_cap_native(message.native, calls),
     )
-    return replace(reply, message=capped, raw=raw, dropped_calls=len(message.calls) - len(calls))
+    reading = reply.reading if raw == reply.raw else ""
+    dropped = len(message.calls) - len(calls)
+    return replace(reply, message=capped, raw=raw, reading=reading, dropped_calls=dropped)
 
 
 def _is_within(message: Message) -> bool:

@@ -124,6 +124,7 @@ def _episode_columns(episode: Episode, price: Price | None) -> dict[str, Any]:
         "served_version": _join(step.reply.served_version for step in steps),
         "fingerprint": _join(step.reply.fingerprint for step in steps),
         "response_id": _join(step.reply.response_id for step in steps),
+        "finish": steps[-1].reply.finish if steps else "",
     }
 
 

@@ -26,6 +26,7 @@ from harness.model import (
     ToolSpec,
     clean_text,
 )
+from harness.models.providers.bodies import sendable_name
 
 EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
 _HOW = """\
@@ -133,8 +134,7 @@ def quote(text: str) -> str:
 def _append_answer(
     made: list[Message], message: Message, call: ToolCall, tools: Sequence[ToolSpec]
 ) -> None:
-    name = re.sub(r"[^\w.-]", "_", call.name)[:64] or "unknown"
-    text = f"<tool_result name={name}>\n{quote(message.text)}\n</tool_result>"
+    text = f"<tool_result name={sendable_name(call.name)}>\n{quote(message.text)}\n</tool_result>"
     if problem := problem_of(call, tools):
         text += f"\n{problem}"
     if made and made[-1].role is Role.USER:  # answers of one turn are one message

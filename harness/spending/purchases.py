@@ -21,12 +21,12 @@ from harness.storage import (
     JUDGE_CALLS,
     PROBES,
     RESPONSES,
-    TRY_CODEC,
     Codec,
     attempt_key,
     attempt_replies,
     episode_replies,
     failed_key,
+    is_failed,
     is_reply,
     judge_replies,
     probe_replies,
@@ -86,8 +86,16 @@ class PaidCall:
     reply: Reply
 
 
-PAID_CALL_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A failed request as the store keeps it."""
 
+    charge: Charge
+    failed: Try
+
+
+PAID_CALL_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)
+FAILED_CALL_CODEC: Codec[FailedCall] = Codec("failed-call", 1, FailedCall)
 
 _FOLDERS = {CallKind.EPISODE: RESPONSES, CallKind.JUDGE: JUDGE_CALLS, CallKind.PROBE: PROBES}
 _READERS = 8  # threads that read the store
@@ -182,7 +190,7 @@ class CountingJournal:
 @dataclass(frozen=True, slots=True)
 class ReplyStore:
     """The paid replies of one charge in a store, encrypted. ``usages`` and ``failed`` grow with
-    each reply that is paid for and each request that fails from now on."""
+    each reply that is paid for and each request that fails from now on, billed or not."""
 
     store: Store
     charge: Charge
@@ -233,10 +241,12 @@ class StoreJournal:
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep what a failed request returned, under the next free number of its turn."""
         self.replies.failed[failed.kind] += 1
+        self.replies.usages.extend(_billed([failed]))
         store, keys = self.replies.store, self.replies.keys
+        call = FailedCall(self.replies.charge, failed)
         for number in count():
             key = failed_key(self.stem, turn, number)
-            if TRY_CODEC.write(store, key, failed, keys):
+            if FAILED_CALL_CODEC.write(store, key, call, keys):
                 self.tries[key] = failed
                 return
 
@@ -251,8 +261,10 @@ class StoreJournal:
         for name in names:
             turn = _turn_of(name)
             if not is_reply(name):
-                failed = self.tries.get(name) or TRY_CODEC.find(store, name, keys)
-                kept += [] if failed is None else [Kept(turn, failed=failed)]
+                if name in self.tries:
+                    kept.append(Kept(turn, failed=self.tries[name]))
+                elif call := FAILED_CALL_CODEC.find(store, name, keys):
+                    kept.append(Kept(turn, failed=call.failed))
                 continue
             reply = self.held.get(name) or self._find(turn)
             if turn < len(episode.steps) and episode.steps[turn].reply == reply:
@@ -281,16 +293,24 @@ def inherited_replies(attempts: Sequence[Episode]) -> tuple[Reply, ...]:
     return tuple(paid[turn] for turn in range(attempts[-1].replies if attempts else 0))
 
 
-def read_paid_calls(store: Store, keys: Keys, kind: CallKind, stem: str = "") -> Iterator[PaidCall]:
-    """Return every paid call of a kind in a study, in key order, or those whose keys begin with a
-    ``stem``. Raises RegistryError."""
-    names = filter(is_reply, store.list(stem or _FOLDERS[kind]))
-    return PAID_CALL_CODEC.read_each(store, names, keys)
+def read_usages(store: Store, keys: Keys, kind: CallKind) -> Iterator[tuple[Charge, Usage]]:
+    """Yield the usage of every call of a kind that was paid for in a study, with its charge:
+    replies, then failed requests that were billed. Raises RegistryError."""
+    names = list(store.list(_FOLDERS[kind]))
+    for call in PAID_CALL_CODEC.read_each(store, filter(is_reply, names), keys):
+        yield call.charge, call.reply.usage
+    for each in FAILED_CALL_CODEC.read_each(store, filter(is_failed, names), keys):
+        yield from ((each.charge, usage) for usage in _billed([each.failed]))
+
+
+def _billed(tries: Iterable[Try]) -> list[Usage]:
+    """The usage of failed requests that a provider was paid for, as far as it reports them."""
+    return [each.usage for each in tries if each.usage.tokens]
 
 
 def read_episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> list[Usage]:
-    """Return the usage of every reply that was paid for in all attempts at an episode: those of
-    stored attempts first. Raises RegistryError."""
+    """Return the usage of every reply that was paid for in all attempts at an episode, and of every
+    failed request that was billed: those of stored attempts first. Raises RegistryError."""
     for _ in range(_LOOKS):
         with suppress(MissingKey):  # a worker has just stored an attempt, and removed its journal
             return _episode_usages(store, keys, episode, provider)
@@ -299,7 +319,8 @@ def read_episode_usages(store: Store, keys: Keys, episode: str, provider: str) -
 
 def _episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> list[Usage]:
     usages, folded = list[Usage](), set[str]()
-    journal = [key for key in store.list(episode_replies(episode)) if is_reply(key)]
+    names = list(store.list(episode_replies(episode)))
+    journal = [key for key in names if is_reply(key)]
     for number in stored_attempts(store, episode):
         attempt = EPISODE_CODEC.read(store, attempt_key(episode, number), keys)
         stem, paid = attempt_replies(episode, number), attempt.paid_replies()
@@ -308,8 +329,13 @@ def _episode_usages(store: Store, keys: Keys, episode: str, provider: str) -> li
         if provider == _EXTERNAL and not any(key.startswith(stem) for key in {*journal, *folded}):
             # It failed, so no reply was kept.
             usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
-    rest = (key for key in journal if key not in folded)
-    return usages + [call.reply.usage for call in PAID_CALL_CODEC.read_each(store, rest, keys)]
+        usages += _billed(kept.failed for kept in attempt.kept if kept.failed)
+        numbers = Counter(kept.turn for kept in attempt.kept if kept.failed)
+        folded |= {failed_key(stem, turn, n) for turn in numbers for n in range(numbers[turn])}
+    rest = [name for name in names if name not in folded]
+    calls = PAID_CALL_CODEC.read_each(store, filter(is_reply, rest), keys)
+    tries = FAILED_CALL_CODEC.read_each(store, filter(is_failed, rest), keys)
+    return [*usages, *(call.reply.usage for call in calls), *_billed(one.failed for one in tries)]
 
 
 def _turn_of(key: str) -> int:

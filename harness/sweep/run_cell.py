@@ -114,10 +114,11 @@ class _Traffic:
     wait: float = 0.0  # seconds that the last failed request was asked to wait
     refused: bool = False  # whether the journal saw a refusal for the rate, or for overload
     usages: dict[int, Usage] = field(default_factory=dict)  # of its own turns
+    failed: list[Usage] = field(default_factory=list)  # of failed requests that were billed
 
     def used(self, model: PricedModel | None) -> Consumption:
         """What the attempt used, at the model's price."""
-        return Consumption.of(self.usages.values(), model)
+        return Consumption.of((*self.usages.values(), *self.failed), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +149,15 @@ class _SweepJournal:
     def save(self, turn: int, reply: Reply) -> Reply:
         """Keep a reply. Returns the one that counts."""
         self.traffic.replies += 1
-        self.traffic.usages[turn] = usage = reply.usage
-        self.purchases.use(self.model, (usage.input_tokens or 0) + (usage.output_tokens or 0))
+        self.traffic.usages[turn] = reply.usage
+        self.purchases.use(self.model, reply.usage.tokens)
         return self.journal.save(turn, reply)
 
     def keep_failed(self, turn: int, failed: Try) -> None:
         """Keep a failed request. Raises AttemptFailed after one that asks for a long pause."""
         self.journal.keep_failed(turn, failed)
+        self.purchases.use(self.model, failed.usage.tokens)
+        self.traffic.failed += [failed.usage] if failed.usage.tokens else []
         if failed.kind in CONGESTION:
             self.purchases.refuse(self.model)
             self.traffic.refused = True

@@ -4,6 +4,7 @@ that is given as a function. It remembers what broke a rule."""
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from tests.conformance.rules import BYTES_PER_TOKEN, token_count
 from tests.conformance.transport import Answer, Incoming, listening
 from tests.conformance.wire_format import Memory, Reply, WireFormat, with_ids
 
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEY = "sk-do-not-tell"
 USER = "AKIDTEST"  # whose signature Bedrock takes instead of a key
 FORMATS: dict[str, WireFormat] = {
@@ -79,6 +81,8 @@ class Server:
         try:
             body = json.loads(incoming.body)
             asked = format_.read(incoming, body, self.memory)
+            if not all(_TOOL_NAME.fullmatch(call.name) for call in asked.calls):
+                raise Refused("a call of a name that no tool may have")
         except ValueError:
             return self._refuse(format_, Refused("We could not parse the JSON body"))
         except Refused as refused:

@@ -29,9 +29,10 @@ from harness.model import (
     TextRequest,
     ToolCall,
     Try,
+    Usage,
     clean_text,
 )
-from harness.models.providers.bodies import Expected, Reading
+from harness.models.providers.bodies import Expected, Reading, digest_reading
 from harness.models.providers.retry import RECITATION, ProviderError, classify, pause, try_again
 from harness.models.providers.transport import RECEIVED, Received
 from harness.models.providers.verdict import BAD_CALL, REFUSAL
@@ -141,10 +142,13 @@ class ProviderModel(ABC):
             except ProviderError as error:
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
-                if request.keep is not None:
-                    request.keep(Try(error.kind, error.status, seconds, error.raw, error.wait))
                 last = not try_again(failed, self.settings.retries, error.wait)
-                if (last and error.kind == RECITATION) or self._recurs(request, error):
+                own = (last and error.kind == RECITATION) or self._recurs(request, error)
+                if request.keep is not None:
+                    usage = Usage(0, 0) if own else error.usage.bounded  # else it is the reply's
+                    keep = Try(error.kind, error.status, seconds, error.raw, error.wait, usage)
+                    request.keep(keep)
+                if own:
                     reply = self._own_reply(request, error)
                     return replace(reply, retries=len(failed), failed=tuple(failed))
                 if last:
@@ -174,12 +178,14 @@ class ProviderModel(ABC):
         RECEIVED.set(received)
         try:
             reply = await ask(chat, received)
-            return replace(reply, raw=reply.raw or self._without_key(received))
+            raw, reading = self._stored(received)
+            return replace(reply, raw=reply.raw or raw, reading=reading)
         except ProviderError as error:
             failed = error
         except Exception as error:  # the SDK raises many kinds on untrusted bytes
             failed = received.failed or classify(error, received.body is not None)
-        failed.raw = self._without_key(received)
+            failed.usage = received.reading.usage if received.reading else failed.usage
+        failed.raw, failed.reading = self._stored(received)
         failed.wait = failed.wait if received.wait is None else received.wait
         if failed.kind in (REFUSAL, BAD_CALL) and isinstance(request, ModelRequest):
             return self._own_reply(request, failed)
@@ -195,7 +201,8 @@ class ProviderModel(ABC):
             name = [*names, request.tools[0].name][0]
             call = ToolCall(f"unparsed_{len(request.messages)}", name, message.text)
             message = replace(message, text="", calls=(call,))
-        return Reply(message, error.usage, self._version, finish, error.raw)
+        reply = Reply(message, error.usage, self._version, finish, error.raw)
+        return replace(reply, reading=error.reading)
 
     def _recurs(self, request: ModelRequest | TextRequest, error: ProviderError) -> bool:
         """True if the server fails at what the model wrote: at the same request of a conversation
@@ -244,10 +251,13 @@ class ProviderModel(ABC):
         reply = reply_from_response(response, reading, self._version, replay)
         return replace(reply, fingerprint=clean_text(self._fingerprint(received.body or b"")))
 
-    def _without_key(self, received: Received) -> bytes:
-        """The response as received, without our key if the server quotes it."""
-        raw = received.body or b""
-        return raw.replace(self._api_key.encode(), b"[key]") if len(self._api_key) > 7 else raw
+    def _stored(self, received: Received) -> tuple[bytes, str]:
+        """The response as received, without our key if the server quotes it, and the digest of what
+        is read of it."""
+        raw, status = received.body or b"", received.status
+        raw = raw.replace(self._api_key.encode(), b"[key]") if len(self._api_key) > 7 else raw
+        asked = received.expected.request is not None and status
+        return raw, digest_reading(self.protocol, status, raw) if asked else ""
 
 
 class _ClientThread:

@@ -6,13 +6,16 @@ that are stored stay as received.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.model import ModelRequest, Usage, estimate_text
+from generators.seed import Seed
+from harness.model import ModelRequest, Reply, Usage, estimate_text
 from harness.models.providers.retry import ProviderError
 from harness.models.providers.verdict import TABLES, bare, check_error, find, read_body, read_finish
+from registry.canonical import digest_bytes
 
 USAGE_UNKNOWN = Usage()
 _MOST_ITEMS = 10_000  # of a list that are read
@@ -40,16 +43,23 @@ class Expected:
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> Reading:
         """Return the reading of a response. Raises ProviderError if it is no reply of the
-        model's."""
+        model's, with the tokens that it was billed for all the same, if it states them."""
         try:
-            value = read_body(body, headers.get("content-type", ""), status)
+            value = read_body(body, status)
         except ProviderError as failed:
             if status < 400 or failed.kind != "malformed":  # a page
                 raise
             value = body.decode("utf-8", "replace")
-        check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
-        if self.request is None:
-            return Reading(body)
+        try:
+            check_error(value, status, headers.get("x-amzn-errortype", ""), self._too_long)
+            request = self.request
+            return Reading(body) if request is None else self._read_reply(request, value, body)
+        except ProviderError as failed:
+            usage = read_usage(self.protocol, value)
+            failed.usage = usage if usage.tokens else failed.usage
+            raise
+
+    def _read_reply(self, request: ModelRequest, value: Any, body: bytes) -> Reading:
         table = TABLES["protocols"][self.protocol]
         if not isinstance(value, dict) or not isinstance(
             find(value, table["reply"]), dict | list | str
@@ -58,8 +68,8 @@ class Expected:
         usage = read_usage(self.protocol, value)
         finish = read_finish(self.protocol, value, usage)
         if body.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] == b"{":  # no stream
-            taken = {call.id for message in self.request.messages for call in message.calls}
-            repair = _Repair(taken, [tool.name for tool in self.request.tools])
+            taken = {call.id for message in request.messages for call in message.calls}
+            repair = _Repair(taken, [tool.name for tool in request.tools])
             body = json.dumps(repair.fit(table["form"], value)).encode()
         return Reading(body, finish, usage)
 
@@ -67,6 +77,24 @@ class Expected:
         messages = () if self.context is None or self.request is None else self.request.messages
         texts = (text for m in messages for text in (m.text, *(c.arguments for c in m.calls)))
         return sum(map(estimate_text, texts)) > (self.context or 0)
+
+
+def digest_reading(protocol: str, status: int, body: bytes) -> str:
+    """Return the protocol, the status, and the digest of what this code reads of a response on its
+    own: the text, calls, end and tokens of a reply, or the class of a failure."""
+    try:
+        read = Expected(protocol, ModelRequest((), (), Seed(bytes(32)))).read(status, {}, body)
+        made = (read.body, read.finish, read.usage)
+    except ProviderError as failed:
+        made = (failed.text.encode(), failed.kind, failed.usage)
+    return f"{protocol} {status} {digest_bytes(repr(made).encode())}"
+
+
+def is_read_alike(reply: Reply) -> bool:
+    """Report whether this code reads a stored reply as it was read then; true for a reply of which
+    that is not known."""
+    protocol, status, _ = (reply.reading or "- 0 -").split()
+    return not reply.reading or digest_reading(protocol, int(status), reply.raw) == reply.reading
 
 
 @dataclass(slots=True)
@@ -151,11 +179,17 @@ def sendable(arguments: str) -> str:
     return json.dumps(made) if "arguments" in made else arguments or "{}"
 
 
-def read_usage(protocol: str, value: dict[str, Any]) -> Usage:
+def sendable_name(name: str) -> str:
+    """Return a called tool's name as it can be sent back: servers refuse other signs than these,
+    though a model may write any. The tool's result has the name as it was written."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
+def read_usage(protocol: str, value: Any) -> Usage:
     """Return the tokens of a reply: all of the input, that from and to a cache included, and all of
     the output with its reasoning. If the counts contradict each other the output is unknown, and
     has a bound."""
-    flat = _flatten(value.get("usage") or value.get("usageMetadata"))
+    flat = _flatten(find(value, "usage|usageMetadata"))
     counts = dict(reversed(list(flat)))  # the outermost of a name
     given, output, total, reasoning, cached, written = (
         next((counts[name] for name in map(bare, names.split()) if name in counts), None)

@@ -17,7 +17,7 @@ from pydantic_ai import messages as pm
 from pydantic_ai.tools import ToolDefinition
 
 from harness.model import Message, Reply, Role, ToolCall, ToolSpec, clean_text
-from harness.models.providers.bodies import Reading, sendable
+from harness.models.providers.bodies import Reading, sendable, sendable_name
 from harness.models.providers.verdict import REFUSAL
 
 _PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
@@ -38,7 +38,8 @@ class Replay:
 
 def to_provider_messages(messages: Sequence[Message], replay: Replay) -> Iterator[pm.ModelMessage]:
     """Convert messages to pydantic-ai's: a request for a run of inputs, a response for a reply."""
-    names = {call.id: call.name for message in messages for call in message.calls}
+    calls = (call for message in messages for call in message.calls)
+    names = {call.id: sendable_name(call.name) for call in calls}
     for is_reply, run in groupby(messages, key=lambda message: message.role is Role.ASSISTANT):
         if is_reply:
             for message in run:
@@ -116,15 +117,21 @@ def _images(message: Message) -> list[pm.BinaryContent]:
 
 def _response_parts(message: Message, replay: Replay) -> list[pm.ModelResponsePart]:
     if message.native and replay.native:
-        return _PARTS.validate_python(json.loads(message.native))
+        native = _PARTS.validate_python(json.loads(message.native))
+        for part in native:
+            if isinstance(part, pm.ToolCallPart):
+                part.tool_name = sendable_name(part.tool_name)
+        return native
     parts: list[pm.ModelResponsePart] = []
     if message.reasoning and replay.field:
         thought = pm.ThinkingPart(message.reasoning, id=replay.field, provider_name=replay.system)
         parts.append(thought)
     if message.text.strip() or not message.calls:  # several providers refuse a blank text
         parts.append(pm.TextPart(message.text if message.text.strip() else _BLANK))
-    calls = ((call.name, sendable(call.arguments), call.id) for call in message.calls)
-    parts += [pm.ToolCallPart(*call) for call in calls]
+    parts += [
+        pm.ToolCallPart(sendable_name(call.name), sendable(call.arguments), call.id)
+        for call in message.calls
+    ]
     return parts
 
 

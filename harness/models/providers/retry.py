@@ -35,16 +35,18 @@ class ProviderError(Exception):
     ) -> None:
         super().__init__(kind)
         self.kind, self.detail, self.wait, self.status = kind, detail, wait, status
-        self.raw, self.text, self.usage = b"", text, usage
+        self.raw, self.reading, self.text, self.usage = b"", "", text, usage
 
 
 def try_again(failed: Sequence[str], retries: int, asked: float | None = None) -> bool:
     """Return True to retry after requests that failed by these classes, in order, the last of which
     asked for a pause of ``asked`` seconds."""
-    if not failed or len(failed) > retries or (asked or 0.0) > LONGEST_PAUSE:
+    if not failed or not retries or (asked or 0.0) > LONGEST_PAUSE:
         return False
     kind = failed[-1].partition(" ")[0]
-    return kind in RETRIED or (kind in RETRIED_ONCE and failed.count(kind) == 1)
+    once = kind in RETRIED_ONCE and failed.count(kind) == 1
+    # A refusal at the last of the tries may be a fault too, and costs a tool's result if believed.
+    return (once or kind in RETRIED) and (len(failed) <= retries or (once and kind == REFUSED))
 
 
 def pause(first: float, tried: int, asked: float | None, seed: Seed) -> float:

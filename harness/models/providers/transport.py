@@ -37,13 +37,14 @@ class Received:
 
     expected: Expected
     body: bytes | None = None  # None before a response is there
+    status: int = 0
     wait: float | None = None  # seconds that the server asks for before the next request
     reading: Reading | None = None
     failed: ProviderError | None = None  # it is no reply of the model's
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> bytes:
         """Keep a body, and return it in the form that libraries take. Raises ProviderError."""
-        self.body, self.failed = body, None
+        self.body, self.status, self.failed = body, status, None
         try:
             self.reading = self.expected.read(status, headers, body)
         except ProviderError as error:

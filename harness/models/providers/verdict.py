@@ -51,7 +51,6 @@ _QUOTED = 2000  # characters; a server that quotes a prompt does so behind its o
 _REPLY = ("choices", "candidates", "promptFeedback", "output", "content")
 # Fields of an error, if there is no reply.
 _STATED = re.compile(r"^err|msg$|message$|^detail|^base_resp$|^response$", re.I)
-_FRAMES = "application/vnd.amazon.eventstream"
 _EVENT_NAMES = ("error", "stop_reason", "stopReason")
 
 
@@ -88,13 +87,13 @@ def find(value: Any, paths: str) -> Any:
     return None
 
 
-def read_body(body: bytes, media: str = "", status: int = 200) -> Any:
+def read_body(body: bytes, status: int = 200) -> Any:
     """Return a response's JSON; of a stream of events, what they say of its end. Raises
     ProviderError for what is no JSON, and for a page: what lies between has sent it."""
-    if media == _FRAMES:
-        return _join_events(_read_frames(body))
     text = body.decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
     try:
+        if body.startswith(b"\0"):  # the length of a frame
+            return _join_events(_read_frames(body))
         if not text.startswith(("data:", "event:", ":")):
             return json.loads(text)
         lines = (line[5:].strip() for line in text.splitlines() if line.startswith("data:"))
@@ -113,7 +112,8 @@ def _read_frames(body: bytes) -> Iterator[dict[str, Any]]:
         length, size = struct.unpack_from(">II", body)
         headers, event = body[12 : 12 + size], json.loads(body[12 + size : length - 4])
         failed = b":exception-type" in headers
-        yield {"error": {"type": headers.decode("latin-1"), **event}} if failed else event
+        if isinstance(event, dict):
+            yield {"error": {"type": headers.decode("latin-1"), **event}} if failed else event
         body = body[max(length, 16) :]
 
 

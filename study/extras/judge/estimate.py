@@ -14,7 +14,7 @@ from harness.judge.judge import MAX_CHARS, TRIES, Submission, call_texts, chunks
 from harness.model import Usage, estimate_text
 from harness.spending.budget import PricedModel
 from harness.spending.prices import Price
-from harness.spending.purchases import CallKind, read_paid_calls
+from harness.spending.purchases import CallKind, read_usages
 from harness.storage import JUDGE_CALLS
 from registry.ledger.records import JudgePin, record_digest
 from study.extras.judge.records import FIRST, archived_cells, graded_by, judge_pin
@@ -97,11 +97,11 @@ def _judge_pilots(study: StudySnapshot, pin: JudgePin, price: Price | None) -> P
     if next(iter(study.store.list(JUDGE_CALLS)), None) is None:
         return ()  # and no key is needed
     usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
-    for call in read_paid_calls(study.store, study.keys(), CallKind.JUDGE):
-        charge, payer = call.charge, call.charge.payer
+    for charge, usage in read_usages(study.store, study.keys(), CallKind.JUDGE):
+        payer = charge.payer
         if (payer.provider, payer.version) == (pin.provider, pin.version):
             # An answer that is graded again is charged to another wave than its own.
-            usages[charge.wave, charge.subject].append(call.reply.usage)
+            usages[charge.wave, charge.subject].append(usage)
     return [
         Pilot(cell.spec.stratum, cell.instance, values)
         for wave in study.waves.values()

@@ -6,7 +6,8 @@ import os
 import posixpath
 import stat
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +75,13 @@ class FolderTree:
 class ZipTree:
     """A zip, or a folder in it. Links in it lead nowhere.
 
+    It is read in this process: names are kept as they are, so they take as much memory as the file,
+    and an entry is unpacked to MOST_READ bytes at most. Only deflate can be: zipfile unpacks the
+    other methods without a bound, whatever an entry says it holds.
+
     Raises StudyError for a file that is no zip, declares more than 4 GiB or a million entries,
-    has an entry that would lead out of it, or is broken or encrypted where it is read.
+    has an entry that would lead out of it, or is broken, encrypted or packed by another method
+    where it is read.
     """
 
     def __init__(self, path: Path, inner: str = "") -> None:
@@ -92,9 +98,9 @@ class ZipTree:
                 f"{MOST_ENTRIES:,} and {MOST_BYTES:,} are read: give the tree instead"
             )
         self._entries = {_checked(path, entry): entry for entry in entries}
-        self._folders = _folders_of(self._entries)
+        self._names = sorted(self._entries)
         self.inner = inner.strip("/")
-        if self.inner and self.inner not in self._folders:
+        if not self._is_folder(self.inner):
             raise StudyError(f"{path}: holds no folder {self.inner!r}")
 
     @property
@@ -104,8 +110,7 @@ class ZipTree:
 
     def top(self) -> list[str]:
         """The names at its top."""
-        names = {name.split("/")[0] for name in (*self._entries, *self._folders) if name}
-        return sorted(names - {"__MACOSX"})
+        return sorted({name.split("/")[0] for name in self._names if name} - {"__MACOSX"})
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file below it, None if there is none. Raises StudyError if broken."""
@@ -113,6 +118,8 @@ class ZipTree:
         if entry is None or entry.is_dir() or _is_link(entry):
             return None
         try:
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise zipfile.BadZipFile("it is packed by another method than deflate")
             with self._zip.open(entry) as file:
                 return file.read(MOST_READ + 1)
         except Exception as error:  # zipfile and zlib raise many kinds
@@ -121,10 +128,16 @@ class ZipTree:
     def kind(self, path: str) -> str | None:
         """``file``, ``folder`` or None."""
         name = self._name(path.rstrip("/"))
-        if name in self._folders:
+        if self._is_folder(name):
             return "folder"
         entry = self._entries.get(name)
         return None if entry is None or _is_link(entry) else "file"
+
+    def _is_folder(self, name: str) -> bool:
+        """True for an entry that is a folder, and for a folder that an entry lies in."""
+        entry, place = self._entries.get(name), bisect_left(self._names, f"{name}/")
+        inside = any(each.startswith(f"{name}/") for each in self._names[place : place + 1])
+        return not name or inside or (entry is not None and entry.is_dir())
 
     def _name(self, path: str) -> str:
         return f"{self.inner}/{path}" if self.inner and path else self.inner or path
@@ -319,17 +332,6 @@ def _checked(path: Path, entry: zipfile.ZipInfo) -> str:
     if name.startswith("/") or ".." in name.split("/"):
         raise StudyError(f"{path}: the entry {entry.filename!r} leads out of it; nothing is read")
     return posixpath.normpath(name) if name else ""
-
-
-def _folders_of(entries: Mapping[str, zipfile.ZipInfo]) -> set[str]:
-    """The folders that are entries, and those that an entry lies in."""
-    folders = {""}
-    for name, entry in entries.items():
-        folder = name if entry.is_dir() else posixpath.dirname(name)
-        while folder not in folders:
-            folders.add(folder)
-            folder = posixpath.dirname(folder)
-    return folders
 
 
 def _is_link(entry: zipfile.ZipInfo) -> bool:

@@ -36,7 +36,7 @@ from harness.spending.purchases import (
     Payer,
     ReplyStore,
     read_episode_spends,
-    read_paid_calls,
+    read_usages,
 )
 from registry.errors import RegistryError
 from registry.ledger.records import JudgePin, ModelPin, record_digest
@@ -155,9 +155,9 @@ def read_spends(
     """Yield the cost of judges or probes to a wave, by answer or probe; or that of the checks of
     judges, if ``wave`` is None. Needs the study's key. Raises RegistryError."""
     usages: dict[Charge, list[Usage]] = defaultdict(list)
-    for call in read_paid_calls(study.store, study.keys(), kind):
-        if call.charge.wave == wave:
-            usages[call.charge].append(call.reply.usage)
+    for charge, usage in read_usages(study.store, study.keys(), kind):
+        if charge.wave == wave:
+            usages[charge].append(usage)
     for charge, charged in usages.items():
         payer = charge.payer
         price = prices.of(payer.provider, payer.version)

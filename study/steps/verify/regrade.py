@@ -1,5 +1,6 @@
 """Every grade rebuilt: from its stored attempt, the instance made again from the sealed draw, and
-this code; and the grades of extras.
+this code; and the grades of extras. Replies are read again from their bytes as received: where
+another version of the code reads them otherwise, the row is named.
 
 Work is shared out by instance, each of which is made once. Episodes and folders are named, fields
 that differ too; what they hold is not shown.
@@ -21,6 +22,7 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.errors import HarnessError
+from harness.models.providers.bodies import is_read_alike
 from harness.spending.prices import Price
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.workbench import instance_of
@@ -224,6 +226,11 @@ def _regrade_cell(
     left_out = () if wave.prices is not None else ("cost_usd",)
     if names := [name for name in differences(stored, made) if name not in left_out]:
         yield key, f"is not what its attempt and this code give: {', '.join(names)} differ"
+    read = [is_read_alike(turn.reply) for turn in last.steps]
+    counts["replies read again"] += sum(bool(turn.reply.reading) for turn in last.steps)
+    if not all(read):
+        turns = ", ".join(str(number) for number, alike in enumerate(read, 1) if not alike)
+        yield key, f"this code reads the replies of turns {turns} otherwise: its row may change"
     remade = RemadeEpisode(store, keys, wave.number, cell, instance, attempt=last)
     for extra in wave.extras:
         yield from extra.check(remade, counts)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from generators.child_process import ChildLimits
+from generators.child_process import ChildLimits, run_in_child
 from generators.errors import TemplateError
 from generators.templates.functions import OpenFile, call_function
 from generators.templates.functions.base import MAX_BYTES
 from generators.templates.functions.json_yaml import MAX_YAML
+from generators.templates.functions.xml_file import XML
 
 SLOW_STEP = (  # each instr() is one step, of 10^10 comparisons
     "SELECT max(instr(long || t.b, substr(long, 1, 100000) || 'c')) "
@@ -391,3 +393,19 @@ def test_xml_that_is_too_deep() -> None:
 )
 def test_paths_that_are_none(name: str, path: str) -> None:
     refused(name, path, '{"a": 1}' if name == "json_value" else "<a/>")
+
+
+POISONS = [
+    *("a[" * 660 + "1" + "]" * 660, "a[" + "(" * 990 + "1" + ")" * 990 + "]", "a/" * 999 + "a"),
+    *("a[" + "-" * 1900 + "1]", "a[" + "not(" * 390 + "1" + ")" * 390 + "]", "//a" * 660),
+    *("a" + " " * 1990 + "b", "*" * 1990, "a[1" + "=1" * 990 + "]", "{a}" * 660, "a" + "[1]" * 660),
+    *("a[" + "9" * 1990 + "]", "a[1" + "+1" * 990 + "]", "a['" + "x" * 1990, "(:" * 990),
+]
+
+
+def test_no_path_takes_long_to_compile() -> None:
+    """They are compiled in the process that reads a template."""
+    check = XML["xpath_count"].check
+    for path in POISONS:
+        with suppress(TemplateError):
+            run_in_child(ChildLimits(seconds=2, memory=100_000_000), check, (path,)).value()

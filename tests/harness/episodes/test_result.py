@@ -51,6 +51,7 @@ def test_a_graded_episode_fills_every_column() -> None:
         score_im=None, score_if=0.75, stop_reason="answered", error_class="",
         limits_hit="disk,memory", turns=2, tool_calls=2, input_tokens=10, output_tokens=4,
         cost_usd=None, seconds=7.5, attempts=2, served_version="v-2026", repairs="fence,tag_form",
+        finish="stop",
     )  # fmt: skip
 
 
@@ -61,11 +62,13 @@ def test_what_served_the_replies_is_named_in_the_order_first_met() -> None:
         replace(turn, reply=replace(turn.reply, response_id=response, fingerprint=fingerprint))
         for turn, (response, fingerprint) in zip(turns, named, strict=True)
     ]
+    steps[-1] = replace(steps[-1], reply=replace(steps[-1].reply, finish="open_thought"))
     graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
     played = replace(episode(*steps), usage=Usage(15, 6, reasoning_tokens=7))
     row = row_of(summarise_episode(0, CELL, played, graded, 1), Arm.PUBLIC)
     assert (row.response_id, row.fingerprint) == ("r2, r1, r3", "fp_b, fp_a")
     assert (row.served_version, row.reasoning_tokens) == ("v-1, v-2", 7)
+    assert row.finish == "open_thought", "that of the last"
 
 
 def test_running_out_of_turns_with_an_answer_is_no_failure() -> None:

@@ -11,18 +11,18 @@ from harness.model import Message, Reply, Role, Try, Usage
 from harness.spending.budget import PricedModel, Spend
 from harness.spending.prices import Price
 from harness.spending.purchases import (
+    FAILED_CALL_CODEC,
     PAID_CALL_CODEC,
     CallKind,
     Charge,
-    PaidCall,
     Payer,
     ReplyStore,
     inherited_replies,
     read_episode_spends,
     read_episode_usages,
-    read_paid_calls,
+    read_usages,
 )
-from harness.storage import EPISODE_CODEC, TRY_CODEC, attempt_key
+from harness.storage import EPISODE_CODEC, attempt_key, is_failed, is_reply
 from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import new_identity
 from registry.stores.base import MemoryStore
@@ -60,18 +60,20 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
             CallKind.PROBE: replies.probe(),
         }[kind]
         journal.keep_failed(0, Try("overload", 529, 0.1, b"busy"))
+        journal.keep_failed(0, Try("unfinished abort", None, 0.1, usage=Usage(7, 1)))
         assert journal.load(0) is None
         assert journal.save(0, reply(number)) == reply(number)
         assert journal.save(0, reply(99)) == reply(number), "the first one counts"
         assert journal.load(0) == reply(number)
-        assert replies.usages == [Usage(number, 0), Usage(99, 0)], "both were paid for"
-        assert dict(replies.failed) == {"overload": 1}
-        kept = list(read_paid_calls(store, KEYS, kind))
-        assert kept == [PaidCall(CHARGES[kind], reply(number))]
-        assert PAID_CALL_CODEC.decode(PAID_CALL_CODEC.encode(kept[0])) == kept[0]
-    failed = [key for key in store.list("") if key.count("-") == 2]
-    assert len(failed) == len(CallKind)
-    assert TRY_CODEC.read(store, failed[0], KEYS).raw == b"busy"
+        usages = [Usage(7, 1), Usage(number, 0), Usage(99, 0)]
+        assert replies.usages == usages, "all were paid for"
+        assert dict(replies.failed) == {"overload": 1, "unfinished abort": 1}
+        kept = list(read_usages(store, KEYS, kind))
+        assert kept == [(CHARGES[kind], Usage(number, 0)), (CHARGES[kind], Usage(7, 1))]
+    paid, failed = (list(filter(kind, store.list(""))) for kind in (is_reply, is_failed))
+    assert (len(paid), len(failed)) == (len(CallKind), 2 * len(CallKind))
+    assert PAID_CALL_CODEC.read(store, paid[0], KEYS).reply in map(reply, range(len(CallKind)))
+    assert FAILED_CALL_CODEC.read(store, failed[0], KEYS).failed.raw == b"busy"
 
 
 def test_an_attempt_inherits_the_replies_of_those_before() -> None:
@@ -111,15 +113,19 @@ def test_a_journal_that_another_process_left_is_read_once_more() -> None:
 
 
 def test_what_is_left_of_a_stored_attempts_journal_costs_nothing_twice() -> None:
-    """A worker that dies between the attempt and the end of its journal."""
+    """A worker that dies between the attempt and the end of its journal. A failed request that was
+    billed is paid for too."""
     store = MemoryStore()
     journal = replies_of(CallKind.EPISODE, store).attempt(1)
+    journal.keep_failed(0, Try("unfinished abort", None, 0.1, usage=Usage(1, 1)))
     journal.save(0, reply(5))
     made, _ = journal.fold(failed(1, (reply(5),), replies=1))
     EPISODE_CODEC.write(store, attempt_key(EPISODE, 1), made, KEYS)
-    replies_of(CallKind.EPISODE, store).attempt(2, inherited_replies([made])).save(1, reply(7))
+    second = replies_of(CallKind.EPISODE, store).attempt(2, inherited_replies([made]))
+    second.save(1, reply(7))
+    second.keep_failed(2, Try("unfinished abort", None, 0.1, usage=Usage(2, 1)))
     usages = read_episode_usages(store, KEYS, EPISODE, "openai")
-    assert [usage.input_tokens for usage in usages] == [5, 7]
+    assert [usage.input_tokens for usage in usages] == [5, 1, 7, 2]
 
 
 def failed(attempt: int, said: tuple[Reply, ...], replies: int) -> Episode:

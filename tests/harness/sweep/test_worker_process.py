@@ -18,8 +18,8 @@ import pytest
 from harness.episode import Cell, Mode
 from harness.errors import HarnessError, WorkerKilled
 from harness.model import Reply
-from harness.spending.purchases import CallKind, read_paid_calls
-from harness.storage import ATTEMPTS, EPISODE_CODEC, RESULTS, result_key
+from harness.spending.purchases import PAID_CALL_CODEC
+from harness.storage import ATTEMPTS, EPISODE_CODEC, RESPONSES, RESULTS, is_reply, result_key
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
 from harness.sweep.purchases import CallCounts, CallLimit
@@ -84,7 +84,8 @@ def kept(folder: Path) -> list[Reply]:
     store, keys = FolderStore(folder), keys_of(STUDY, RUN)
     attempts = [EPISODE_CODEC.read(store, key, keys) for key in store.list(ATTEMPTS)]
     folded = [reply for attempt in attempts for reply in attempt.paid_replies().values()]
-    return folded + [call.reply for call in read_paid_calls(store, keys, CallKind.EPISODE)]
+    names = filter(is_reply, store.list(RESPONSES))
+    return folded + [call.reply for call in PAID_CALL_CODEC.read_each(store, names, keys)]
 
 
 def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from study.errors import LIKE_KEY, StudyError, without_keys
+from harness.errors import HarnessError
+from harness.spending.prices import read_prices
+from study.errors import LIKE_KEY, StudyError, error_line, without_keys
 from study.protocol.protocol import examine_protocol
 
 STUDY = """\
@@ -55,6 +57,22 @@ def test_a_pasted_key_is_refused_and_not_printed(tmp_path: Path, place: str, key
         errors = [str(error)]
     assert errors or key in RANDOM
     assert not [line for line in errors if key[:12].lower() in line.lower() or "\n" in line]
+
+
+@pytest.mark.parametrize("key", [*PREFIXED, *RANDOM, "0123456789abcdef" * 2])
+@pytest.mark.parametrize(
+    "pasted", ["1{}", "{}", "1, {}: 1", "1, {0}: 1, {0}: 1", "!!int {}", "*{}", "1, date: {}"]
+)
+def test_a_key_that_was_pasted_into_a_price_file_is_not_printed(
+    tmp_path: Path, pasted: str, key: str
+) -> None:
+    price = f"output: 1, provider: p, model: m, source: s, input: {pasted.format(key)}"
+    (tmp_path / "prices.yaml").write_text(f"prices:\n  - {{{price}}}\n")
+    with pytest.raises(HarnessError) as caught:
+        read_prices(tmp_path / "prices.yaml")
+    line = error_line(str(caught.value))
+    assert line.startswith(f"{tmp_path}/prices.yaml:2: ")
+    assert key[:12] not in line
 
 
 def test_ordinary_words_are_printed() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image as Pillow
 
 from generators.catalog import INSTALLED
 from generators.seed import Seed
+from harness.agent.caps import cap_reply
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
@@ -20,9 +22,19 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try
 from harness.models.providers.base import ProviderModel
+from harness.models.providers.bodies import is_read_alike
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
-from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
+from harness.models.providers.verdict import TABLES
+from harness.spending.purchases import (
+    PAID_CALL_CODEC,
+    MemoryJournal,
+    PaidCall,
+    ReplyStore,
+    read_episode_usages,
+)
 from harness.storage import EPISODE_CODEC
+from registry.sealing import new_identity
+from registry.stores.base import MemoryStore
 from tests.conformance.agents import Turn, play
 from tests.conformance.clients import CLIENTS, ENVIRONMENT, Client
 from tests.conformance.conversation import Call, Fault, Said
@@ -30,6 +42,7 @@ from tests.conformance.server import FORMATS, KEY, USER, serving
 from tests.conformance.transport import Answer
 from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import noon
+from tests.ledgers import keys_of
 
 SEED = Seed(bytes(32))
 OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
@@ -183,6 +196,19 @@ def test_a_silent_server_is_a_timeout_and_a_lost_one_a_connection(client: Client
         ask(model)
 
 
+def test_a_stored_reply_shows_that_another_reader_reads_it_otherwise(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(play(LOOK)) as server, client.model(server) as model:
+        reply = cap_reply(ask(model))
+    assert reply.reading.startswith(f"{client.format} 200 sha256:")
+    assert is_read_alike(reply)
+    table = TABLES["protocols"][client.format]
+    ends = {"length": " ".join(table["ends"].values())}
+    monkeypatch.setitem(table, "ends", ends)
+    assert not is_read_alike(reply)
+
+
 def test_the_key_goes_to_the_server_and_nowhere_else(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,6 +237,31 @@ def test_a_message_without_text_goes_back_in_a_form_that_is_accepted(client: Cli
             server.model = play(Said("x"))
             assert ask(model, silent, Message(Role.USER, "Go on.")).message.text == "x"
     assert server.refused == []
+
+
+def test_a_name_that_no_tool_may_have_goes_back_as_one_that_it_may(client: Client) -> None:
+    odd = Said("", (Call("container.exec \u00fc", {}), Call("", {})), "hm")
+    with serving(play(odd, Said("x"))) as server, client.model(server, **client.thinking) as model:
+        reply = ask(model)
+        names = {call.id: call.name for call in reply.message.calls}
+        assert list(names.values()) == ["container.exec \u00fc", ""]
+        results = (Message(Role.TOOL, f"no tool {names[id_]}", call_id=id_) for id_ in names)
+        assert ask(model, reply.message, *results).message.text == "x"
+    assert server.refused == []
+    assert server.asked[-1].results[0].startswith("no tool container.exec \u00fc")
+
+
+def test_a_reply_that_was_cut_off_is_paid_for_if_it_was_billed(client: Client) -> None:
+    replies = ReplyStore(MemoryStore(), CHARGE, keys_of(new_identity()[0]))
+    journal = replies.attempt(1)
+    with serving(play(Fault("end abort", LOOK), LOOK)) as server, client.model(server) as model:
+        keep = partial(journal.keep_failed, 0)
+        journal.save(0, model.respond(ModelRequest(OPENING, TOOLS, SEED, keep)))
+    usages = read_episode_usages(replies.store, replies.keys, CHARGE.subject, client.provider)
+    assert sorted(replies.failed) == ["unfinished abort"]
+    assert usages == replies.usages[::-1]
+    billed = [(each.input, each.output) for each in server.tokens]
+    assert [(each.input_tokens, each.output_tokens) for each in usages] == billed
 
 
 @pytest.mark.parametrize("kind", ["malformed", "empty"])

@@ -165,6 +165,14 @@ def test_a_request_beyond_the_stated_context_is_too_long_whatever_the_words() ->
         respond(*[Answer({"error": {"message": "?"}}, 400)] * 2, messages=long, context=40_960)
 
 
+def test_a_refusal_at_the_last_of_the_tries_is_asked_once_more() -> None:
+    refused = Answer({"error": {"message": "?"}}, 400)
+    reply, _ = respond(*[Answer({}, 421)] * 2, refused, completion("x"), retries=2)
+    assert reply.failed == ("overload", "overload", "bad_request")
+    with pytest.raises(AttemptFailed, match="bad_request"):
+        respond(Answer({}, 421), refused, refused, retries=1)
+
+
 @pytest.mark.parametrize(("finish", "message"), CASES["finishes"])
 def test_a_reply_without_an_answer_says_where_it_went(finish: str, message: Json) -> None:
     assert respond(completion(**message))[0].finish == finish
@@ -181,3 +189,12 @@ def test_a_reply_of_which_nothing_is_read_is_no_answer(protocol: str, value: Jso
     expected = Expected(protocol, ModelRequest(OPENING, TOOLS, SEED))
     with pytest.raises(ProviderError, match="malformed"):
         expected.read(200, {}, json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(("kind", "status", "text"), CASES["bodies"])
+def test_a_body_that_is_no_reply_is_a_failure_of_its_kind(
+    kind: str, status: int, text: str
+) -> None:
+    expected = Expected("chat", ModelRequest(OPENING, TOOLS, SEED))
+    with pytest.raises(ProviderError, match=kind):
+        expected.read(status, {}, text.encode("latin-1"))

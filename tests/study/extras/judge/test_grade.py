@@ -30,8 +30,8 @@ from harness.judge.answer_sheets import make_sheets
 from harness.judge.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
-from harness.spending.purchases import CallKind
-from harness.storage import TABLES, TRY_CODEC
+from harness.spending.purchases import FAILED_CALL_CODEC, CallKind
+from harness.storage import TABLES
 from harness.sweep.run_cell import open_budget
 from harness.sweep.schedule import Schedule
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
@@ -555,7 +555,7 @@ def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Se
     assert len(tries) == 2
     identities = study.identities()
     for key in tries:
-        kept = TRY_CODEC.read(study.store, key, study.keys())
+        kept = FAILED_CALL_CODEC.read(study.store, key, study.keys()).failed
         assert (kept.kind, kept.status) == ("rate_limit", 429)
         assert b"SECRET PROMPT" in kept.raw
     assert verify_study(study.store, identities).holds

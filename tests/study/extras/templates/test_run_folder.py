@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from generators.child_process import ChildLimits, run_in_child
 from generators.templates.library import NAMES
 from study.errors import StudyError
 from study.extras.templates import run_tree as runtree
@@ -294,6 +295,18 @@ def test_a_zip_bomb_is_refused_by_what_it_says_it_holds(run, monkeypatch):
     assert "2 entries of 4,000,000 bytes; at most" in refusal(run, f"{HOME}=sandbox.zip")
     monkeypatch.setattr(runtree, "MOST_ENTRIES", 1)
     assert "at most 1 and" in refusal(run, f"{HOME}=sandbox.zip")
+
+
+def test_a_small_zip_takes_little_memory_whatever_its_names_and_methods(run):
+    with zipfile.ZipFile(run / "sandbox.zip", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a", bytes(200_000_000))
+        archive.writestr("b/" * 30_000 + "c", "")
+    assert (run / "sandbox.zip").stat().st_size < 200_000
+    (run / "responses.jsonl").write_text(lines([response(1)]))
+    key = precheck("readfile_stringmatch", 1, file_to_read="a", expected_content="0")
+    (run / "precheck.jsonl").write_text(lines([key]))
+    with pytest.raises(StudyError, match="'a' cannot be read: it is packed by another method"):
+        run_in_child(ChildLimits(seconds=10, memory=150_000_000), score_run, run, AT).value()
 
 
 def test_a_long_file_in_a_tree_or_a_zip_is_read_no_further_than_is_scored(run):

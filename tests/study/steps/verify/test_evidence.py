@@ -13,6 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.episodes.result import RESULT_CODEC
+from harness.models.providers.bodies import digest_reading
+from harness.storage import EPISODE_CODEC, result_key
 from registry.errors import StoreError
 from registry.ledger.chain import Ledger
 from registry.ledger.records import Look
@@ -26,7 +28,7 @@ from study.main import main
 from study.steps import pipeline
 from study.steps.report.look import write_internal
 from study.steps.sweep.history import look_words
-from study.steps.verify.regrade import differences
+from study.steps.verify.regrade import differences, regrade_study
 from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.address import open_study
 from study.workspace.study import Study
@@ -140,6 +142,26 @@ def test_regrading_takes_the_key(study: Study, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DOSIMETER_KEY_FILE", str(study.folder / "none"))
     ended = run(study, "verify", "--regrade")
     assert (ended.exit_code, "--regrade opens every attempt" in ended.stderr) == (2, True)
+
+
+def test_a_row_is_named_whose_replies_this_code_reads_otherwise(study: Study) -> None:
+    key, keys = next(study.store.list("attempts/")), study.keys()
+    attempt = EPISODE_CODEC.read(study.store, key, keys)
+    raw = b'{"choices": [{"message": {"content": "SECRET"}, "finish_reason": "stop"}]}'
+    readings = (digest_reading("chat", 200, raw), "chat 200 sha256:0")
+    for reading in readings:
+        (*before, last) = attempt.steps
+        last = replace(last, reply=replace(last.reply, raw=raw, reading=reading))
+        study.store.delete([key])
+        assert EPISODE_CODEC.write(study.store, key, replace(attempt, steps=(*before, last)), keys)
+        counts: dict[str, int] = {}
+        found = [*regrade_study(study, lambda *step: None, 1, counts)]
+        named = [(place, said) for place, said in found if "otherwise" in said]
+        assert counts["replies read again"] == 1
+        assert len(named) == (reading != readings[0])
+    ((place, said),) = named
+    assert (place, "SECRET" in said) == (result_key(attempt.id), False)
+    assert f"turns {len(attempt.steps)} otherwise" in said
 
 
 def test_fields_that_differ_are_named_and_not_shown(study: Study) -> None:
