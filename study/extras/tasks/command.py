@@ -15,7 +15,6 @@ import click
 from generators.catalog import INSTALLED
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
-from study.extras.tasks.check_page import write_page
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
 from study.files import new_folder, safe_place, write_file
@@ -307,9 +306,8 @@ def tasks_new(name: str) -> None:
 @tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
 @click.argument("names", nargs=-1, shell_complete=complete_families)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--page", show_default="no page", type=PATH, help="Write a page with plots, as HTML.")
 @json_option
-def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: bool) -> None:
+def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
     """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
     inputs, no easier where it should be harder.
 
@@ -317,12 +315,10 @@ def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: 
 
     \b
     Example:
-      dosimeter tasks check count_circles --seeds 20 --page check.html
+      dosimeter tasks check count_circles --seeds 20
     """
     with progress_watch("checking") as watch:
         survey = check_tasks(names, seeds, watch)
-    if page is not None:
-        write_page(survey, page)
     print_survey(survey, as_json)
     exit_by(survey.holds)
 
