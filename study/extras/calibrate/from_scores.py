@@ -13,7 +13,7 @@ import numpy as np
 from analysis.calibrate.calibration import (
     DOSES,
     REPLICATES,
-    RUN,
+    RESAMPLED,
     Calibration,
     CleanScores,
     RecordedCalibration,
@@ -73,10 +73,9 @@ class Companions:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A calibration and its sources. ``how``: "resampled" or "run"; ``known`` names the scores that
-    a known instance gets; ``covered`` is the share of instances with a covariate."""
+    """A calibration and its sources. ``known`` names the scores that a known instance gets;
+    ``covered`` is the share of instances with a covariate."""
 
-    how: str
     study: str
     registration: str
     plan: Plan
@@ -93,7 +92,7 @@ class Calibrated:
         """Return the fields of ``calibration.json``."""
         plan = self.plan
         return {
-            "how": self.how,
+            "how": RESAMPLED,
             "study": self.study,
             "registration": self.registration,
             "plan": {
@@ -141,7 +140,6 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         place=f"{model}|{wave}",
     )
     return Calibrated(
-        how="resampled",
         study=study.protocol.name,
         registration=registration,
         plan=plan,
@@ -221,14 +219,13 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
 
 
 def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
-    """Write ``calibration.json`` and ``calibration.svg``, or those of a run: rates and gaps only,
-    so that they may be published. Raises StudyError if they cannot be written."""
+    """Write ``calibration.json`` and ``calibration.svg``: rates and gaps only, so that they may be
+    published. Raises StudyError if they cannot be written."""
     from analysis.calibrate.figures import plot_calibration
     from analysis.report.figures.style import standalone
     from registry.files import write_whole
 
-    name = "calibration" if made.how == "resampled" else "calibration-run"
-    picture, data = folder / f"{name}.svg", folder / f"{name}.json"
+    picture, data = folder / "calibration.svg", folder / "calibration.json"
     drawn = standalone(plot_calibration(made.found))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -251,8 +248,7 @@ def _chosen(study: StudySnapshot, plan: Plan, request: CalibrateRequest) -> tupl
             )
     if not closed:
         raise StudyError(
-            "no wave is closed yet, so there are no scores to put leaks into; sweep one, or run "
-            "agents with `dosimeter calibrate --run`"
+            "no wave is closed yet, so there are no scores to put leaks into: sweep one first"
         )
     wanted = closed if request.wave is None else [request.wave]
     if request.model is not None:
@@ -366,8 +362,8 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
     inventory = write_inventory(study.store, [key])
     record = CalibrationMade(
         plan=made.registration,
-        how=made.how,
-        wave=None if made.how == RUN else made.wave,
+        how=RESAMPLED,
+        wave=made.wave,
         trials=sum(dose.replicates for dose in made.found.doses),
         result=digest,
         uri=key,
@@ -386,20 +382,18 @@ def as_kept(made: Calibrated) -> RecordedCalibration:
     return read_calibration(plain_values(made.as_json()), "the calibration", "", "")
 
 
-def calibrations_of(
-    study: Study, registration: str, through: int
-) -> tuple[RecordedCalibration, ...]:
-    """Return the calibrations that a report through a wave shows: of stored scores and of agents
-    one each, on the newest wave, of such the one with most trials, of such the last. Raises
-    BrokenPromise if one differs from the ledger's record."""
+def calibration_of(study: Study, registration: str, through: int) -> RecordedCalibration | None:
+    """Return the calibration that a report through a wave shows: on the newest wave, of such the
+    one with most trials, of such the last; None without one. Raises BrokenPromise if it differs
+    from the ledger's record."""
     made = [
         entry
         for entry in study.ledger.find("calibrated")
-        if entry.record.plan == registration and (entry.record.wave or 0) <= through
+        if entry.record.plan == registration and entry.record.wave <= through
     ]
-    made.sort(key=lambda entry: (entry.record.wave or 0, entry.record.trials))
-    best = {entry.record.how: entry for entry in made}
-    return tuple(_read(study, best[how]) for how in sorted(best))
+    if not made:
+        return None
+    return _read(study, max(reversed(made), key=lambda e: (e.record.wave, e.record.trials)))
 
 
 def _read(study: Study, entry: Entry) -> RecordedCalibration:

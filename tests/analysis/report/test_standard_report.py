@@ -127,7 +127,7 @@ CALIBRATED = read_calibration(CALIBRATION, "it", "sha256:" + "ef" * 32, "2026-01
 
 def with_calibration(report: Report, made: RecordedCalibration) -> Report:
     parts = [part for part in report.parts if part.name != "calibration"]
-    return replace(report, parts=(calibration_part([made]), *parts))
+    return replace(report, parts=(calibration_part(made), *parts))
 
 
 @pytest.fixture(scope="module")
