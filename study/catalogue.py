@@ -140,7 +140,6 @@ EXTRAS = (
             ".preview:preview",
             ".estimate:estimate_grading",
             ".regrade:regrades",
-            ".demo:after_demo_wave",
             "harness.judge.grade:pin_judge",
             "harness.judge.grade:build_judge",
         ),

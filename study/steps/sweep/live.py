@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from study import printing as output
-from study.encoding import plain_text
 from study.printing import Watch, progress_bar, styled
 from study.steps.sweep.accounts import accounts_json
 
@@ -236,14 +235,14 @@ def sweep_screen(history: SweepHistory, step: str, seconds: float, width: int) -
     bar.add_row(step, line, f"{done:.0f} %, {duration_words(seconds)}")
     facts = styled("\n".join(_fill_lines(sweep_facts(history), width)))
     table = [_models_table(history)] if width >= _NARROW and latest.models else []
-    notes = [styled(plain_text(note), "yellow") for note in sweep_notes(latest)]
+    notes = [styled(note, "yellow") for note in sweep_notes(latest)]
     return Group(bar, facts, *table, *notes)
 
 
 def _fill_lines(phrases: Iterable[str], width: int) -> list[str]:
     """Return lines shorter than a width, broken between phrases if possible."""
     lines: list[str] = []
-    for phrase in map(plain_text, phrases):
+    for phrase in phrases:
         joined = f"{lines[-1]}, {phrase}" if lines else phrase
         if lines and len(joined) >= width:
             lines[-1] += ","
@@ -264,14 +263,14 @@ def _models_table(history: SweepHistory) -> Table:
         rate = history.replies_per_minute(model.model)
         failed = sum(each.attempts for each in model.failures)
         table.add_row(
-            styled(plain_text(model.model)),
+            styled(model.model),
             f"{model.finished:,}/{model.owed:,}",
             f"{model.running:,}",
             f"{model.waiting:,}",
             styled(f"{failed:,}", "yellow" if failed else ""),
             "–" if rate is None else f"{rate:,.0f}",
-            plain_text(tokens_words(model.used)),
-            plain_text(usd_words(model.used)),
+            tokens_words(model.used),
+            usd_words(model.used),
         )
     return table
 
@@ -440,7 +439,7 @@ class _Lines:
 
     def _print(self, words: Callable[[], str], at_once: bool = False) -> None:
         if at_once or time.monotonic() - self._printed >= output.LOG_SECONDS:
-            line = plain_text(f"{self.step}: {words()}")
+            line = f"{self.step}: {words()}"
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
             self._printed = time.monotonic()
 
