@@ -65,8 +65,8 @@ def pilot(
 
     A pilot is a scratch study in a folder under pilot/, with a draw of its own, that the ordinary
     steps run. Shows score against turns, ceiling and floor (the share of runs that score 1 and 0),
-    cost, and how scores vary. `dosimeter power --from` and `dosimeter init --guided --from` take
-    the variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
+    cost, and how scores vary. `dosimeter power --from` takes the
+    variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
     are owed because a provider failed or the budget does not pay for them.
 
     \b
