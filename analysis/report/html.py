@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.report.figures.flow import make_flow, plot_flow
 from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
 from analysis.report.figures.monitoring import plot_monitoring
 from analysis.report.figures.style import NARROW, WIDE, css_variables
@@ -79,10 +78,7 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
     """The figures by name, without those that have nothing to draw."""
     margin, shown = report.plan.margin, _shown(report.verdicts)
-    figures = {
-        "scores": plot_arms(report.means, width),
-        "flow": plot_flow(make_flow(report), width),
-    }
+    figures = {"scores": plot_arms(report.means, width)}
     if any(verdict.estimate is not None for verdict in shown):
         figures["gaps"] = plot_gaps(shown, margin, width)
     if any(verdict.estimate is not None for verdict in report.verdicts):

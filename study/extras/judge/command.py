@@ -77,7 +77,6 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
         print_json(
             {
                 "judges": [asdict(judge) for judge in outcome.judges],
-                "alpha": outcome.alpha,
                 "again_at": outcome.again_at,
                 "budget": budget,
             }
@@ -95,8 +94,6 @@ def _print_grading(outcome: GradeOutcome) -> None:
         for judge in outcome.judges
     ]
     print_records(rows)
-    if outcome.alpha is not None:
-        click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
     for judge in outcome.judges:
         recorded = f"{judge.judge}: the ledger records that"
         if judge.recorded and outcome.again_at is not None:
@@ -160,8 +157,6 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
     agreement = [("the exact grader", body["kappa"]), *body["others"].items()]
     for other, kappa in agreement:
         click.echo(f"Cohen's kappa with {other}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
-    if body["alpha"] is not None:
-        click.echo(f"Krippendorff's alpha of all judges on these sheets: {body['alpha']:.3f}")
     if body["failed_tries"]:
         click.echo(f"requests that failed: {count_failures(tuple(body['failed_tries'].items()))}")
     if body["same_family"]:

@@ -160,8 +160,6 @@ def test_the_same_request_runs_nothing_again(
     monkeypatch.setattr("tests.study.conftest.run_cell", None)  # would fail
     again = outcome(study)
     assert (again["scores"], again["folder"]) == (shown["scores"], shown["folder"])
-    (row, _) = outcome(study, "--estimate")["models"]
-    assert (row["model"], row["episodes"]) == ("skilled", 0)
 
 
 def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None:
@@ -266,22 +264,6 @@ def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     second = Path(outcome(study, *once, "2")["folder"]).name
     outcome(study, *once, "1")
     assert told == [(), ((first, 0),), ((second, 0),)]
-
-
-def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Served) -> None:
-    more = ", max_tokens: 2000"
-    study = bought(tmp_path / "study", served.url, "compute_average/easy", more=more)
-    (study.folder / "keys" / "study.txt").unlink()
-    before = sorted(study.folder.rglob("*"))
-    (row,) = outcome(study, "--estimate", "--seeds", "2")["models"]
-    assert (row["model"], row["episodes"]) == ("theirs", 2 * 2 * 2)
-    # Ten turns and a last question. A request has 40,000 tokens, written to a cache, and a reply of
-    # 2,000.
-    request = (40_000 * 125 + 2_000 * 1000) / 1e6
-    assert row["most_usd"] == pytest.approx(8 * 11 * request)
-    assert 0 < row["first_usd"] < row["most_usd"]
-    assert served.requests == []
-    assert sorted(study.folder.rglob("*")) == before
 
 
 def test_without_the_study_s_key_nothing_is_written(tmp_path: Path) -> None:
