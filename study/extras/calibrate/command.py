@@ -17,7 +17,7 @@ from study.extras.calibrate.from_scores import (
     record_calibration,
     write_calibration,
 )
-from study.options import PATH, complete_models, folder_option, json_option
+from study.options import PATH, folder_option, json_option
 from study.printing import print_json, print_records
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 @click.option(
     "--model",
     metavar="NAME",
-    shell_complete=complete_models,
     help="The clean model. Default: one that the plan names "
     "as released before publication or frozen.",
 )

@@ -11,13 +11,7 @@ import click
 from registry.provenance import utc_now
 from study.extras.judge.check import CheckRequest, check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
-from study.options import (
-    complete_judges,
-    folder_option,
-    json_option,
-    study_option,
-    unknown_price_option,
-)
+from study.options import folder_option, json_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
 from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts
 
@@ -40,7 +34,6 @@ def judge() -> None:
     "judges",
     multiple=True,
     required=True,
-    shell_complete=complete_judges,
     help="Of study.yaml; more than once for more.",
 )
 @click.option("--wave", type=click.IntRange(0), help="Default: every wave that was begun.")
@@ -111,7 +104,7 @@ def _print_grading(outcome: GradeOutcome) -> None:
 
 
 @judge.command("check")
-@click.argument("name", shell_complete=complete_judges)
+@click.argument("name")
 @folder_option
 @click.option(
     "--criteria",

@@ -18,7 +18,7 @@ from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
 from study.files import new_folder, safe_place, write_file
-from study.options import PATH, complete_families, complete_strata, json_option
+from study.options import PATH, json_option
 from study.printing import (
     exit_by,
     print_json,
@@ -217,7 +217,7 @@ def tasks_list(as_json: bool) -> None:
 
 
 @tasks.command("show")
-@click.argument("task", metavar="FAMILY[/DIFFICULTY]", shell_complete=complete_strata)
+@click.argument("task", metavar="FAMILY[/DIFFICULTY]")
 @json_option
 def tasks_show(task: str, as_json: bool) -> None:
     """Show a family's parameters, and the prompt and rubric of an example.
@@ -272,7 +272,7 @@ def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]
 
 
 @tasks.command("make")
-@click.argument("task", metavar="FAMILY[/DIFFICULTY]", shell_complete=complete_strata)
+@click.argument("task", metavar="FAMILY[/DIFFICULTY]")
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
@@ -304,7 +304,7 @@ def tasks_new(name: str) -> None:
 
 
 @tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
-@click.argument("names", nargs=-1, shell_complete=complete_families)
+@click.argument("names", nargs=-1)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
 @json_option
 def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:

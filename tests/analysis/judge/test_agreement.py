@@ -8,7 +8,6 @@ from analysis.errors import AnalysisError
 from analysis.judge.error_rates import Judged, cohen_kappa, correct_gap, family_bias, measure_judge
 
 
-# Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C (and E for nominal).
 def table(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> tuple[list[bool], list[bool]]:
     first = [True] * (yes_yes + yes_no) + [False] * (no_yes + no_no)
     second = [True] * yes_yes + [False] * yes_no + [True] * no_yes + [False] * no_no
