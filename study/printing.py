@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 
 import click
 
@@ -134,29 +134,38 @@ def print_records(
         print_line("none")
         return
     console, table = stdout(_UNBOUNDED), _table(records, right)
-    if console.measure(table).minimum > console.width:
+    whole = console.options.update(max_width=_UNBOUNDED)
+    if console.measure(table, options=whole).minimum > console.width:
         _print_blocks(records)
     else:
         console.print(table)
 
 
 def _table(records: Sequence[Mapping[str, Any]], right: Collection[str]) -> Table:
-    """Return a table. Words are not broken, and models, numbers and commands not at all."""
+    """Return a table, of whose texts the widest alone is broken into lines, between words."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table
 
+    columns = {name: [record[name] for record in records] for name in records[0]}
+    cells = {name: [*map(_cell, values)] for name, values in columns.items()}
+    widths = {
+        name: max(cell_len(line) for text in (name, *texts) for line in str(text).split("\n"))
+        for name, texts in cells.items()
+    }
+    numbers = {
+        name
+        for name, values in columns.items()
+        if name in right or all(isinstance(value, int | float) for value in values)
+    }
+    broken = max(columns.keys() - {*numbers, "model", "step"}, key=widths.__getitem__, default="")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in records[0]:
-        values = [record[name] for record in records]
-        number = name in right or all(isinstance(value, int | float) for value in values)
-        table.add_column(
-            name.replace("_", " "),
-            justify="right" if number else "left",
-            overflow="fold",
-            no_wrap=number or name in ("model", "step"),
-        )
-    for record in records:
-        table.add_row(*map(_cell, record.values()))
+    for name, width in widths.items():
+        justify: Literal["left", "right"] = "right" if name in numbers else "left"
+        heading = name.replace("_", " ")
+        table.add_column(heading, justify=justify, width=None if name == broken else width)
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*row)
     return table
 
 

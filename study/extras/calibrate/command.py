@@ -12,7 +12,6 @@ from registry.provenance import utc_now
 from study.extras.calibrate.from_scores import (
     FOLDER,
     CalibrateRequest,
-    as_kept,
     calibrate_study,
     record_calibration,
     write_calibration,
@@ -21,7 +20,7 @@ from study.options import PATH, folder_option, json_option
 from study.printing import print_json, print_records
 
 if TYPE_CHECKING:
-    from study.extras.calibrate.from_scores import Calibrated
+    from analysis.calibrate.calibration import RecordedCalibration
     from study.workspace.study import Study
 
 
@@ -66,7 +65,7 @@ def calibrate(study: Study, doses: str, out: Path | None, as_json: bool, **optio
     kept = record_calibration(study, made, utc_now())
     files = write_calibration(out or study.folder / FOLDER, made)
     if as_json:
-        print_json(made.as_json())
+        print_json(made.body)
     else:
         _print(made, files)
         click.echo(f"on record: {kept.uri}")
@@ -81,7 +80,7 @@ def _doses(text: str) -> tuple[float, ...]:
         ) from None
 
 
-def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
+def _print(made: RecordedCalibration, files: tuple[Path, Path]) -> None:
     rows = [
         {
             "known": f"{100 * dose.dose:g} %",
@@ -96,6 +95,6 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     print_records(rows, title=f"Known leaks: {made.model}, wave {made.wave}")
     from analysis.calibrate.part import calibration_words
 
-    for line in calibration_words(as_kept(made)):
+    for line in calibration_words(made):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")

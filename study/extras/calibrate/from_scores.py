@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from analysis.calibrate.calibration import (
     DOSES,
     REPLICATES,
     RESAMPLED,
-    Calibration,
     CleanScores,
     RecordedCalibration,
     calibrate,
@@ -71,49 +69,7 @@ class Companions:
     wanted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A calibration and its sources. ``known`` names the scores that a known instance gets;
-    ``covered`` is the share of instances with a covariate."""
-
-    study: str
-    registration: str
-    plan: Plan
-    model: str
-    wave: int
-    known: str
-    covered: float
-    notes: tuple[str, ...]
-    found: Calibration
-    tested: int  # models that the plan tests at one look, at most
-    companions: tuple[str, ...] = ()  # the look's other models
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields of ``calibration.json``."""
-        plan = self.plan
-        return {
-            "how": RESAMPLED,
-            "study": self.study,
-            "registration": self.registration,
-            "plan": {
-                "name": plan.name,
-                "looks": plan.looks,
-                "outcomes": list(plan.outcomes),
-                "permutations": plan.permutations,
-                "multiplicity": plan.multiplicity,
-            },
-            "model": self.model,
-            "wave": self.wave,
-            "known": self.known,
-            "share_with_covariate": self.covered,
-            "beside": list(self.companions),
-            "notes": list(self.notes),
-            "markers": marker_rates(plan, self.tested).as_json(),
-            **calibration_json(self.found),
-        }
-
-
-def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
+def calibrate_study(study: Study, request: CalibrateRequest) -> RecordedCalibration:
     """Put known leaks into a clean model's stored scores. Nothing is run, and nothing is stored but
     the look in the ledger.
 
@@ -139,19 +95,27 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         registration=registration,
         place=f"{model}|{wave}",
     )
-    return Calibrated(
-        study=study.protocol.name,
-        registration=registration,
-        plan=plan,
-        model=model,
-        wave=wave,
-        known=known,
-        covered=covered,
-        notes=tuple(_notes(plan, companions, clean_scores, covered)),
-        found=calibration,
-        tested=max(most_tested(study, plan), 1),
-        companions=companions.models,
-    )
+    body = {
+        "how": RESAMPLED,
+        "study": study.protocol.name,
+        "registration": registration,
+        "plan": {
+            "name": plan.name,
+            "looks": plan.looks,
+            "outcomes": list(plan.outcomes),
+            "permutations": plan.permutations,
+            "multiplicity": plan.multiplicity,
+        },
+        "model": model,
+        "wave": wave,
+        "known": known,
+        "share_with_covariate": covered,
+        "beside": list(companions.models),
+        "notes": _notes(plan, companions, clean_scores, covered),
+        "markers": marker_rates(plan, max(most_tested(study, plan), 1)).as_json(),
+        **calibration_json(calibration),
+    }
+    return read_calibration(plain_values(body), "the calibration", "", "")
 
 
 def companions_of(study: Study, plan: Plan, means: SeedMeans, wave: int, model: str) -> Companions:
@@ -218,7 +182,7 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
     return tuple(name for name in here if not _is_spiked(study, plan, name))
 
 
-def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
+def write_calibration(folder: Path, made: RecordedCalibration) -> tuple[Path, Path]:
     """Write ``calibration.json`` and ``calibration.svg``: rates and gaps only, so that they may be
     published. Raises StudyError if they cannot be written."""
     from analysis.calibrate.figures import plot_calibration
@@ -230,7 +194,7 @@ def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(picture, drawn)
-        write_whole(data, json.dumps(made.as_json(), indent=2, ensure_ascii=False) + "\n")
+        write_whole(data, json.dumps(made.body, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
     return data, picture
@@ -352,16 +316,16 @@ def _notes(
     return notes
 
 
-def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationMade:
+def record_calibration(study: Study, made: RecordedCalibration, now: str) -> CalibrationMade:
     """Store the result of a calibration, and record it in the ledger. An equal result returns the
     record that there is."""
-    data = canonical_bytes(plain_values(made.as_json()))
+    data = canonical_bytes(made.body)
     digest = digest_bytes(data)
     key = calibration_key(digest)
     study.store.put(key, data)
     inventory = write_inventory(study.store, [key])
     record = CalibrationMade(
-        plan=made.registration,
+        plan=made.body["registration"],
         how=RESAMPLED,
         wave=made.wave,
         trials=sum(dose.replicates for dose in made.found.doses),
@@ -375,11 +339,6 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
     )
     kept: CalibrationMade = entry.record
     return kept
-
-
-def as_kept(made: Calibrated) -> RecordedCalibration:
-    """A calibration as it is read back."""
-    return read_calibration(plain_values(made.as_json()), "the calibration", "", "")
 
 
 def calibration_of(study: Study, registration: str, through: int) -> RecordedCalibration | None:
