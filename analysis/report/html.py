@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
-from analysis.report.figures.monitoring import plot_monitoring
 from analysis.report.figures.style import NARROW, WIDE, css_variables
 from analysis.report.figures.timeline import make_timeline, plot_time
 from analysis.report.figures.tipping import plot_tipping
@@ -88,8 +87,6 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["strata"] = plot_strata(stratified, margin, width)
     if tipping := [result for result in tested if result.missing.tipping is not None]:
         figures["tipping"] = plot_tipping(tipping, width)
-    if report.monitoring is not None and report.monitoring.looks:
-        figures["monitoring"] = plot_monitoring(report.monitoring, width)
     drawn = (figure for part in report.parts for figure in part.figures)
     return figures | {figure.name: figure.draw(width) for figure in drawn}
 

@@ -84,7 +84,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)
     _grade(study, 1)
-    assert "specificity 0.6" in missed
+    assert "specificity 0.7" in missed
     assert "the plan asks for 0.9 or more" in missed
 
     report = build_look(take_snapshot(study), None, utc_now()).report
