@@ -151,7 +151,7 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
 
 
 def _about(body: Mapping[str, Any]) -> str:
-    """Return the facts of a ledger record on one line: its short values, and the names of others."""
+    """Return a ledger record on one line: its short values, and the names of others."""
     facts = {
         key: value["name"] if isinstance(value, Mapping) and "name" in value else value
         for key, value in body.items()
