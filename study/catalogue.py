@@ -73,7 +73,10 @@ _STEPS = (  # name, group, line of help, and the module below study/steps
     ("verify", EVIDENCE, "check all that is recorded", "verify.command"),
     ("log", EVIDENCE, "print the ledger, the record of all steps", "verify.command"),
 )
-STEPS = tuple(Command(*row, f"study.steps.{module}:{row[0]}") for *row, module in _STEPS)
+STEPS = tuple(
+    Command(name, group, line, f"study.steps.{module}:{name}")
+    for name, group, line, module in _STEPS
+)
 
 EXTRAS = (
     Extra(
