@@ -182,15 +182,19 @@ class _Questions:
         )
         free = "0" if local else "-"
         return NewModel(
-            name,
-            provider,
-            version,
-            url,
-            variable,
-            retention,
-            released,
-            self.ask(f"{name}: USD per million input tokens (- if unknown)", free, _price),
-            self.ask(f"{name}: USD per million output tokens (- if unknown)", free, _price),
+            name=name,
+            provider=provider,
+            version=version,
+            base_url=url,
+            key_variable=variable,
+            retention=retention,
+            released=released,
+            input_price=self.ask(
+                f"{name}: USD per million input tokens (- if unknown)", free, _price
+            ),
+            output_price=self.ask(
+                f"{name}: USD per million output tokens (- if unknown)", free, _price
+            ),
         )
 
 
