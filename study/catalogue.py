@@ -9,7 +9,7 @@ A hook is a function of an extra that a step calls if the extra is there:
 - ``regrades(study)``: further grades to make again (``study/steps/verify/regrade.py``)
 - ``pin_judge(pin)``, ``build_judge(pin, ...)``: a model of ``judges`` in study.yaml
 - ``shortfalls``, ``describe_power``, ``describe_chances``: the power of a plan before its draw
-- ``write_guided(folder, ...)``: ``init --guided``
+- ``write_guided(folder, yes)``: ``init --guided``
 - ``after_demo_wave(study, wave, display)``: what the demo does with a closed wave
 
 To take an extra out, delete its folders (its noun in ``study/extras``, ``harness``, ``analysis``
@@ -60,45 +60,22 @@ class Extra:
             yield f"study.extras.{self.name}{hook}" if hook.startswith(".") else hook
 
 
-STEPS = (
-    Command("demo", STUDY, "run a complete small study", "study.steps.demo.command:demo"),
-    Command(
-        "init", STUDY, "write a new study: study.yaml and a key", "study.steps.init.command:init"
-    ),
-    Command("lint", STUDY, "check study.yaml, change nothing", "study.steps.lint.command:lint"),
-    Command(
-        "register",
-        STUDY,
-        "draw and encrypt the instances, record the plan",
-        "study.steps.register.command:register",
-    ),
-    Command(
-        "sweep",
-        STUDY,
-        "run the models of a wave on the instances",
-        "study.steps.sweep.command:sweep",
-    ),
-    Command(
-        "wave",
-        STUDY,
-        "list, open, watch, hold or close waves",
-        "study.steps.sweep.wave_command:wave",
-    ),
-    Command("publish", STUDY, "release the public arm", "study.steps.publish.command:publish"),
-    Command(
-        "report",
-        STUDY,
-        "run the registered test, write the report",
-        "study.steps.report.command:report",
-    ),
-    Command("status", STUDY, "show what is done and what remains", "study.steps.status:status"),
-    Command("verify", EVIDENCE, "check all that is recorded", "study.steps.verify.command:verify"),
-    Command(
-        "log",
-        EVIDENCE,
-        "print the ledger, the record of all steps",
-        "study.steps.verify.command:log",
-    ),
+_STEPS = (  # name, group, line of help, and the module below study/steps
+    ("demo", STUDY, "run a complete small study", "demo.command"),
+    ("init", STUDY, "write a new study: study.yaml and a key", "init.command"),
+    ("lint", STUDY, "check study.yaml, change nothing", "lint.command"),
+    ("register", STUDY, "draw and encrypt the instances, record the plan", "register.command"),
+    ("sweep", STUDY, "run the models of a wave on the instances", "sweep.command"),
+    ("wave", STUDY, "list, open, watch, hold or close waves", "sweep.wave_command"),
+    ("publish", STUDY, "release the public arm", "publish.command"),
+    ("report", STUDY, "run the registered test, write the report", "report.command"),
+    ("status", STUDY, "show what is done and what remains", "status"),
+    ("verify", EVIDENCE, "check all that is recorded", "verify.command"),
+    ("log", EVIDENCE, "print the ledger, the record of all steps", "verify.command"),
+)
+STEPS = tuple(
+    Command(name, group, line, f"study.steps.{module}:{name}")
+    for name, group, line, module in _STEPS
 )
 
 EXTRAS = (
@@ -140,7 +117,6 @@ EXTRAS = (
             ".preview:preview",
             ".estimate:estimate_grading",
             ".regrade:regrades",
-            ".demo:after_demo_wave",
             "harness.judge.grade:pin_judge",
             "harness.judge.grade:build_judge",
         ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +18,6 @@ from registry.errors import BrokenPromise
 from registry.provenance import PACKAGES, verify_packages
 from study import catalogue
 from study.catalogue import GROUPS
-from study.encoding import replace_in_streams
 from study.errors import WorkOwedError, error_line, without_keys
 from study.printing import Exit, show_logs
 
@@ -62,7 +63,9 @@ class Commands(click.Group):
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the program, on a terminal or pipe of any encoding. SIGTERM, by which schedulers end
         programs, interrupts it as Ctrl-C does."""
-        replace_in_streams()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # an encoding that lacks characters
+                stream.reconfigure(errors="replace")
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             return super().main(*arguments, **options)

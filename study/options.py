@@ -15,7 +15,7 @@ from study.printing import wants_json
 from study.workspace.address import open_study, store_address
 
 if TYPE_CHECKING:
-    from study.protocol.protocol import Protocol
+    pass
 
 
 PATH = click.Path(path_type=Path)
@@ -38,59 +38,6 @@ dirty_option = click.option(
     help="Go on although the code has uncommitted changes. The ledger records it and the report "
     "shows it.",
 )
-
-
-def complete_models(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the names of the study's models that begin like this, for the shell's completion."""
-    return _complete(context, incomplete, lambda study: [pin.name for pin in study.models])
-
-
-def complete_judges(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the names of the study's judges that begin like this, for the shell's completion."""
-    return _complete(context, incomplete, lambda study: [pin.name for pin in study.judges])
-
-
-def complete_strata(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return family/difficulty of each task of the catalogue that begins like this."""
-    from generators.task import DIFFICULTIES
-
-    families = complete_families(context, parameter, incomplete.partition("/")[0])
-    names = [f"{family}/{level}" for family in families for level in DIFFICULTIES]
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def complete_families(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the task families of the catalogue that begin like this."""
-    from generators.catalog import INSTALLED
-
-    try:
-        names = sorted({entry.partition("@")[0] for entry in INSTALLED.entries()})
-    except Exception:  # a broken plug-in must not write into the user's command line
-        return []
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def _complete(
-    context: click.Context, incomplete: str, names: Callable[[Protocol], list[str]]
-) -> list[str]:
-    """Return names in the study.yaml of --study, or here; nothing if it cannot be read. What stands
-    before the last comma is kept."""
-    from study.protocol.protocol import read_protocol
-
-    before, comma, word = incomplete.rpartition(",")
-    try:
-        known = names(read_protocol(Path(context.params.get("place") or ".")))
-    except Exception:  # an error must not be written into the user's command line
-        return []
-    return [f"{before}{comma}{name}" for name in known if name.startswith(word)]
 
 
 def study_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -135,7 +82,6 @@ def models_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None
         "models",
         multiple=True,
         metavar="NAME",
-        shell_complete=complete_models,
         help=f"Of {of}; more than once for more. Default: all.",
     )
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 
 import click
-
-from study.encoding import plain_json, plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
 _WIDE = 80  # columns of a terminal that has a bar beside the words
-_GAP = 2  # characters between two columns, or beside the first and the last
-_UNBROKEN = 24  # characters of a word that a narrow column does not break; of models, all
+_UNBOUNDED = 100_000  # columns of a file or a pipe
 
 
 class Exit(IntEnum):
@@ -112,8 +109,9 @@ def show_logs(level: int) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON."""
-    print(plain_json(value))
+    """Print a value as indented JSON, with escapes unless stdout is UTF-8."""
+    utf8 = (sys.stdout.encoding or "").lower() == "utf-8"
+    print(json.dumps(value, indent=2, ensure_ascii=not utf8))
 
 
 def print_records(
@@ -135,73 +133,38 @@ def print_records(
     if not records:
         print_line("none")
         return
-    columns = [_column(name, [record[name] for record in records], right) for name in records[0]]
-    whole = [column.most for column in columns]
-    widths = _fit(columns, stdout().width) if sys.stdout.isatty() else whole
-    if widths is None:
+    console, table = stdout(_UNBOUNDED), _table(records, right)
+    whole = console.options.update(max_width=_UNBOUNDED)
+    if console.measure(table, options=whole).minimum > console.width:
         _print_blocks(records)
     else:
-        stdout(sum(widths) + _GAP * len(widths)).print(_table(columns, widths))
+        console.print(table)
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of a table: ``least`` is the width in which no word is broken, ``most`` that in
-    which no line is."""
-
-    header: str
-    cells: tuple[Text, ...]
-    right: bool
-    least: int
-    most: int
-
-
-def _column(name: str, values: Sequence[Any], right: Collection[str]) -> _Column:
+def _table(records: Sequence[Mapping[str, Any]], right: Collection[str]) -> Table:
+    """Return a table, of whose texts the widest alone is broken into lines, between words."""
+    from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
-
-    header, cells = plain_text(name.replace("_", " ")), tuple(map(_cell, values))
-    for cell in cells:
-        cell.plain = plain_text(cell.plain)
-    texts = [header, *(cell.plain for cell in cells)]
-    most = max(cell_len(line) for text in texts for line in text.splitlines() or [""])
-    if all(isinstance(value, int | float) for value in values) or name in right:
-        least = max(map(cell_len, [*header.split(), *texts[1:]]))
-        return _Column(header, cells, True, least, most)
-    if name == "step":  # a command, to be copied
-        return _Column(header, cells, False, most, most)
-    longest = max((cell_len(word) for text in texts for word in text.split()), default=1)
-    return _Column(
-        header, cells, False, longest if name == "model" else min(longest, _UNBROKEN), most
-    )
-
-
-def _fit(columns: Sequence[_Column], width: int) -> list[int] | None:
-    """Return the width of each column in a table of a width; None if words would be broken."""
-    room = width - _GAP * len(columns)
-    spare = room - sum(column.least for column in columns)
-    wanted = sum(column.most - column.least for column in columns)
-    if spare < 0:
-        return None
-    share = min(1.0, spare / wanted) if wanted else 0.0
-    return [column.least + int(share * (column.most - column.least)) for column in columns]
-
-
-def _table(columns: Sequence[_Column], widths: Sequence[int]) -> Table:
-    from rich.box import SIMPLE_HEAD, Box
     from rich.table import Table
 
-    # Rich would take a wider box itself where lines cannot be drawn.
-    plain = stdout().options.ascii_only
-    box = (
-        Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
-        if plain
-        else SIMPLE_HEAD
-    )
-    table = Table(box=box, padding=(0, 1, 0, 0), pad_edge=False)
-    for column, width in zip(columns, widths, strict=True):
-        justify: Literal["left", "right"] = "right" if column.right else "left"
-        table.add_column(column.header, justify=justify, overflow="fold", width=width)
-    for row in zip(*(column.cells for column in columns), strict=True):
+    columns = {name: [record[name] for record in records] for name in records[0]}
+    cells = {name: [*map(_cell, values)] for name, values in columns.items()}
+    widths = {
+        name: max(cell_len(line) for text in (name, *texts) for line in str(text).split("\n"))
+        for name, texts in cells.items()
+    }
+    numbers = {
+        name
+        for name, values in columns.items()
+        if name in right or all(isinstance(value, int | float) for value in values)
+    }
+    broken = max(columns.keys() - {*numbers, "model", "step"}, key=widths.__getitem__, default="")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, width in widths.items():
+        justify: Literal["left", "right"] = "right" if name in numbers else "left"
+        heading = name.replace("_", " ")
+        table.add_column(heading, justify=justify, width=None if name == broken else width)
+    for row in zip(*cells.values(), strict=True):
         table.add_row(*row)
     return table
 

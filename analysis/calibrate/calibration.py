@@ -324,7 +324,7 @@ def calibration_json(calibration: Calibration) -> dict[str, Any]:
     return body
 
 
-RESAMPLED, RUN = "resampled", "run"
+RESAMPLED = "resampled"  # the kind of calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,6 @@ class RecordedCalibration:
     ledger, ``made`` the time of the first run.
     """
 
-    how: str  # RESAMPLED or RUN
     model: str
     wave: int
     known: str
@@ -361,7 +360,6 @@ def read_calibration(
     """Read the output of ``calibrate --json``. Raises AnalysisError if it has another form."""
     try:
         return RecordedCalibration(
-            how=str(body["how"]),
             model=str(body["model"]),
             wave=int(body["wave"]),
             known=str(body["known"]),

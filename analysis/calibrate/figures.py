@@ -12,11 +12,8 @@ _MODEL, _STUDY = style.CATEGORIES[:2]  # distinguished by marker and dash too
 
 
 @style.styled
-def plot_calibration(
-    calibration: Calibration, width: float = style.WIDE, name: str = "calibration"
-) -> str:
-    """Two panels, side by side or, where narrow, one above the other. An ``<svg>`` element,
-    its ids after ``name`` and width."""
+def plot_calibration(calibration: Calibration, width: float = style.WIDE) -> str:
+    """Two panels, side by side or, where narrow, one above the other. An ``<svg>`` element."""
     narrow, height = width <= style.NARROW, _HIGH + _FOOT + _HEAD
     across = width if narrow else width / 2
     figure = style.new_figure(width, height * (2 if narrow else 1))
@@ -30,7 +27,7 @@ def plot_calibration(
     words = f"Detection by known share of the public arm: {rates}."
     if calibration.enough is not None:
         words += f" {100 * calibration.enough:.1f} % are detected with probability 0.8."
-    name = f"{name}-{style.slug(width)}"
+    name = f"calibration-{style.slug(width)}"
     return style.draw_svg(figure, name, "What a known leak looks like", words)
 
 

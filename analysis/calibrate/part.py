@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from analysis.calibrate.calibration import RESAMPLED, RUN, RecordedCalibration
+from analysis.calibrate.calibration import RESAMPLED, RecordedCalibration
 from analysis.calibrate.figures import plot_calibration
 from analysis.csv_text import csv_files, inner_rows, without
 from analysis.plan.presets import OUTCOME_WORDS
@@ -27,17 +28,22 @@ _INTRODUCTION = (
     "and the registered test is run: a study that finds nothing has shown something only where it "
     "would have found a leak. No verdict rests on it."
 )
+_TITLE = "Known leaks in stored scores"
+_LEAK_FOUND = (
+    "is found is shown by known leaks in stored scores (Calibration), which try the test and not "
+    "the harness"
+)
 
 
-def calibration_part(calibrations: Sequence[RecordedCalibration]) -> Part:
-    """The part on some calibrations, one of each kind."""
-    data = [made.as_json() for made in calibrations]
+def calibration_part(made: RecordedCalibration | None) -> Part:
+    """The part on a calibration, empty without one."""
+    data = [] if made is None else [made.as_json()]
     return Part(
         name="calibration",
         title="Calibration: how large a leak is found",
         after="missing",
-        body=tuple(_body(calibrations)),
-        summary=tuple(block for made in calibrations for block in _summary(made)),
+        body=() if made is None else tuple(_body(made)),
+        summary=() if made is None else tuple(_summary(made)),
         data={"calibration": data},
         files=csv_files(
             {
@@ -45,26 +51,19 @@ def calibration_part(calibrations: Sequence[RecordedCalibration]) -> Part:
                 "calibration_doses": inner_rows(data, "doses", "how"),
             }
         ),
-        leak_found=_leak_found({made.how for made in calibrations}),
+        leak_found=_LEAK_FOUND if data else "",
     )
 
 
-def _body(calibrations: Sequence[RecordedCalibration]) -> Iterator[Block]:
-    if calibrations:
-        yield Paragraph(_INTRODUCTION)
-    for made in calibrations:
-        name = "calibration" if made.how == RESAMPLED else f"calibration-{made.how}"
-        yield Heading(title_of(made))
-        yield from map(Paragraph, calibration_words(made))
-        yield PartFigure(name, _caption(made), _draw(made, name))
-        yield calibration_table(made)
-        if made.result:
-            words = f"On record since {time_words_of(made.made)}, as {short(made.result)}"
-            yield Paragraph(words, note=True)
-
-
-def _draw(made: RecordedCalibration, name: str) -> Callable[[float], str]:
-    return lambda width: plot_calibration(made.found, width, name)
+def _body(made: RecordedCalibration) -> Iterator[Block]:
+    yield Paragraph(_INTRODUCTION)
+    yield Heading(_TITLE)
+    yield from map(Paragraph, calibration_words(made))
+    yield PartFigure("calibration", _caption(made), partial(plot_calibration, made.found))
+    yield calibration_table(made)
+    if made.result:
+        words = f"On record since {time_words_of(made.made)}, as {short(made.result)}"
+        yield Paragraph(words, note=True)
 
 
 def _caption(made: RecordedCalibration) -> str:
@@ -80,20 +79,9 @@ def _caption(made: RecordedCalibration) -> str:
 
 
 def _summary(made: RecordedCalibration) -> Iterator[Block]:
-    yield Heading(f"Calibration: {title_of(made).lower()}")
+    yield Heading(f"Calibration: {_TITLE.lower()}")
     yield Paragraph(" ".join(calibration_words(made)))
     yield replace(calibration_table(made), caption="")
-
-
-def _leak_found(ways: Set[str]) -> str:
-    if RUN in ways:
-        return "is found is shown by agents of a scratch study (Calibration), not here"
-    if ways:
-        return (
-            "is found is shown by known leaks in stored scores (Calibration), which try the test "
-            "and not the harness"
-        )
-    return ""
 
 
 def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
@@ -135,8 +123,6 @@ def _ground_words(made: RecordedCalibration) -> str:
     result = made.found
     size = f"{result.n_public} public and {result.n_private} private instances"
     alpha = f"the test has the one-sided alpha of one look, {result.alpha:.3g}"
-    if made.how == RUN:
-        return f"Built-in agents ran in a scratch study of {size}; {alpha}."
     return (
         f"Known leaks were put into the stored scores of {made.model}, wave {made.wave}, on "
         f"{size}; knowing an instance brings {made.known}, and {alpha}."
@@ -185,8 +171,8 @@ def _marker_words(made: RecordedCalibration) -> Iterator[str]:
 def calibration_table(made: RecordedCalibration) -> ReportTable:
     """A row a dose."""
     return tabulate(
-        f"calibration-{made.how}",
-        f"{title_of(made)}: known share of the public instances, and how often the registered "
+        f"calibration-{RESAMPLED}",
+        f"{_TITLE}: known share of the public instances, and how often the registered "
         "test found it, in % with Wilson's 95 % interval. Gap in points of 100, the mean over "
         "trials.",
         made.found.doses,
@@ -201,11 +187,6 @@ def calibration_table(made: RecordedCalibration) -> ReportTable:
             "#Gap": lambda dose: signed(dose.gap),
         },
     )
-
-
-def title_of(made: RecordedCalibration) -> str:
-    """The title of a calibration's part of the page."""
-    return "Agents that know a part" if made.how == RUN else "Known leaks in stored scores"
 
 
 def _percents(interval: Sequence[float]) -> str:

@@ -53,12 +53,7 @@ class ResultTable:
     columns: Mapping[str, NDArray[Any]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """To another process go the distinct texts of a column, and the place of each row's."""
-        import pandas as pd
-
-        texts = {n: column for n, column in self.columns.items() if column.dtype == object}
-        coded = {name: pd.factorize(column) for name, column in texts.items()}
-        return _decoded, ({**self.columns, **coded},)
+        return _frozen, (dict(self.columns),)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
@@ -71,11 +66,6 @@ class ResultTable:
         if mask.all():
             return self
         return _frozen({name: column[mask] for name, column in self.columns.items()})
-
-
-def _decoded(columns: dict[str, Any]) -> ResultTable:
-    decoded = {n: c[1][c[0]] if isinstance(c, tuple) else c for n, c in columns.items()}
-    return _frozen(decoded)
 
 
 def make_table(rows: Iterable[ResultRow]) -> ResultTable:

@@ -9,7 +9,6 @@ Intervals know which criteria share an answer sheet (analysis/stats/proportions.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -240,7 +239,8 @@ def cohen_kappa(
     sequences of different length."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
-    _same_length((first, second))
+    if len(first) != len(second):
+        raise AnalysisError("graders to compare must have graded the same things, in one order")
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if not both:
         return None
@@ -250,28 +250,6 @@ def cohen_kappa(
     table = np.zeros((len(values), len(values)))
     np.add.at(table, ([values[a] for a, _ in both], [values[b] for _, b in both]), 1)
     return float(cohens_kappa(table, return_results=False))
-
-
-def krippendorff_alpha(ratings: Sequence[Sequence[Hashable | None]]) -> float | None:
-    """Krippendorff's alpha for nominal values (Krippendorff 2011): ``ratings`` has a row for each
-    grader and a column for each thing graded, None where it was not.
-
-    None where no thing has two values, or where all values are the same. Raises AnalysisError for
-    rows of different length.
-    """
-    _same_length(ratings)
-    columns = ([v for v in column if v is not None] for column in zip(*ratings, strict=True))
-    units = [Counter(column) for column in columns if len(column) >= 2]
-    totals: Counter[Hashable] = sum(units, Counter())
-    n = totals.total()
-    expected = n**2 - sum(count**2 for count in totals.values())
-    if not expected:
-        return None
-    observed = sum(
-        (unit.total() ** 2 - sum(count**2 for count in unit.values())) / (unit.total() - 1)
-        for unit in units
-    )
-    return 1 - (n - 1) * observed / expected
 
 
 def family_bias(shifts: Iterable[tuple[str, bool, float]]) -> FamilyBias | None:
@@ -286,11 +264,6 @@ def family_bias(shifts: Iterable[tuple[str, bool, float]]) -> FamilyBias | None:
     mean = fmean(pairs)
     half = t_quantile(0.975, len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs))
     return FamilyBias(mean, (mean - half, mean + half), len(pairs))
-
-
-def _same_length(rows: Sequence[Sequence[Hashable | None]]) -> None:
-    if len({len(row) for row in rows}) > 1:
-        raise AnalysisError("graders to compare must have graded the same things, in one order")
 
 
 LABELS = 400  # criteria labelled by hand that a correction asks for

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.report.figures.flow import make_flow, plot_flow
 from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
-from analysis.report.figures.monitoring import plot_monitoring
 from analysis.report.figures.style import NARROW, WIDE, css_variables
 from analysis.report.figures.timeline import make_timeline, plot_time
 from analysis.report.figures.tipping import plot_tipping
@@ -79,10 +77,7 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
 def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
     """The figures by name, without those that have nothing to draw."""
     margin, shown = report.plan.margin, _shown(report.verdicts)
-    figures = {
-        "scores": plot_arms(report.means, width),
-        "flow": plot_flow(make_flow(report), width),
-    }
+    figures = {"scores": plot_arms(report.means, width)}
     if any(verdict.estimate is not None for verdict in shown):
         figures["gaps"] = plot_gaps(shown, margin, width)
     if any(verdict.estimate is not None for verdict in report.verdicts):
@@ -92,8 +87,6 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["strata"] = plot_strata(stratified, margin, width)
     if tipping := [result for result in tested if result.missing.tipping is not None]:
         figures["tipping"] = plot_tipping(tipping, width)
-    if report.monitoring is not None and report.monitoring.looks:
-        figures["monitoring"] = plot_monitoring(report.monitoring, width)
     drawn = (figure for part in report.parts for figure in part.figures)
     return figures | {figure.name: figure.draw(width) for figure in drawn}
 

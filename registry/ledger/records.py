@@ -240,8 +240,8 @@ class CalibrationMade:
     rates and gaps."""
 
     plan: str  # digest of the Preregistration
-    how: str  # "resampled": stored scores; "run": agents in a scratch study
-    wave: int | None  # wave of the stored scores; None for a scratch study
+    how: str  # "resampled": known leaks in stored scores
+    wave: int  # of these
     trials: int  # tests run, over all doses
     result: str  # digest of the object that holds them
     uri: str  # its key in the store

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from analysis.plan.look import ArmMean
@@ -15,25 +13,10 @@ from analysis.stats.intervals import points, signed
 from registry.result_row import Arm
 
 _ROW, _FOOT, _HEAD = 0.36, 0.55, 0.2  # inches
-_DOT_ROW, _DOT_FOOT, _NOTE = 0.24, 0.35, 0.75  # inches, of dots
-_DOT_MARKERS = ("o", "s", "D")
-_DOT_LABEL = 40  # characters
 _STRATUM_LETTER = 0.064  # inches
 _STRATUM_ROW, _PANEL_GAP, _PANEL_FOOT, _PANEL_HEAD = 0.26, 0.3, 0.35, 0.3  # inches
 _PANELS = {style.WIDE: 2, style.NARROW: 1}  # side by side
 _ALL = "all strata"
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """A share with its interval; rows of one ``label`` stand together. ``group`` gives the colour,
-    ``note`` stands at the end of the row."""
-
-    label: str
-    group: str
-    value: float
-    interval: tuple[float, float]
-    note: str
 
 
 @style.styled
@@ -142,39 +125,6 @@ def _draw_strata(axes: Any, result: PrimaryResult, names: Sequence[str]) -> None
     ends = [min(max(end, low), high) for end in verdict.interval]
     axes.plot(ends, [y, y], color=style.COLOUR[verdict.verdict], lw=1.8)
     style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict, 6.0)
-
-
-@style.styled
-def plot_dots(
-    dots: Sequence[Dot], bound: float, groups: Sequence[str], name: str, title: str
-) -> str:
-    """A row for each share, on a scale from 0 to 1 with the ``bound`` marked. SVG text for inlining
-    in HTML; ``name`` begins its ids."""
-    from matplotlib.lines import Line2D
-
-    looks: dict[str, dict[str, Any]] = {
-        group: {"color": colour, "marker": marker, "ms": 5}
-        for group, colour, marker in zip(
-            groups, style.CATEGORIES, itertools.cycle(_DOT_MARKERS), strict=False
-        )
-    }
-    marks = [Line2D([], [], lw=1.8, label=group, **look) for group, look in looks.items()]
-    height = _DOT_ROW * max(1, len(dots)) + _DOT_FOOT
-    figure, key = style.keyed_figure(style.WIDE, height, marks)
-    labels = [style.cut(dot.label, _DOT_LABEL) for dot in dots]
-    firsts = [label if label not in labels[:y] else "" for y, label in enumerate(labels)]
-    left = style.label_width(labels)
-    axes = style.row_axes(figure, firsts, left=left, head=key, foot=_DOT_FOOT, right=_NOTE)
-    axes.set_xlim(-0.01, 1.01)
-    axes.axvline(bound, color=style.COLOUR[CONTAMINATED], lw=1, dashes=(4, 3))
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
-    for y, dot in enumerate(dots):
-        look = looks[dot.group]
-        axes.plot(dot.interval, [y, y], color=look["color"], lw=1.8)
-        axes.plot([dot.value], [y], lw=0, clip_on=False, **look)
-        style.note(axes, dot.note, (1.01, y), (_NOTE * 72 - 4, 0), ha="right", va="center")
-    words = " ".join(f"{dot.label}, {dot.group}: {dot.note}." for dot in dots)
-    return style.draw_svg(figure, name, title, words)
 
 
 def interval_ends(verdict: Verdict) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from analysis.plan.verdict import Verdict
@@ -16,14 +16,13 @@ from analysis.stats.intervals import signed
 
 _ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
 _LEFT, _RIGHT, _GAP, _FOOT, _HEAD, _HIGH = 0.55, 0.12, 0.3, 0.62, 0.36, 1.55  # inches
-_LETTER, _LINE = 4.4, 9.5  # points, of a name
-_SHIFTS = (1.5, -11.0, 11.0, -21.0, 21.0, 31.0, -31.0)  # points that a name may move
+_EPOCH = date(1970, 1, 1)
 _LABELLED = 6  # models; more names than that in a panel run into each other
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A verdict in time: ``x`` is a day (its ordinal) or a wave; ``cutoff`` a day, if known."""
+    """A verdict in time: ``x`` is a day (from 1970 on) or a wave; ``cutoff`` a day, if known."""
 
     family: str
     x: float
@@ -110,12 +109,12 @@ def _point(verdict: Verdict, fact: ModelFact, dated: bool) -> Point:
 
 
 def _day(text: str) -> float:
-    return float(date.fromisoformat(text).toordinal())
+    return float((date.fromisoformat(text) - _EPOCH).days)
 
 
 def _when(point: Point, line: Timeline) -> str:
     if line.dated:
-        return f"released {date.fromordinal(int(point.x)).isoformat()}, wave {point.verdict.wave}"
+        return f"released {_EPOCH + timedelta(point.x)}, wave {point.verdict.wave}"
     return f"wave {point.verdict.wave}"
 
 
@@ -164,63 +163,26 @@ def _apart(points: Sequence[Point], limits: tuple[float, float]) -> list[float]:
 
 
 def _name_points(axes: Any, points: Sequence[Point], xs: Sequence[float]) -> None:
-    """Names beside the marks, once for each model, moved up or down where they would meet."""
-    from matplotlib.transforms import Bbox
-
+    """Names beside the marks, once for each model, on the side with more room."""
     left, right = axes.get_xlim()
-    scale = 72 / axes.figure.dpi  # of pixels to points of 72 an inch
-    bottom, top = axes.bbox.y0 * scale, axes.bbox.y1 * scale
-    taken: list[Bbox] = []
     named: set[str] = set()
     for point, x in zip(points, xs, strict=True):
         if point.verdict.model in named:
             continue
         named.add(point.verdict.model)
+        back = x > (left + right) / 2
+        shift, side = (-7 if back else 7, 3), "right" if back else "left"
         name = style.cut(point.verdict.model, 18)
-        at, up = axes.transData.transform((x, point.gap)) * scale
-        wide, backward = _LETTER * len(name), x > left + 0.55 * (right - left)
-        start = at - 7 - wide if backward else at + 7
-        for shift in _SHIFTS:
-            box = Bbox.from_bounds(start, up + shift, wide, _LINE)
-            if not box.count_overlaps(taken) and bottom <= box.y0 <= top:
-                break
-        taken.append(box)
-        style.note(
-            axes,
-            name,
-            (x, point.gap),
-            (-7 if backward else 7, shift + 1.5),
-            fontsize=7.5,
-            ha="right" if backward else "left",
-            va="bottom",
-            bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.4},
-        )
+        style.note(axes, name, (x, point.gap), shift, fontsize=7.5, ha=side, va="bottom")
 
 
 def _time_axis(axes: Any, *, dated: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.dates import AutoDateLocator, DateFormatter
+    from matplotlib.ticker import MaxNLocator
 
-    if not dated:
+    if dated:
+        axes.xaxis.set_major_locator(AutoDateLocator(maxticks=5))
+        axes.xaxis.set_major_formatter(DateFormatter("%Y-%m"))
+    else:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.set_xlabel("Wave")
-        return
-    low, high = (date.fromordinal(max(1, int(x))) for x in axes.get_xlim())
-    axes.set_xticks(_ticks(low, high))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _month(date.fromordinal(int(x)))))
-    axes.set_xlabel("Released")
-
-
-def _ticks(low: date, high: date) -> list[int]:
-    """Firsts of months, at most five, a round number of months apart."""
-    years = range(low.year, high.year + 1)
-    firsts = [date(year, month, 1) for year in years for month in range(1, 13)]
-    inside = [day for day in firsts if low <= day <= high]
-    for step in (1, 2, 3, 6, 12, 24, 60, 120):
-        kept = [day for day in inside if (12 * day.year + day.month - 1) % step == 0]
-        if len(kept) <= 4:
-            return [day.toordinal() for day in kept]
-    return []
-
-
-def _month(day: date) -> str:
-    return f"{day.year}-{day.month:02d}"
+    axes.set_xlabel("Released" if dated else "Wave")

@@ -9,25 +9,19 @@ import click
 
 from analysis.stats.intervals import signed
 from registry.provenance import utc_now
-from study.extras.calibrate import from_agents
-from study.extras.calibrate.from_agents import plan_run, run_calibration
 from study.extras.calibrate.from_scores import (
     FOLDER,
     CalibrateRequest,
-    as_kept,
     calibrate_study,
     record_calibration,
     write_calibration,
 )
-from study.options import PATH, complete_models, folder_option, json_option
+from study.options import PATH, folder_option, json_option
 from study.printing import print_json, print_records
-from study.steps.sweep.live import sweep_watch
 
 if TYPE_CHECKING:
-    from study.extras.calibrate.from_scores import Calibrated
+    from analysis.calibrate.calibration import RecordedCalibration
     from study.workspace.study import Study
-
-_OF_SCORES = {"wave", "model"}  # options
 
 
 @click.command()
@@ -39,7 +33,7 @@ _OF_SCORES = {"wave", "model"}  # options
     metavar="F,F,…",
     help="Shares of the public arm that are known.",
 )
-@click.option("--replicates", type=int, help="Of each dose. Default: 20; with --run, 1.")
+@click.option("--replicates", type=int, default=20, help="Of each dose.")
 @click.option(
     "--wave",
     type=click.IntRange(0),
@@ -48,50 +42,30 @@ _OF_SCORES = {"wave", "model"}  # options
 @click.option(
     "--model",
     metavar="NAME",
-    shell_complete=complete_models,
     help="The clean model. Default: one that the plan names "
     "as released before publication or frozen.",
 )
-@click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
 @click.option(
-    "--out",
-    type=PATH,
-    help="Folder for JSON, SVG and the scratch study. Default: calibration, in the study's.",
+    "--out", type=PATH, help="Folder for JSON and SVG. Default: calibration, in the study's."
 )
 @json_option
-def calibrate(
-    study: Study, doses: str, run: bool, out: Path | None, as_json: bool, **options: Any
-) -> None:
+def calibrate(study: Study, doses: str, out: Path | None, as_json: bool, **options: Any) -> None:
     """Measure how large a leak the study would detect: the positive control, over doses.
 
     Known leaks are put into a clean model's stored scores, and the registered test is run on each:
-    how often is a share of the public arm found, and from which share on reliably? With --run,
-    agents that remember a share of a release go through the whole pipeline instead, in a scratch
-    study with its own seeds and key; interrupted, the same command resumes it. Both results are
-    recorded, and reports show them from then on.
+    how often is a share of the public arm found, and from which share on reliably? The
+    result is recorded, and reports show it from then on.
 
     \b
     Examples:
       dosimeter calibrate
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
-      dosimeter calibrate --run --doses .1,.5 --replicates 3
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if run and given.keys() & _OF_SCORES:
-        raise click.UsageError("--wave and --model are of stored scores: leave out --run")
-    given["doses"] = _doses(doses)
-    place = out or study.folder / FOLDER
-    if run:
-        request = from_agents.RunRequest(**given)
-        scratch = plan_run(study, request, place)
-        click.echo(f"{scratch.episodes:,} episodes of built-in agents in {place}", err=True)
-        made = run_calibration(study, scratch, request, sweep_watch)
-    else:
-        made = calibrate_study(study, CalibrateRequest(**given))
+    made = calibrate_study(study, CalibrateRequest(_doses(doses), **options))
     kept = record_calibration(study, made, utc_now())
-    files = write_calibration(place, made)
+    files = write_calibration(out or study.folder / FOLDER, made)
     if as_json:
-        print_json(made.as_json())
+        print_json(made.body)
     else:
         _print(made, files)
         click.echo(f"on record: {kept.uri}")
@@ -106,7 +80,7 @@ def _doses(text: str) -> tuple[float, ...]:
         ) from None
 
 
-def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
+def _print(made: RecordedCalibration, files: tuple[Path, Path]) -> None:
     rows = [
         {
             "known": f"{100 * dose.dose:g} %",
@@ -118,10 +92,9 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
         }
         for dose in made.found.doses
     ]
-    where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
-    print_records(rows, title=f"Known leaks: {where}")
+    print_records(rows, title=f"Known leaks: {made.model}, wave {made.wave}")
     from analysis.calibrate.part import calibration_words
 
-    for line in calibration_words(as_kept(made)):
+    for line in calibration_words(made):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")

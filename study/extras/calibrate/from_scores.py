@@ -6,15 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from analysis.calibrate.calibration import (
     DOSES,
     REPLICATES,
-    RUN,
-    Calibration,
+    RESAMPLED,
     CleanScores,
     RecordedCalibration,
     calibrate,
@@ -71,50 +69,7 @@ class Companions:
     wanted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A calibration and its sources. ``how``: "resampled" or "run"; ``known`` names the scores that
-    a known instance gets; ``covered`` is the share of instances with a covariate."""
-
-    how: str
-    study: str
-    registration: str
-    plan: Plan
-    model: str
-    wave: int
-    known: str
-    covered: float
-    notes: tuple[str, ...]
-    found: Calibration
-    tested: int  # models that the plan tests at one look, at most
-    companions: tuple[str, ...] = ()  # the look's other models
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields of ``calibration.json``."""
-        plan = self.plan
-        return {
-            "how": self.how,
-            "study": self.study,
-            "registration": self.registration,
-            "plan": {
-                "name": plan.name,
-                "looks": plan.looks,
-                "outcomes": list(plan.outcomes),
-                "permutations": plan.permutations,
-                "multiplicity": plan.multiplicity,
-            },
-            "model": self.model,
-            "wave": self.wave,
-            "known": self.known,
-            "share_with_covariate": self.covered,
-            "beside": list(self.companions),
-            "notes": list(self.notes),
-            "markers": marker_rates(plan, self.tested).as_json(),
-            **calibration_json(self.found),
-        }
-
-
-def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
+def calibrate_study(study: Study, request: CalibrateRequest) -> RecordedCalibration:
     """Put known leaks into a clean model's stored scores. Nothing is run, and nothing is stored but
     the look in the ledger.
 
@@ -140,20 +95,27 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         registration=registration,
         place=f"{model}|{wave}",
     )
-    return Calibrated(
-        how="resampled",
-        study=study.protocol.name,
-        registration=registration,
-        plan=plan,
-        model=model,
-        wave=wave,
-        known=known,
-        covered=covered,
-        notes=tuple(_notes(plan, companions, clean_scores, covered)),
-        found=calibration,
-        tested=max(most_tested(study, plan), 1),
-        companions=companions.models,
-    )
+    body = {
+        "how": RESAMPLED,
+        "study": study.protocol.name,
+        "registration": registration,
+        "plan": {
+            "name": plan.name,
+            "looks": plan.looks,
+            "outcomes": list(plan.outcomes),
+            "permutations": plan.permutations,
+            "multiplicity": plan.multiplicity,
+        },
+        "model": model,
+        "wave": wave,
+        "known": known,
+        "share_with_covariate": covered,
+        "beside": list(companions.models),
+        "notes": _notes(plan, companions, clean_scores, covered),
+        "markers": marker_rates(plan, max(most_tested(study, plan), 1)).as_json(),
+        **calibration_json(calibration),
+    }
+    return read_calibration(plain_values(body), "the calibration", "", "")
 
 
 def companions_of(study: Study, plan: Plan, means: SeedMeans, wave: int, model: str) -> Companions:
@@ -220,20 +182,19 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
     return tuple(name for name in here if not _is_spiked(study, plan, name))
 
 
-def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
-    """Write ``calibration.json`` and ``calibration.svg``, or those of a run: rates and gaps only,
-    so that they may be published. Raises StudyError if they cannot be written."""
+def write_calibration(folder: Path, made: RecordedCalibration) -> tuple[Path, Path]:
+    """Write ``calibration.json`` and ``calibration.svg``: rates and gaps only, so that they may be
+    published. Raises StudyError if they cannot be written."""
     from analysis.calibrate.figures import plot_calibration
     from analysis.report.figures.style import standalone
     from registry.files import write_whole
 
-    name = "calibration" if made.how == "resampled" else "calibration-run"
-    picture, data = folder / f"{name}.svg", folder / f"{name}.json"
+    picture, data = folder / "calibration.svg", folder / "calibration.json"
     drawn = standalone(plot_calibration(made.found))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(picture, drawn)
-        write_whole(data, json.dumps(made.as_json(), indent=2, ensure_ascii=False) + "\n")
+        write_whole(data, json.dumps(made.body, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
     return data, picture
@@ -251,8 +212,7 @@ def _chosen(study: StudySnapshot, plan: Plan, request: CalibrateRequest) -> tupl
             )
     if not closed:
         raise StudyError(
-            "no wave is closed yet, so there are no scores to put leaks into; sweep one, or run "
-            "agents with `dosimeter calibrate --run`"
+            "no wave is closed yet, so there are no scores to put leaks into: sweep one first"
         )
     wanted = closed if request.wave is None else [request.wave]
     if request.model is not None:
@@ -356,18 +316,18 @@ def _notes(
     return notes
 
 
-def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationMade:
+def record_calibration(study: Study, made: RecordedCalibration, now: str) -> CalibrationMade:
     """Store the result of a calibration, and record it in the ledger. An equal result returns the
     record that there is."""
-    data = canonical_bytes(plain_values(made.as_json()))
+    data = canonical_bytes(made.body)
     digest = digest_bytes(data)
     key = calibration_key(digest)
     study.store.put(key, data)
     inventory = write_inventory(study.store, [key])
     record = CalibrationMade(
-        plan=made.registration,
-        how=made.how,
-        wave=None if made.how == RUN else made.wave,
+        plan=made.body["registration"],
+        how=RESAMPLED,
+        wave=made.wave,
         trials=sum(dose.replicates for dose in made.found.doses),
         result=digest,
         uri=key,
@@ -381,25 +341,18 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
     return kept
 
 
-def as_kept(made: Calibrated) -> RecordedCalibration:
-    """A calibration as it is read back."""
-    return read_calibration(plain_values(made.as_json()), "the calibration", "", "")
-
-
-def calibrations_of(
-    study: Study, registration: str, through: int
-) -> tuple[RecordedCalibration, ...]:
-    """Return the calibrations that a report through a wave shows: of stored scores and of agents
-    one each, on the newest wave, of such the one with most trials, of such the last. Raises
-    BrokenPromise if one differs from the ledger's record."""
+def calibration_of(study: Study, registration: str, through: int) -> RecordedCalibration | None:
+    """Return the calibration that a report through a wave shows: on the newest wave, of such the
+    one with most trials, of such the last; None without one. Raises BrokenPromise if it differs
+    from the ledger's record."""
     made = [
         entry
         for entry in study.ledger.find("calibrated")
-        if entry.record.plan == registration and (entry.record.wave or 0) <= through
+        if entry.record.plan == registration and entry.record.wave <= through
     ]
-    made.sort(key=lambda entry: (entry.record.wave or 0, entry.record.trials))
-    best = {entry.record.how: entry for entry in made}
-    return tuple(_read(study, best[how]) for how in sorted(best))
+    if not made:
+        return None
+    return _read(study, max(reversed(made), key=lambda e: (e.record.wave, e.record.trials)))
 
 
 def _read(study: Study, entry: Entry) -> RecordedCalibration:

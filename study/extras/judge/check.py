@@ -16,7 +16,6 @@ from analysis.judge.error_rates import (
     Judged,
     cohen_kappa,
     family_bias,
-    krippendorff_alpha,
     measure_judge,
     measure_positions,
 )
@@ -199,7 +198,6 @@ def _compared(
     bias = _bias(study, name)
     return {
         "others": {other: cohen_kappa(decided, theirs) for other, theirs in by_judge.items()},
-        "alpha": krippendorff_alpha([decided, *by_judge.values()]) if by_judge else None,
         "same_family": list(relatives_of(study.protocol, name)),
         "family_bias": None if bias is None else asdict(bias),
     }

@@ -11,13 +11,7 @@ import click
 from registry.provenance import utc_now
 from study.extras.judge.check import CheckRequest, check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
-from study.options import (
-    complete_judges,
-    folder_option,
-    json_option,
-    study_option,
-    unknown_price_option,
-)
+from study.options import folder_option, json_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
 from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts
 
@@ -40,7 +34,6 @@ def judge() -> None:
     "judges",
     multiple=True,
     required=True,
-    shell_complete=complete_judges,
     help="Of study.yaml; more than once for more.",
 )
 @click.option("--wave", type=click.IntRange(0), help="Default: every wave that was begun.")
@@ -77,7 +70,6 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
         print_json(
             {
                 "judges": [asdict(judge) for judge in outcome.judges],
-                "alpha": outcome.alpha,
                 "again_at": outcome.again_at,
                 "budget": budget,
             }
@@ -95,8 +87,6 @@ def _print_grading(outcome: GradeOutcome) -> None:
         for judge in outcome.judges
     ]
     print_records(rows)
-    if outcome.alpha is not None:
-        click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
     for judge in outcome.judges:
         recorded = f"{judge.judge}: the ledger records that"
         if judge.recorded and outcome.again_at is not None:
@@ -114,7 +104,7 @@ def _print_grading(outcome: GradeOutcome) -> None:
 
 
 @judge.command("check")
-@click.argument("name", shell_complete=complete_judges)
+@click.argument("name")
 @folder_option
 @click.option(
     "--criteria",
@@ -160,8 +150,6 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
     agreement = [("the exact grader", body["kappa"]), *body["others"].items()]
     for other, kappa in agreement:
         click.echo(f"Cohen's kappa with {other}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
-    if body["alpha"] is not None:
-        click.echo(f"Krippendorff's alpha of all judges on these sheets: {body['alpha']:.3f}")
     if body["failed_tries"]:
         click.echo(f"requests that failed: {count_failures(tuple(body['failed_tries'].items()))}")
     if body["same_family"]:

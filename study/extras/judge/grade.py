@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from analysis.judge.error_rates import cohen_kappa, krippendorff_alpha
+from analysis.judge.error_rates import cohen_kappa
 from generators.family import FORM_CRITERIA
 from harness.episode import Cell, Grade, GradeStatus
 from harness.episodes.result import LENIENT
@@ -84,7 +84,6 @@ class GradeOutcome:
     """The result of a grading run."""
 
     judges: tuple[JudgeOutcome, ...]
-    alpha: float | None  # Krippendorff's, over the judges, if there are several
     accounts: tuple[tuple[int, tuple[Account, ...]], ...] = ()  # the budget, by wave
     again_at: int | None = None
 
@@ -127,10 +126,10 @@ def grade_study(
             keys=study.keys(),
         )
         results = [grading.grade_by(judge, watch) for judge in judges]
-        outcomes, alpha = grading.compare(judges, results, now)
+        outcomes = grading.compare(judges, results, now)
     budgets = grading.budgets.items()
     accounts = tuple((wave, budget.accounts()) for wave, budget in budgets if budget)
-    return GradeOutcome(outcomes, alpha, accounts, look)
+    return GradeOutcome(outcomes, accounts, look)
 
 
 def _waves_to_grade(study: Study, request: GradeRequest, pins: Sequence[JudgePin]) -> Waves:
@@ -219,9 +218,8 @@ class _Grading:
         judges: Sequence[Judge],
         results: Sequence[Sequence[CallResult]],
         now: Callable[[], str],
-    ) -> tuple[tuple[JudgeOutcome, ...], float | None]:
-        """Return the outcome of each judge, and the graders' agreement; record waves in the ledger
-        that are graded whole."""
+    ) -> tuple[JudgeOutcome, ...]:
+        """Return the outcome of each judge; record waves in the ledger that are graded whole."""
         store, snapshot = self.study.store, take_snapshot(self.study)
         exact_grades = {
             episode: result.grade
@@ -231,7 +229,6 @@ class _Grading:
         episodes = [cell.episode for cells in self.waves.values() for cell in cells]
         truths = [exact_grades[episode] for episode in episodes]
         exact = [verdict for truth in truths for verdict in truth.verdicts]
-        columns: list[list[bool | None]] = []
         outcomes: list[JudgeOutcome] = []
         for judge, made in zip(judges, results, strict=True):
             grades = [
@@ -239,9 +236,9 @@ class _Grading:
                 for episode in episodes
             ]
             both = list(zip(grades, truths, strict=True))
-            columns.append(
-                [v for g, t in both for v in (g.verdicts if g else (None,) * len(t.verdicts))]
-            )
+            verdicts = [
+                v for g, t in both for v in (g.verdicts if g else (None,) * len(t.verdicts))
+            ]
             decided = [
                 verdict for grade, truth in both if grade for verdict in _decided(grade, truth)
             ]
@@ -255,7 +252,7 @@ class _Grading:
                     graded=sum(grade is not None for grade in grades),
                     criteria=len(decided),
                     ungraded=decided.count(None),
-                    kappa=cohen_kappa(exact, columns[-1]),
+                    kappa=cohen_kappa(exact, verdicts),
                     recorded=tuple(record.wave for record in records),
                     unpinned=tuple(
                         r.wave for r in records if isinstance(r, Graded) and not r.pinned
@@ -263,7 +260,7 @@ class _Grading:
                     **asdict(calls),
                 )
             )
-        return tuple(outcomes), krippendorff_alpha(columns) if len(columns) > 1 else None
+        return tuple(outcomes)
 
     def _record(self, judge: Judge, now: Callable[[], str]) -> list[Graded | Regraded]:
         """Return the ledger's records of the waves that the judge has graded whole, or of the

@@ -17,7 +17,7 @@ from study.steps.sweep.live import sweep_watch
 
 if TYPE_CHECKING:
     from analysis.power.pilot import StratumVariance, TurnScore
-    from study.extras.pilot.pilot import PilotForecast, PilotModel, PilotOutcome
+    from study.extras.pilot.pilot import PilotModel, PilotOutcome
     from study.workspace.study import Study
 
 
@@ -47,17 +47,11 @@ if TYPE_CHECKING:
     help="Of a model on an instance.",
 )
 @unknown_price_option("Run models")
-@click.option(
-    "--estimate",
-    is_flag=True,
-    help="Only show the episodes still owed and what they may cost; no network.",
-)
 @json_option
 def pilot(
     study: Study,
     models: tuple[str, ...],
     difficulties: tuple[str, ...],
-    estimate: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -65,13 +59,12 @@ def pilot(
 
     A pilot is a scratch study in a folder under pilot/, with a draw of its own, that the ordinary
     steps run. Shows score against turns, ceiling and floor (the share of runs that score 1 and 0),
-    cost, and how scores vary. `dosimeter power --from` and `dosimeter init --guided --from` take
-    the variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
+    cost, and how scores vary. `dosimeter power --from` takes the
+    variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
     are owed because a provider failed or the budget does not pay for them.
 
     \b
     Examples:
-      dosimeter pilot --estimate
       dosimeter pilot --model nova-1 --seeds 3
       dosimeter pilot --difficulty easy --difficulty hard
       dosimeter pilot --json | jq '.scores[] | {model, stratum, turns, score}'
@@ -81,9 +74,6 @@ def pilot(
     request = pilots.PilotRequest(
         tuple(dict.fromkeys(models)), tuple(dict.fromkeys(difficulties)), **options
     )
-    if estimate:
-        _print_forecast(pilots.forecast_pilot(study, request), as_json)
-        return
     with sweep_watch("pilot") as watch:
         made = pilots.run_pilot(study, request, watch, watch.begin, watch.count, utc_now)
     if as_json:
@@ -91,28 +81,6 @@ def pilot(
     else:
         _print_outcome(made)
     exit_by(made.complete)
-
-
-def _print_forecast(forecasts: Sequence[PilotForecast], as_json: bool) -> None:
-    if as_json:
-        print_json({"models": [asdict(forecast) for forecast in forecasts]})
-        return
-    rows = [
-        {
-            "model": forecast.model,
-            "episodes": forecast.episodes,
-            "USD, first requests": _usd(forecast.first_usd, forecast.free),
-            "USD at most": _usd(forecast.most_usd, forecast.free, "no bound"),
-        }
-        for forecast in forecasts
-    ]
-    print_records(
-        rows, title="What the pilot still takes", right=("USD, first requests", "USD at most")
-    )
-    print_line(
-        "An episode takes several requests, and each repeats what came before. The most is that of "
-        "full contexts and the longest replies in every turn; it needs `context` and `max_tokens`."
-    )
 
 
 def _usd(value: float | None, free: bool, unknown: str = "unknown") -> str:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from analysis.power.pilot import StratumVariance, TurnScore, score_by_turns, variance_by_stratum
@@ -23,7 +20,6 @@ from generators.task import DIFFICULTIES
 from generators.templates.library import NAMES
 from harness.episode import Mode
 from harness.episodes.result import EpisodeResult
-from harness.model import Usage
 from harness.spending.budget import PricedModel, Spend
 from harness.sweep.leases import Progress
 from registry.canonical import digest_value
@@ -35,19 +31,12 @@ from study.protocol.protocol import FILE_NAME, Task, read_protocol
 from study.protocol.yaml import read_yaml
 from study.steps.register.draw import PILOTS, draw_seeds, pilots_of
 from study.steps.sweep.exposure_ledger import exact_table
-from study.steps.sweep.preview import render_wave
-from study.steps.sweep.spending import (
-    attempt_turns,
-    example_of,
-    lock_budget,
-    price_pins,
-    wave_spends,
-)
+from study.steps.sweep.spending import example_of, lock_budget, price_pins, wave_spends
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest, sweep_wave
 from study.workspace.address import open_study
 from study.workspace.setup import Watch, register_plan
 from study.workspace.snapshot import take_snapshot
-from study.workspace.study import Study, is_study
+from study.workspace.study import Study
 
 N = TypeVar("N", int, float)
 
@@ -66,18 +55,6 @@ class PilotRequest:
     seeds: int = 2  # instances in each of the pilot's two arms, by stratum
     runs: int = 2  # of a model on an instance
     allow_unknown_price: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PilotForecast:
-    """What a pilot still takes for a model: its owed episodes, USD of the first request of each,
-    which is a part of the whole, and the most that all may cost; None if unknown."""
-
-    model: str
-    free: bool
-    episodes: int
-    first_usd: float | None
-    most_usd: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,41 +112,6 @@ def run_pilot(
         spent = _spent_by_others(study, scratch)
         swept = sweep_wave(scratch, wanted, watch, now, begin, closing, spent)
     return _outcome(study, scratch, swept, skipped)
-
-
-def forecast_pilot(study: Study, request: PilotRequest) -> tuple[PilotForecast, ...]:
-    """Return what a pilot still takes for each model. Nothing is drawn, sent or written, and no key
-    is needed unless it was begun before. Raises StudyError."""
-    pins, _ = _pins(study, request)
-    done = _count_finished(study.folder / PILOTS / _name(study, request, pins))
-    with TemporaryDirectory(prefix="dosimeter-") as name:
-        text = _text(study, request, pins, study.folder.resolve())
-        (Path(name) / FILE_NAME).write_text(text, encoding="utf-8")
-        draft = open_study(name)
-        tasks = draft.protocol.tasks
-        turns = attempt_turns(tasks, draft.protocol.catalog)
-        pricing = price_pins(draft, draft.protocol.models, allow_unknown=True, turns=turns)
-        rendered = render_wave(draft, 0)
-    runs = 2 * request.seeds * request.runs
-    forecasts = []
-    for priced in pricing.models:
-        owed = runs * len(tasks) - done[priced.name]
-        tokens = sum(each.tokens for each in rendered if each.model == priced.name)
-        first = None
-        if priced.price is not None:
-            usd = priced.price.cost(Usage(tokens, 0)) or Decimal()
-            first = float(usd * owed / len(tasks))
-        most = None if priced.bound is None else float(priced.bound * owed)
-        forecasts.append(PilotForecast(priced.name, priced.free, owed, first, most))
-    return tuple(forecasts)
-
-
-def _count_finished(folder: Path) -> Counter[str]:
-    """Return the finished episodes of a pilot by model."""
-    if not is_study(folder):
-        return Counter()
-    waves = take_snapshot(open_study(folder)).waves
-    return Counter(cell.model for wave in waves.values() for cell in wave.finished_cells())
 
 
 def _pins(

@@ -9,14 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.plan.presets import least_p, look_alpha
-from analysis.power.power import (
-    PowerDesign,
-    chance_cleared,
-    formula_gap,
-    formula_power,
-    formula_seeds,
-    power_at,
-)
+from analysis.power.power import PowerDesign, chance_cleared, formula_power, formula_seeds, power_at
 from analysis.power.variance_components import Components, SimulationSize, rate_error
 from study.extras.power.planning import registered_design
 from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
@@ -89,7 +82,7 @@ def describe_power(protocol: Protocol) -> str:
 def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:
     """Yield the changes that raise the power to 80 %, each alone, with the power that they give."""
     design = registered_design(protocol, protocol.plan.target_gap)
-    searches = (_more_seeds, _more_runs, _more_control_runs, _fewer_looks, _larger_gap)
+    searches = (_more_seeds, _more_control_runs, _fewer_looks)
     for number, search in enumerate(searches):
         watch("simulating what would mend it", number, len(searches))
         if remedy := search(design, protocol):
@@ -115,20 +108,6 @@ def _more_seeds(design: PowerDesign, protocol: Protocol) -> str:
     return ""
 
 
-def _more_runs(design: PowerDesign, protocol: Protocol) -> str:
-    """Return the fewest runs of a model on an instance that are enough, up to three times those
-    planned. Control models have as many, unless the study states theirs."""
-    planned, controls = design.plan.replicates, protocol.plan.controls
-    for runs in range(planned + 1, 3 * planned + 1):
-        setting = design.setting
-        if controls is not None and controls.runs is None:
-            setting = replace(setting, control_runs=runs)
-        more = replace(design, plan=replace(design.plan, replicates=runs), setting=setting)
-        if formula_power(more) >= LEAST_POWER and (found := _simulate(more)).suffices:
-            return f"`replicates: {runs}` ({found})"
-    return ""
-
-
 def _more_control_runs(design: PowerDesign, protocol: Protocol) -> str:
     """Return the eight control runs that a plan needs, if they alone are enough."""
     models, runs = design.setting.control_models, design.setting.control_runs
@@ -150,19 +129,6 @@ def _fewer_looks(design: PowerDesign, protocol: Protocol) -> str:
         )
         if formula_power(fewer) >= LEAST_POWER and (found := _simulate(fewer)).suffices:
             return f"`looks: {looks}` ({found})"
-    return ""
-
-
-def _larger_gap(design: PowerDesign, protocol: Protocol) -> str:
-    """Return the smallest target that the plan is enough for, in whole points."""
-    gap = math.ceil(100 * formula_gap(design, LEAST_POWER)) / 100
-    for _ in range(_TRIES):
-        if gap >= 1:
-            return ""
-        larger = replace(design, setting=replace(design.setting, gap=gap))
-        if (found := _simulate(larger)).suffices:
-            return f"`target_gap: {gap:g}` in the plan ({found})"
-        gap = math.ceil(100 * _STEP * gap) / 100
     return ""
 
 

@@ -15,11 +15,10 @@ import click
 from generators.catalog import INSTALLED
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.task import DIFFICULTIES, Brief, Family, TaskInstance
-from study.extras.tasks.check_page import write_page
 from study.extras.tasks.fetch_weights import fetch_weights
 from study.extras.tasks.scaffold import new_task
 from study.files import new_folder, safe_place, write_file
-from study.options import PATH, complete_families, complete_strata, json_option
+from study.options import PATH, json_option
 from study.printing import (
     exit_by,
     print_json,
@@ -218,7 +217,7 @@ def tasks_list(as_json: bool) -> None:
 
 
 @tasks.command("show")
-@click.argument("task", metavar="FAMILY[/DIFFICULTY]", shell_complete=complete_strata)
+@click.argument("task", metavar="FAMILY[/DIFFICULTY]")
 @json_option
 def tasks_show(task: str, as_json: bool) -> None:
     """Show a family's parameters, and the prompt and rubric of an example.
@@ -273,7 +272,7 @@ def _metarubric_row(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]
 
 
 @tasks.command("make")
-@click.argument("task", metavar="FAMILY[/DIFFICULTY]", shell_complete=complete_strata)
+@click.argument("task", metavar="FAMILY[/DIFFICULTY]")
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
@@ -305,11 +304,10 @@ def tasks_new(name: str) -> None:
 
 
 @tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
-@click.argument("names", nargs=-1, shell_complete=complete_families)
+@click.argument("names", nargs=-1)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--page", show_default="no page", type=PATH, help="Write a page with plots, as HTML.")
 @json_option
-def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: bool) -> None:
+def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
     """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
     inputs, no easier where it should be harder.
 
@@ -317,12 +315,10 @@ def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: 
 
     \b
     Example:
-      dosimeter tasks check count_circles --seeds 20 --page check.html
+      dosimeter tasks check count_circles --seeds 20
     """
     with progress_watch("checking") as watch:
         survey = check_tasks(names, seeds, watch)
-    if page is not None:
-        write_page(survey, page)
     print_survey(survey, as_json)
     exit_by(survey.holds)
 

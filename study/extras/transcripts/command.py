@@ -15,7 +15,7 @@ from study.extras.transcripts.show import (
     print_transcript,
     transcript_json,
 )
-from study.options import PATH, complete_models, json_option, study_option
+from study.options import PATH, json_option, study_option
 from study.printing import print_json, print_records, stdout
 
 if TYPE_CHECKING:
@@ -37,12 +37,7 @@ wave_option = click.option(
     "--tools", is_flag=True, help="Instead, show how each model used its tools, both arms together."
 )
 @wave_option
-@click.option(
-    "--model",
-    show_default="every model",
-    shell_complete=complete_models,
-    help="Only this model's episodes.",
-)
+@click.option("--model", show_default="every model", help="Only this model's episodes.")
 @click.option(
     "--arm",
     is_flag=True,

@@ -28,34 +28,19 @@ from study.steps.sweep.live import sweep_watch
     show_default=True,
     help="local needs no engine, and runs the built-in agents only.",
 )
-@click.option(
-    "--model",
-    show_default="no real model",
-    metavar="NAME",
-    help="A real local model takes part, for a new demo: smollm2, once its weights are fetched.",
-)
-@click.option(
-    "--judge",
-    show_default="no judge",
-    type=click.Choice(["careless"]),
-    help="A built-in judge grades as well, for a new demo, and fails its controls: the report "
-    "withholds the verdicts and says why.",
-)
 @json_option
-def demo(folder: Path, sandbox: str, model: str | None, judge: str | None, as_json: bool) -> None:
+def demo(folder: Path, sandbox: str, as_json: bool) -> None:
     """Run a complete small study, which detects an agent that has read the release.
 
     If it is interrupted, run it again: it resumes.
 
     \b
-    Examples:
+    Example:
       dosimeter demo
-      dosimeter models fetch smollm2 && dosimeter demo --study real --model smollm2
-      dosimeter demo --study judged --judge careless
     """
 
-    from study.steps.demo.demo import DemoRequest, Display, run_demo
+    from study.steps.demo.demo import Display, run_demo
 
     display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
-    report, path = run_demo(folder, DemoRequest(sandbox, model, judge), display)
+    report, path = run_demo(folder, sandbox, display)
     print_verdicts(report, path, as_json)

@@ -21,49 +21,7 @@ if TYPE_CHECKING:
     from analysis.report.report import Report
     from harness.sweep.leases import Progress
 
-DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
-DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
 DEMO_REASON = "it is a demonstration, made small to run in minutes"
-DEMO_WAVE = "[before-1, honest-2, mild-2, strong-2]"
-
-
-# A real model of this machine takes part beside the agents. It takes minutes where they take
-# moments, so the study is smaller.
-_LOCAL_SEEDS = "seeds_per_arm: 2"
-_LOCAL_TASKS = "[compute_average/easy]"
-_LOCAL_MODEL = "models:\n  {name}: {{provider: local, model: {name}, max_tokens: 200}}\n"
-_LOCAL_WAVE = "[before-1, honest-2, mild-2, strong-2, {name}]"
-
-# A judge without meaningful verdicts: nothing follows from its grades.
-_AGENTS_TEXT = "one that remembers all of it.\n"
-_JUDGE_TEXT = """\
-  A judge is asked for a second opinion. It reads carelessly and, as its maker changes what is
-  served, has read the release itself from the day that it is out.
-"""
-_WAVES = "\nwaves:\n"
-_JUDGE = """\
-
-# No judge to trust: it looks whether a number stands in an answer, and not of what it is said.
-judges:
-  {name}:
-    {{provider: scripted, agent: {name}, release: release, family: {name}, released: 2025-02-01}}
-"""
-_PRESET = "  preset: standard-v1\n"
-_JUDGE_RULES = """\
-  second_grader: {name}
-  judges:
-    {name}: {{min_sensitivity: 0.9, min_specificity: 0.9, min_kappa: 0.8}}
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class DemoRequest:
-    """A new demo: ``model`` is a local model that takes part, ``judge`` a built-in judge as second
-    grader."""
-
-    sandbox: str
-    model: str | None = None
-    judge: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +33,12 @@ class Display:
     sweep: Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
 
 
-def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Report, Path]:
-    """Run the demo's study in a folder, or resume it, which takes nothing of the request. Return
-    its report and the page. Raises HarnessError if the model's weights are not on this machine."""
+def run_demo(folder: Path, sandbox: str, display: Display) -> tuple[Report, Path]:
+    """Run the demo's study in a folder, or resume it, then in its own ``sandbox``. Return its
+    report and the page."""
     if not is_study(folder):
-        init_study(folder, _protocol(request))
+        text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
+        init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
     study = pipeline.open_study(folder)
     with display.progress("drawing") as watch:
         sealed, _ = pipeline.draw(study, watch, DEMO_REASON)
@@ -116,39 +75,6 @@ def _after(study: Study, wave: int, display: Display) -> None:
     """Have the extras do what they do with a wave that is closed."""
     for act in contributions("after_demo_wave"):
         act(study, wave, display)
-
-
-def _protocol(request: DemoRequest) -> str:
-    """The text of a demo's study.yaml."""
-    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
-    text = text.replace("{kind: docker}", f"{{kind: {request.sandbox}}}")
-    if request.model is not None:
-        text = _with_model(text, request.model)
-    if request.judge is not None:
-        text = with_judge(text, request.judge)
-    return text
-
-
-def _with_model(text: str, name: str) -> str:
-    """The demo's protocol with a local model in its last wave."""
-    from harness.models.local import find_weights
-
-    find_weights(name)
-    for old, new in (
-        (DEMO_TASKS, _LOCAL_TASKS),
-        (DEMO_SEEDS, _LOCAL_SEEDS),
-        (DEMO_MODELS, _LOCAL_MODEL.format(name=name)),
-        (DEMO_WAVE, _LOCAL_WAVE.format(name=name)),
-    ):
-        text = text.replace(old, new)
-    return text
-
-
-def with_judge(text: str, name: str) -> str:
-    """The demo's protocol with a built-in judge as its second grader."""
-    for old, more in ((_AGENTS_TEXT, _JUDGE_TEXT), (_PRESET, _JUDGE_RULES.format(name=name))):
-        text = text.replace(old, old + more)
-    return text.replace(_WAVES, _JUDGE.format(name=name) + _WAVES)
 
 
 def _sweep(study: Study, wave: int, display: Display) -> None:

@@ -17,19 +17,10 @@ from study.steps.init.folder import check_new, init_study
 @click.option(
     "--guided",
     is_flag=True,
-    help="Ask for models, tasks, target gap and budget; compute the seeds; show episodes and cost.",
+    help="Ask for models, tasks, target gap and budget; compute the seeds.",
 )
 @click.option("--yes", is_flag=True, help="With --guided: take the default answer everywhere.")
-@click.option(
-    "--from",
-    "source",
-    show_default="published results",
-    type=PATH,
-    metavar="TABLE|STUDY",
-    help="With --guided: use the variance of these results to compute the seeds too, for example a "
-    "pilot's.",
-)
-def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> None:
+def init(folder: Path | None, guided: bool, yes: bool) -> None:
     """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a new encryption key.
 
     The study has two waves and a plan that can find a gap of 10 points. In the file as written, the
@@ -41,19 +32,16 @@ def init(folder: Path | None, guided: bool, yes: bool, source: Path | None) -> N
       dosimeter init my-study
       dosimeter init my-study --guided
       dosimeter init my-study --guided --yes
-      dosimeter init my-study --guided --from my-pilot
     """
     place = folder or Path()
     if yes and not guided:
         raise StudyError("--yes: only works with --guided; give both")
-    if source is not None and not guided:
-        raise StudyError("--from: it is for the seeds that --guided computes; give both")
     if guided:
         check_new(place)
         guides = list(contributions("write_guided"))
         if not guides:
             raise StudyError("--guided: not installed here; leave it out")
-        path = guides[0](place, yes, source)
+        path = guides[0](place, yes)
     else:
         path = init_study(place)
     click.echo(

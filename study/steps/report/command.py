@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from analysis.report.report import report_json
-from registry.provenance import utc_now
-from study.options import PATH, folder_option, json_option
+from study.options import folder_option, json_option
 from study.printing import print_json, print_line, print_records, progress_watch, styled
 from study.steps import pipeline
-from study.steps.report.look import write_internal
 
 if TYPE_CHECKING:
     from analysis.report.report import Report
@@ -28,31 +26,18 @@ if TYPE_CHECKING:
     type=click.IntRange(0),
     help="The last wave to look at.",
 )
-@click.option(
-    "--internal",
-    show_default="the report itself",
-    metavar="FILE.age",
-    type=PATH,
-    help="Write an encrypted file with a row for every episode instead.",
-)
 @json_option
-def report(study: Study, through: int | None, internal: Path | None, as_json: bool) -> None:
+def report(study: Study, through: int | None, as_json: bool) -> None:
     """Run the registered test on the waves that are closed, and write the report.
 
     It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
-    follows from a private seed goes into it. The file of --internal may hold private data,
-    so it is encrypted to the study's recipients; the ledger records it first.
+    follows from a private seed goes into it.
 
     \b
     Examples:
       dosimeter report
       dosimeter report --json | jq '.models[] | {model, verdict, p_adjusted}'
-      dosimeter report --internal look.age
     """
-    if internal is not None:
-        path = write_internal(study, through, internal, utc_now())
-        click.echo(f"wrote {path}, sealed to the study's recipients: open it with age and a key")
-        return
     with progress_watch("reporting") as watch:
         made, path = pipeline.report(study, through, watch)
     print_verdicts(made, path, as_json)

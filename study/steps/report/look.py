@@ -1,16 +1,12 @@
-"""Looks at the data: result rows, the registered test on them, the report; and the internal report,
-with every row, sealed to the study's recipients."""
+"""Looks at the data: result rows, the registered test on them, the report."""
 
 from __future__ import annotations
 
-import io
 import logging
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis.csv_text import table_csv
 from analysis.data.table import make_table
 from analysis.plan.look import analyse
 from analysis.plan.presets import bridging_models
@@ -23,12 +19,10 @@ from registry.checkpoints.checkpoint import (
     put_checkpoint,
     sign_checkpoint,
 )
-from registry.files import write_whole
 from registry.ledger.chain import Entry
 from registry.ledger.records import Preregistration, ReportIssued, record_body
 from registry.provenance import find_changes
 from registry.result_row import ResultRow, columns_of
-from registry.sealing import encrypt
 from study.errors import StudyError
 from study.steps.report.context import (
     REPORTS,
@@ -49,7 +43,6 @@ from study.steps.sweep.history import (
     count_stored,
     history_of,
     look_words,
-    record_look,
     unclosed_waves,
     unclosed_words,
 )
@@ -59,7 +52,6 @@ from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
 
-ROWS = "rows.csv"
 _STEPS = 3  # of a report: read, test, draw; the check is counted by instances
 
 
@@ -117,25 +109,6 @@ def report_study(
     page, _ = write_files(folder, files)
     logger.info("report through wave %d written to %s", report.through_wave, folder)
     return report, page
-
-
-def write_internal(study: Study, through: int | None, path: Path, now: str) -> Path:
-    """Write a look as one age file, sealed to the study's recipients: a ZIP of the report's files
-    and ``rows.csv``, which has a row for every episode and grader, with instance and arm.
-
-    It is put together in memory: nothing of it lies on disk in the clear. The ledger records the
-    look first. Raises StudyError if the file exists or cannot be written, or the look cannot be
-    recorded.
-    """
-    if path.exists():
-        raise StudyError(f"{path}: is there already; name another file, or move it away")
-    snapshot = take_snapshot(study)
-    record_look(snapshot, _closed_waves(snapshot, through), "report --internal", lambda: now)
-    look = build_look(snapshot, through, now)
-    rows = table_csv([asdict(row) for row in look.rows])
-    files = {**report_files(look.report), ROWS: rows}
-    _write_new(path, encrypt(_zip(files.items()), study.recipients()))
-    return path
 
 
 def build_look(
@@ -315,19 +288,3 @@ def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapsho
 
 def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:
     return sorted(rows, key=lambda r: (r.wave, r.model, r.stratum, r.instance, r.replicate))
-
-
-def _zip(files: Iterable[tuple[str, str]]) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files:
-            archive.writestr(name, text)
-    return data.getvalue()
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Write a new file, whole or not at all."""
-    try:
-        write_whole(path, data, mode=0o600, new=True)
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}; name a file in a folder of yours") from None

@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from study import printing as output
-from study.encoding import plain_text
 from study.printing import Watch, progress_bar, styled
 from study.steps.sweep.accounts import accounts_json
 
@@ -234,9 +233,9 @@ def sweep_screen(history: SweepHistory, step: str, seconds: float, width: int) -
     done = 100 * latest.finished / latest.owed if latest.owed else 100.0
     line = ProgressBar(total=latest.owed or 1, completed=latest.finished)
     bar.add_row(step, line, f"{done:.0f} %, {duration_words(seconds)}")
-    facts = styled(plain_text(", ".join(sweep_facts(history))))
+    facts = styled(", ".join(sweep_facts(history)))
     table = [_models_table(history)] if width >= _NARROW and latest.models else []
-    notes = [styled(plain_text(note), "yellow") for note in sweep_notes(latest)]
+    notes = [styled(note, "yellow") for note in sweep_notes(latest)]
     return Group(bar, facts, *table, *notes)
 
 
@@ -251,14 +250,14 @@ def _models_table(history: SweepHistory) -> Table:
         rate = history.replies_per_minute(model.model)
         failed = sum(each.attempts for each in model.failures)
         table.add_row(
-            styled(plain_text(model.model)),
+            styled(model.model),
             f"{model.finished:,}/{model.owed:,}",
             f"{model.running:,}",
             f"{model.waiting:,}",
             styled(f"{failed:,}", "yellow" if failed else ""),
             "–" if rate is None else f"{rate:,.0f}",
-            plain_text(tokens_words(model.used)),
-            plain_text(usd_words(model.used)),
+            tokens_words(model.used),
+            usd_words(model.used),
         )
     return table
 
@@ -442,6 +441,6 @@ class _Lines:
         if self._as_json:
             print(json.dumps({"step": self.step, **value}), file=sys.stderr, flush=True)
         else:
-            line = plain_text(f"{self.step}: {words}")
+            line = f"{self.step}: {words}"
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
         self._printed = time.monotonic()

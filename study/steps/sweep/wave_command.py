@@ -15,7 +15,7 @@ from harness.sweep.leases import Progress, SweepOrder
 from registry.errors import BrokenPromise, RegistryError
 from registry.provenance import utc_now
 from study.errors import StudyError
-from study.options import complete_models, folder_option, json_option, study_option
+from study.options import folder_option, json_option, study_option
 from study.printing import print_line, print_note, print_records, print_step, progress_watch
 from study.protocol.draw_checks import missing_controls
 from study.steps.sweep.exposure_ledger import burned_of_wave
@@ -144,11 +144,7 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
 @wave.command("open")
 @folder_option
 @click.option(
-    "--models",
-    required=True,
-    metavar="NAME,…",
-    shell_complete=complete_models,
-    help="Names under `models:` in study.yaml.",
+    "--models", required=True, metavar="NAME,…", help="Names under `models:` in study.yaml."
 )
 @click.option(
     "--tranche",

@@ -5,24 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.judge.error_rates import (
-    Judged,
-    cohen_kappa,
-    correct_gap,
-    family_bias,
-    krippendorff_alpha,
-    measure_judge,
-)
-
-# Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C (and E for nominal).
-FOUR = [
-    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
-    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
-    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
-    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
-]
-# The same, section A: two observers, ten things, yes or no.
-TWO = [[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]
+from analysis.judge.error_rates import Judged, cohen_kappa, correct_gap, family_bias, measure_judge
 
 
 def table(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> tuple[list[bool], list[bool]]:
@@ -46,16 +29,9 @@ def test_kappa_is_that_of_statsmodels() -> None:
     assert cohen_kappa(*table(31, 7, 12, 50)) == pytest.approx(other, abs=1e-12)
 
 
-def test_alpha_is_that_of_krippendorff() -> None:
-    assert krippendorff_alpha(TWO) == pytest.approx(0.095, abs=5e-4)
-    assert krippendorff_alpha(FOUR) == pytest.approx(0.743, abs=5e-4)
-
-
 def test_agreement_of_nothing_or_of_one_value_is_unknown() -> None:
     assert cohen_kappa([None, True], [True, None]) is None
     assert cohen_kappa([True, True], [True, True]) is None
-    assert krippendorff_alpha([[True, None], [None, True]]) is None
-    assert krippendorff_alpha([[True, True], [True, True]]) is None
     assert cohen_kappa([True, False, None], [True, False, True]) == 1
     with pytest.raises(AnalysisError):
         cohen_kappa([True], [True, False])

@@ -336,9 +336,6 @@ def test_a_table_that_tells_nothing_is_refused() -> None:
     ("setting", "effort", "said"),
     [
         (PowerSetting(gap=0), SimulationSize(), "between 0 and 1"),
-        (PowerSetting(models=0), SimulationSize(), "one new model"),
-        (PowerSetting(onset=3), SimulationSize(), "looks 1 to 2"),
-        (PowerSetting(), SimulationSize(replications=5), "20 or more"),
         (PowerSetting(), SimulationSize(permutations=50), "79 or more"),
     ],
 )

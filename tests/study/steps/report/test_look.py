@@ -4,10 +4,8 @@ changed since the last one, a second judge that says something else, and one tha
 from __future__ import annotations
 
 import csv
-import io
 import json
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,13 +22,11 @@ from harness.spending.budget import Spend
 from harness.spending.prices import read_prices
 from harness.spending.purchases import CallKind
 from registry.errors import BrokenPromise
-from registry.ledger.records import Look, record_digest
+from registry.ledger.records import record_digest
 from registry.provenance import utc_now
 from registry.result_row import Arm
-from registry.sealing import decrypt
 from registry.verify.verify import verify_study
 from study import catalogue
-from study.errors import StudyError
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import archived_cells, finished_waves, graded_by, read_attempt
 from study.extras.transcripts.find import instance_of
@@ -39,7 +35,7 @@ from study.protocol.protocol import ModelFacts
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.report.context import check_report
-from study.steps.report.look import build_look, write_internal
+from study.steps.report.look import build_look
 from study.steps.sweep.spending import sum_spends
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -134,9 +130,7 @@ def test_a_report_is_a_folder_of_files_that_tell_the_same(study: Study) -> None:
     assert float(row["estimate"]) == body["models"][0]["estimate"]
     assert (page.parent / "report.md").is_file()
     assert {path.name for path in (page.parent / "figures").iterdir()} == {
-        "flow.svg",
         "gaps.svg",
-        "monitoring.svg",
         "scores.svg",
         "strata.svg",
         "time.svg",
@@ -214,28 +208,6 @@ def test_without_extras_a_report_has_the_same_verdicts_and_no_parts(
     assert bare.table == whole.table
     assert "Tools</h2>" in report_files(whole.report)["report.html"]
     assert "Tools</h2>" not in report_files(bare.report)["report.html"]
-
-
-def test_an_internal_report_is_sealed_and_has_a_row_for_every_episode(
-    study: Study, tmp_path: Path
-) -> None:
-    path = tmp_path / "internal.age"
-    count = len(study.ledger.entries())
-    write_internal(study, None, path, utc_now())
-    sealed = path.read_bytes()
-    assert sealed.startswith(b"age-encryption.org")
-    assert {p.name for p in tmp_path.iterdir()} == {"study", "internal.age"}
-    with zipfile.ZipFile(io.BytesIO(decrypt(sealed, study.identities(), "internal"))) as held:
-        rows = list(csv.DictReader(io.StringIO(held.read("rows.csv").decode("utf-8"))))
-        assert "report.html" in held.namelist()
-    assert len(rows) == 2 * 2 * 2 * 4
-    assert {row["instance"] for row in rows} == {entry.instance for entry in study.entries()}
-    assert {row["arm"] for row in rows} == {"public", "private"}
-    (look,) = study.ledger.entries()[count:]
-    assert look.record == Look("report --internal", ((0, 16), (1, 16)))
-    with pytest.raises(StudyError, match="is there already"):
-        write_internal(study, None, path, utc_now())
-    assert path.read_bytes() == sealed
 
 
 # The first wave's answers, graded again at a later look
@@ -360,7 +332,7 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     assert dict(found.counts)["waves graded again by judges"] == 1
     assert "open objects (no record names them yet)" not in dict(found.counts)
     log = CliRunner().invoke(main, ["log", "--study", str(held.folder)]).stdout
-    assert f"wave 0 by kind again at wave 1: {ARCHIVE} episodes" in " ".join(log.split())
+    assert f"graded {ARCHIVE}" in " ".join(log.split())
     gone = next(held.store.list("regrades/"))
     (held.folder / "store" / gone).unlink()
     assert (gone, "missing: it was removed from the store") in verify_study(held.store).problems

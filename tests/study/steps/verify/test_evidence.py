@@ -18,7 +18,6 @@ from harness.storage import EPISODE_CODEC, result_key
 from registry.errors import StoreError
 from registry.ledger.chain import Ledger
 from registry.ledger.records import Look
-from registry.provenance import utc_now
 from study import api
 from study.errors import StudyError
 from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study
@@ -26,7 +25,6 @@ from study.extras.transcripts.inspect_export import export_inspect
 from study.extras.transcripts.show import list_records, open_transcript
 from study.main import main
 from study.steps import pipeline
-from study.steps.report.look import write_internal
 from study.steps.sweep.history import look_words
 from study.steps.verify.regrade import differences, regrade_study
 from study.steps.verify.verify import VerifyRequest, verify
@@ -58,7 +56,6 @@ def show_one(study: Study) -> None:
 LOOKS: list[tuple[Callable[[Study, Path], object], str]] = [
     (lambda study, out: list_records(study, None, None, True), "show --arm"),
     (lambda study, out: show_one(study), "show --arm"),
-    (lambda study, out: write_internal(study, None, out, utc_now()), "report --internal"),
     (lambda study, out: export_inspect(study, out, None, "public", False), "export --arm public"),
     (lambda study, out: calibrate_study(study, CalibrateRequest((1.0,), 2)), "calibrate"),
     (lambda study, out: api.StudyView(study).results(), "python: results()"),

@@ -1,25 +1,25 @@
-"""A study whose judge fails, in small: what `demo --judge careless` shows, without Ray."""
+"""A study whose judge fails, in small, without Ray."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from analysis.judge.error_rates import shortfall
 from analysis.report.report import report_json
 from registry.provenance import utc_now
 from registry.verify.verify import verify_study
 from study.errors import StudyError
-from study.extras.judge.demo import after_demo_wave
+from study.extras.judge.check import CheckRequest, check_judge
+from study.extras.judge.grade import GradeRequest, grade_study
+from study.extras.judge.records import judge_pin, rates_of
 from study.protocol.protocol import read_protocol
 from study.steps import pipeline
-from study.steps.demo.demo import Display, with_judge
 from study.steps.init.folder import init_study
 from study.steps.report.look import build_look
 from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 from tests.study.conftest import draw_tiny, run_wave
 
 PROTOCOL = """\
@@ -37,39 +37,55 @@ models:
 waves:
   - [before]
   - [after]
+sandbox: {kind: local}
+entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
 plan:
   preset: standard-v1
   permutations: 999
   controls: {pre_exposure: [before], margin: 0.6}
-sandbox: {kind: local}
-entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
+"""
+JUDGE = """\
+  second_grader: careless
+  judges:
+    careless: {min_sensitivity: 0.9, min_specificity: 0.9, min_kappa: 0.8}
+judges:
+  careless:
+    {provider: scripted, agent: careless, release: release, family: careless, released: 2025-02-01}
 """
 
 
-def _display(lines: list[str]) -> Display:
-    @contextmanager
-    def unwatched(step: str) -> Iterator[Callable[..., None]]:
-        yield lambda *progress: None
+def _check(study: Study) -> str:
+    """Measure the judge; return what it misses of the plan's minima."""
+    pin = judge_pin(study, "careless")
+    check_judge(study, CheckRequest(pin.name), lambda *step: None, utc_now)
+    (rule,) = study.protocol.registered_plan().judges
+    return shortfall(rule, rates_of(study, pin))
 
-    return Display(lines.append, unwatched, unwatched)
+
+def _grade(study: Study, wave: int) -> None:
+    """Have the judge grade a wave; at a later one's look, the first one's answers again."""
+    requests = [GradeRequest(("careless",), wave)]
+    requests += [GradeRequest(("careless",), again_at=wave)] if wave else []
+    for request in requests:
+        grade_study(study, request, lambda *step: None, utc_now)
 
 
 @pytest.mark.slow
 def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     tmp_path: Path,
 ) -> None:
-    init_study(tmp_path / "study", with_judge(PROTOCOL, "careless"))
+    init_study(tmp_path / "study", PROTOCOL + JUDGE)
     study = pipeline.open_study(tmp_path / "study")
-    said: list[str] = []
     draw_tiny(study)
     pipeline.register(study)
     run_wave(study, 0)
-    after_demo_wave(study, 0, _display(said))
+    missed = _check(study)
+    _grade(study, 0)
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)
-    after_demo_wave(study, 1, _display(said))
-    assert "specificity 0.6" in said[0]
-    assert "the plan asks for 0.9 or more" in said[0]
+    _grade(study, 1)
+    assert "specificity 0.7" in missed
+    assert "the plan asks for 0.9 or more" in missed
 
     report = build_look(take_snapshot(study), None, utc_now()).report
     (verdict,) = report.verdicts
@@ -77,7 +93,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     assert "C3 (answers graded again): careless graded 8 answers of wave 0" in verdict.note
     assert "the change is not alike in the arms" in " ".join(report.deviations)
     (judge,) = report_json(report)["judges"]
-    assert judge["withheld"] == said[0].removeprefix("judge careless: ")
+    assert judge["withheld"] == missed
     whole = judge["drift"][0]
     assert (whole["model"], whole["wave"]) == (None, 1)
     assert whole["private"] == 0 < whole["public"]
@@ -88,23 +104,8 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     assert counts["checks of judges"] == counts["waves graded again by judges"] == 1
     assert counts["waves graded by judges"] == 2
     head = study.ledger.entries()[-1].digest
-    after_demo_wave(study, 1, _display(said))
+    _grade(study, 1)
     assert study.ledger.entries()[-1].digest == head, "nothing is done twice"
-
-
-def test_the_demos_study_is_the_same_but_for_the_judge(tmp_path: Path) -> None:
-    text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
-    for name, own in (("plain", text), ("judged", with_judge(text, "careless"))):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "study.yaml").write_text(own, encoding="utf-8")
-    plain, judged = read_protocol(tmp_path / "plain"), read_protocol(tmp_path / "judged")
-    assert (plain.judges, plain.plan.second_grader) == ((), None)
-    assert [pin.version for pin in judged.judges] == ["careless/1"]
-    assert judged.plan.second_grader == "careless"
-    assert judged.registered_plan().judges[0].min_specificity == 0.9
-    assert judged.description.startswith(plain.description)
-    for same in ("models", "waves", "tasks", "seeds_per_arm", "entropy", "facts"):
-        assert getattr(plain, same) == getattr(judged, same)
 
 
 def test_the_judge_is_no_model(tmp_path: Path) -> None:
