@@ -263,7 +263,7 @@ def test_size_is_what_is_spent_however_looks_depend(stable):
 
 
 def test_arms_of_other_sizes_and_spread_keep_the_size():
-    """40 units of SD 1 beside 160 of SD .2: without standard errors it is about .4."""
+    """40 units of SD 1 beside 160 of SD .2: without standard errors it is beyond .3."""
     rng, runs, public = np.random.default_rng(4), 300, np.arange(200) < 40
     found = [
         monitor([look(rng, [0] * 200, public, shared=rng.normal(0.0, public)) for _ in range(2)],
