@@ -48,7 +48,7 @@ from registry.result_row import GRADER, Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
 LEAST_COVERED = 0.9  # share of a look's instances with a control run, for verdicts
-UNBRIDGED = "no frozen model has a run, or scores that differ: a fault of this look alone would not be seen"
+UNBRIDGED = "no frozen model has runs that differ: a fault of this look alone would not be seen"
 LEAST_FROZEN = 4  # runs of frozen models on an instance that may calibrate a look
 
 

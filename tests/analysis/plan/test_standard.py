@@ -284,7 +284,7 @@ def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
     assert one.doubt == ""
     assert two.change.says == "old-0: promised and not run."
     assert {(r.verdict.verdict, r.verdict.note) for r in two.results} == {
-        ("inconclusive", "no frozen model has a scored run: a fault of this look alone would not "
+        ("inconclusive", "no frozen model has runs that differ: a fault of this look alone would not "
          "be seen"),
     }  # fmt: skip
     assert min(r.verdict.p_adjusted for r in two.results) < 0.001, "whatever the test says"
