@@ -9,6 +9,7 @@ from dataclasses import replace
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures.flow import make_flow, plot_flow
 from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
+from analysis.report.figures.levels import level_panels, plot_levels
 from analysis.report.figures.monitoring import plot_monitoring
 from analysis.report.figures.style import NARROW, WIDE, css_variables
 from analysis.report.figures.timeline import make_timeline, plot_time
@@ -94,6 +95,8 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["tipping"] = plot_tipping(tipping, width)
     if report.monitoring is not None and report.monitoring.looks:
         figures["monitoring"] = plot_monitoring(report.monitoring, width)
+    if level_panels(report.means):
+        figures["levels"] = plot_levels(report.means, width)
     drawn = (figure for part in report.parts for figure in part.figures)
     return figures | {figure.name: figure.draw(width) for figure in drawn}
 
