@@ -284,8 +284,8 @@ def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
     assert one.doubt == ""
     assert two.change.says == "old-0: promised and not run."
     assert {(r.verdict.verdict, r.verdict.note) for r in two.results} == {
-        ("inconclusive", "no frozen model has runs that differ: a fault of this look alone would not "
-         "be seen"),
+        ("inconclusive", "no frozen model has runs that differ: a fault of this look alone would "
+         "not be seen"),
     }  # fmt: skip
     assert min(r.verdict.p_adjusted for r in two.results) < 0.001, "whatever the test says"
     bare = analyse(
@@ -385,9 +385,7 @@ def silent(rows: Sequence[ResultRow], *models: str) -> list[ResultRow]:
 
 
 def test_a_model_that_answers_nothing_is_no_control_and_gets_no_verdict(rows):
-    found = analyse(
-        plan_of(sensitivity=[]), make_table(silent(rows, "old-0")), REGISTRATION
-    )
+    found = analyse(plan_of(sensitivity=[]), make_table(silent(rows, "old-0")), REGISTRATION)
     assert [look.control_models for look in found.standard.looks] == [
         ("old-1", "old-2", "old-3")
     ] * 2
