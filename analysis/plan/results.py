@@ -110,7 +110,7 @@ class MissingRuns:
     tipping: TippingPoint | None = None
 
 
-LEAST_APART = 5  # scores of a model that differ from their stratum's median, for a verdict
+LEAST_APART = 5  # scores of a model that differ from their stratum's median, for clearing
 NO_RULE = MissingRuns(0, 0, math.nan, math.nan, 1.0)  # of a plan without one
 
 
@@ -299,7 +299,7 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
     )
     verdict = decide(column.model, column.wave, found, tested.rule)
     own, stratum = tested.data.means.values[:, tested.columns[place]], tested.data.means.stratum
-    if max(count_apart(scores, stratum) for scores in own.T) < LEAST_APART:
+    if not any(count_apart(scores, stratum) for scores in own.T):
         verdict = leave_open(verdict, doubt)  # any gap is the control models'
     return verdict, outcome
 

@@ -103,7 +103,7 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
     elif word == INCONCLUSIVE and bound.doubt:
         note = bound.doubt
     elif gap.se is None:
-        note = "interval not estimable: one instance in an arm of a single stratum"
+        note = "interval not estimable: one instance in an arm, or scores alike within each arm"
     elif word == INCONCLUSIVE and bound.value < rule.margin:
         note = (
             "the bound lies below the margin, but with fewer than 50 instances an arm a gap so far "
