@@ -434,7 +434,9 @@ def test_a_reason_is_words_on_one_line(tmp_path: Path, reason: str) -> None:
 
 
 def test_a_suggested_number_of_instances_is_enough(tmp_path: Path) -> None:
-    text = changed(("seeds_per_arm: 12", "seeds_per_arm: 3"))
+    text = changed(
+        ("seeds_per_arm: 12", "seeds_per_arm: 3"), ("target_gap: 0.4", "target_gap: 0.3")
+    )
     refused = draw(make(tmp_path / "few", text)).stderr
     seeds = refused.partition("`seeds_per_arm: ")[2].partition("`")[0]
     mended = text.replace("seeds_per_arm: 3", f"seeds_per_arm: {seeds}")
