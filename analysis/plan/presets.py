@@ -110,7 +110,7 @@ def look_alpha(plan: Plan) -> float:
 def least_p(plan: Plan, reserve: Sequence[int] = ()) -> float:
     """The least p that the plan's instances can give, with reserve tranches of so many an arm."""
     blocks = (math.comb(2 * n, n) for n in (plan.seeds_per_arm, *reserve))
-    return 1 / math.prod(blocks) ** len(plan.strata)
+    return float(1 / math.prod(blocks) ** len(plan.strata))
 
 
 def marker_alpha(plan: Plan) -> float:
