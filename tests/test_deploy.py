@@ -41,7 +41,7 @@ models:
 waves:
   - [first, second]
   - [first, second]
-plan: {permutations: 199}
+plan: {alpha: 0.4, permutations: 199}
 sandbox: {kind: local}
 """
 

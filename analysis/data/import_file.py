@@ -35,6 +35,8 @@ _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "s
 _OF_INSTANCE = ("wave", "instance", "arm", "stratum", "family", "difficulty", "tranche")
 MAX_BYTES = 4_000_000_000
 _MOST_HEADER = 1 << 20
+_SHORT_NAME = 4
+_WORDS_OF_THEIR_OWN = ("grade", "graded", "second", "turn", "attempt", "stats")
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 
 
@@ -170,18 +172,34 @@ def _check_form(path: Path) -> None:
 
 
 def _rename(arrow: Any, path: Path) -> Any:
-    """Columns by our names; those that are unknown are refused, for one may be misspelt."""
-    import difflib
-
+    """Columns by our names. Others are ignored, but for one that may be an absent one misspelt."""
     names = [RENAMED.get(name, name) for name in arrow.column_names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise AnalysisError(f"{path}: the column {repeated[0]!r} is there twice")
     known = [name for name in names if name in SCHEMA or name in _BESIDE]
+    absent = {*SCHEMA, *_BESIDE} - {*known}
+    absent |= {given for given, name in RENAMED.items() if name in absent}
     for given in (name for name in names if name not in known):
-        like = given.strip().casefold()
-        if close := difflib.get_close_matches(like, [*SCHEMA, *RENAMED, *_BESIDE], 1, 0.8):
-            raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
+        near = [name for name in sorted(absent) if _is_near(given, name)]
+        if near and not any(_is_near(given, name) for name in known):
+            raise AnalysisError(f"{path}: unknown column {given!r}; is {near[0]!r} meant?")
     return arrow.rename_columns(names).select(known)
+
+
+def _is_near(given: str, name: str) -> bool:
+    """True for a name that is spelt otherwise by case or punctuation, or by one letter: added, left
+    out, changed, or swapped with the next. Names of four letters are one letter from many words:
+    of these, for swapped letters and the plural only."""
+    one, other = ("".join(filter(str.isalnum, text.casefold())) for text in (given, name))
+    if one in _WORDS_OF_THEIR_OWN:
+        return False
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    same = min(same, len(other))
+    left, right = one[same:], other[same:]
+    swapped = left[:2] == right[:2][::-1] and left[2:] == right[2:]
+    if len(other) <= _SHORT_NAME:
+        return swapped or one == f"{other}s"
+    return swapped or left[1:] == right or left == right[1:] or left[1:] == right[1:]
 
 
 def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> tuple[Any, str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
+from analysis.stats.adjustment import count_apart
 from analysis.stats.intervals import one_armed
 from analysis.stats.permutation import Bools, Floats, Ints
 from registry.result_row import Arm, Status
@@ -23,6 +24,7 @@ OUTCOME_COLUMNS: Mapping[str, tuple[str, ...]] = {  # columns of the outcomes th
 }
 
 
+LEAST_VARIED = 5
 _BY_ROW = ("stratum", "public", "tranche", "unit")  # columns of SeedMeans by instance
 _BY_CELL = ("values", "scored", "missing")  # by instance and column
 
@@ -83,6 +85,13 @@ class SeedMeans:
             for place, column in enumerate(self.columns)
             if column.wave == wave and column.model in wanted
         ]
+
+    def varies(self, column: int) -> bool:
+        """Reports if the scores of a column tell instances apart, as those of a control have to: a
+        tenth of the instances, or ``LEAST_VARIED``, differ from their stratum's median."""
+        values = self.values[:, column, 0]
+        least = min(LEAST_VARIED, 0.1 * (~np.isnan(values)).sum())
+        return bool(count_apart(values, self.stratum) >= max(least, 1))
 
     def has_both_arms(self, column: int) -> bool:
         """Reports if a column has a score in both arms of every stratum."""

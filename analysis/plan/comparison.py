@@ -18,7 +18,7 @@ from analysis.plan.results import PrimaryResult
 from analysis.plan.verdict import BEYOND, ESTIMATE, NOT_COMPARABLE, WITHIN, Verdict
 from analysis.stats.adjustment import centre_within, control_means
 from analysis.stats.intervals import estimate_gaps
-from analysis.stats.permutation import NO_SPREAD, Floats, holm
+from analysis.stats.permutation import Floats, holm
 from registry.ledger.records import Plan
 
 LEAST_CONTROLS = 8
@@ -30,10 +30,7 @@ def compare_gaps(
 ) -> Iterator[PrimaryResult]:
     """The results with verdicts by comparison. ``names`` has the model of each column of the
     control models' scores; p is adjusted over the models of the look by Holm's method."""
-    controls, models = data.controls, 0
-    if controls is not None:
-        spread = np.nanstd(controls[:, :, 0], axis=0) > NO_SPREAD
-        controls, models = controls[:, spread], len({*np.array(names)[spread].tolist()})
+    controls, models = data.controls, len({*names})
     if controls is None or models < LEAST_CONTROLS:
         why = f"{models} control models have scores that differ, and it takes {LEAST_CONTROLS}"
         yield from (replace(r, verdict=estimate_only(r.verdict, why)) for r in results)

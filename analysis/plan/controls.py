@@ -4,7 +4,7 @@ C1 calibrates the scores and vetoes nothing; verdicts rest on C2 and C3."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +80,7 @@ def negative_control(
     """C1 on the columns of pre-exposure models: the pooled gap of models that cannot have been
     exposed. Every score is calibrated by these models, so a gap of theirs vetoes no claim."""
     what, lacking = RELEASED_BEFORE, lacking_models(means, columns, registered.rules.pre_exposure)
-    missing = f"{', '.join(lacking)}: promised and not run." if lacking else ""
+    missing = _lacking_words(means, lacking)
     if not columns:
         return ControlResult("C1", what, wave, lacking, NOT_RUN, says=missing or "None is named.")
     chosen = means.pick(columns)
@@ -119,12 +119,12 @@ def static_control(
 
 
 def bridging_columns(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
-    """The columns of the frozen models at a wave, or of those that take the place of one without a
-    scored run there."""
+    """The columns of the frozen models at a wave, or of those that take the place of one whose
+    scores there do not vary."""
     ran = {
         column.model
         for place, column in enumerate(means.columns)
-        if column.wave == wave and means.scored[:, place].any()
+        if column.wave == wave and means.varies(place)
     }
     return means.where(wave, bridging_models(rules, ran))
 
@@ -138,7 +138,8 @@ def frozen_change(
     what, rules = FROZEN_CHANGE, registered.rules
     columns = bridging_columns(rules, means, wave)
     lacking = lacking_models(means, columns, rules.frozen)
-    missing = _retired_words(rules, lacking, [means.columns[place].model for place in columns])
+    others = {means.columns[place].model for place in columns} - {*rules.frozen}
+    missing = _lacking_words(means, lacking, wave, others)
     first = {means.columns[place].model: place for place in reversed(baseline)}
     own = [(c, first.get(means.columns[c].model, c)) for c in columns]
     pairs = [(now, then) for now, then in own if now != then]
@@ -262,13 +263,20 @@ def not_graded_again(rules: StandardRules, wave: int, first: int) -> ControlResu
     return ControlResult("C3", GRADED_AGAIN, wave, (), DISAGREES, says=says)
 
 
-def _retired_words(rules: StandardRules, lacking: Sequence[str], ran: Sequence[str]) -> str:
-    """The frozen models that did not run at a look, and those that took their place."""
-    if not lacking:
-        return ""
-    others = [name for name in ran if name not in rules.frozen]
-    instead = f"; {', '.join(others)} instead" if others else ""
-    return f"{', '.join(lacking)}: promised and not run{instead}."
+def _lacking_words(
+    means: SeedMeans, lacking: Sequence[str], wave: int | None = None, others: Collection[str] = ()
+) -> str:
+    """The controls that did not run (at a wave), or without scores that vary; and the ``others``
+    that took their place."""
+    ran = {
+        column.model
+        for place, column in enumerate(means.columns)
+        if wave in (None, column.wave) and means.scored[:, place].any()
+    }
+    alike, absent = ([n for n in lacking if (n in ran) == has_run] for has_run in (True, False))
+    said = ((absent, "promised and not run"), (alike, "no information, since its scores are alike"))
+    instead = f"; {', '.join(sorted(others))} instead" if others else ""
+    return " ".join(f"{', '.join(names)}: {what}{instead}." for names, what in said if names)
 
 
 def _negative_words(control: ControlTest, models: Sequence[str]) -> str:

@@ -107,9 +107,10 @@ def look_alpha(plan: Plan) -> float:
     return plan.alpha / plan.looks
 
 
-def least_p(plan: Plan) -> float:
-    """The least p that the plan's instances can give."""
-    return float(math.comb(2 * plan.seeds_per_arm, plan.seeds_per_arm)) ** -len(plan.strata)
+def least_p(plan: Plan, reserve: Sequence[int] = ()) -> float:
+    """The least p that the plan's instances can give, with reserve tranches of so many an arm."""
+    blocks = (math.comb(2 * n, n) for n in (plan.seeds_per_arm, *reserve))
+    return float(1 / math.prod(blocks) ** len(plan.strata))
 
 
 def marker_alpha(plan: Plan) -> float:

@@ -24,7 +24,9 @@ from analysis.plan.verdict import (
     Word,
     decide,
     decide_nothing,
+    leave_open,
 )
+from analysis.stats.adjustment import count_apart
 from analysis.stats.clearing import Clearing, Doubts, clear_models, find_doubts
 from analysis.stats.intervals import (
     Equivalence,
@@ -295,16 +297,21 @@ def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
         p_floor=tested.floor,
         bound=bound,
     )
-    return decide(column.model, column.wave, found, tested.rule), outcome
+    verdict = decide(column.model, column.wave, found, tested.rule)
+    own, stratum = tested.data.means.values[:, tested.columns[place]], tested.data.means.stratum
+    if not any(count_apart(scores, stratum) for scores in own.T):
+        verdict = leave_open(verdict, doubt)  # any gap is the control models'
+    return verdict, outcome
 
 
 def _doubt(tested: _Tested, place: int) -> str:
     """The reason why a model is not cleared whatever its bounds; "" without one."""
     data, m, doubts = tested.data, tested.columns[place], tested.doubts
-    own, stratum = data.means.values[:, m, 0], data.means.stratum
-    known = [own[(stratum == code) & ~np.isnan(own)] for code in np.unique(stratum)]
-    if sum((scores != np.median(scores)).sum() for scores in known) < LEAST_APART:
-        return "no information: the model's own scores hardly differ from each other"
+    if (apart := count_apart(data.means.values[:, m, 0], data.means.stratum)) < LEAST_APART:
+        return (
+            f"no information: {counted(apart, 'score')} of the model differ from the others of "
+            f"their stratum, and it takes {LEAST_APART}"
+        )
     if (code := int(doubts.stratum[place])) >= 0:
         name, outcome = data.means.strata[code], int(tested.decisions.test.z[0, place].argmax())
         gap = next(g.gap for g in _stratum_gaps(data, m, outcome) if g.stratum == name)

@@ -48,7 +48,7 @@ from registry.result_row import GRADER, Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
 LEAST_COVERED = 0.9  # share of a look's instances with a control run, for verdicts
-UNBRIDGED = "no frozen model has a scored run: a fault of this look alone would not be seen"
+UNBRIDGED = "no frozen model has runs that differ: a fault of this look alone would not be seen"
 LEAST_FROZEN = 4  # runs of frozen models on an instance that may calibrate a look
 
 
@@ -242,7 +242,7 @@ def _change(
 def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[int]) -> list[int]:
     """The columns whose runs calibrate a look: those of pre-exposure models up to it, without the
     runs at the ``faulty`` waves, at which the frozen models have changed; of such a wave the
-    runs of those that bridge it. A model without a scored run at a wave did not run there."""
+    runs of those that bridge it. A model whose scores at a wave do not vary is none there."""
     if wave in faulty:
         return bridging_columns(rules, means, wave)
     return [
@@ -251,7 +251,7 @@ def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, faulty: Set[
         if column.model in rules.pre_exposure
         and column.wave <= wave
         and column.wave not in faulty
-        and means.scored[:, place].any()
+        and means.varies(place)
     ]
 
 
@@ -289,7 +289,7 @@ def _doubt(means: SeedMeans, data: LookData, calibrating: Sequence[int], changed
     """The reason why a look cannot have verdicts, "" where it can."""
     if data.covered < LEAST_COVERED:
         share = f"on {data.covered:.0%} of these instances" if data.covered else "on none of these"
-        return f"not calibrated: control models have scores {share}"
+        return f"not calibrated: control models have scores that differ {share}"
     runs = float(np.median(means.scored[means.rows(calibrating)][:, calibrating].sum(axis=1)))
     if changed and runs < LEAST_FROZEN:
         return (
@@ -432,7 +432,8 @@ def _judge_controls(
 def _baseline(means: SeedMeans, named: Sequence[str], first: int | None) -> list[int]:
     """The columns of the named models of the waves before the first look; where there are none,
     of the earliest wave that has any. Later waves do not change its result."""
-    every = [place for place, column in enumerate(means.columns) if column.model in named]
+    columns = enumerate(means.columns)
+    every = [place for place, c in columns if c.model in named and means.varies(place)]
     before = [place for place in every if first is None or means.columns[place].wave < first]
     earliest = min((means.columns[place].wave for place in every), default=0)
     return before or [place for place in every if means.columns[place].wave == earliest]

@@ -100,13 +100,10 @@ def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
     note = ""
     if detected and bound.cleared:
         note = "detectable but below the margin"
-    elif gap.se is None:
-        note = (
-            "interval not estimable: one instance in an arm of a single stratum, or scores without "
-            "spread"
-        )
     elif word == INCONCLUSIVE and bound.doubt:
         note = bound.doubt
+    elif gap.se is None:
+        note = "interval not estimable: one instance in an arm, or scores alike within each arm"
     elif word == INCONCLUSIVE and bound.value < rule.margin:
         note = (
             "the bound lies below the margin, but with fewer than 50 instances an arm a gap so far "

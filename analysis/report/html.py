@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures.intervals import plot_arms, plot_gaps, plot_strata
+from analysis.report.figures.levels import level_panels, plot_levels
 from analysis.report.figures.style import NARROW, WIDE, css_variables
 from analysis.report.figures.timeline import make_timeline, plot_time
 from analysis.report.figures.tipping import plot_tipping
@@ -87,6 +88,8 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["strata"] = plot_strata(stratified, margin, width)
     if tipping := [result for result in tested if result.missing.tipping is not None]:
         figures["tipping"] = plot_tipping(tipping, width)
+    if level_panels(report.means):
+        figures["levels"] = plot_levels(report.means, width)
     drawn = (figure for part in report.parts for figure in part.figures)
     return figures | {figure.name: figure.draw(width) for figure in drawn}
 

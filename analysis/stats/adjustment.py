@@ -98,6 +98,12 @@ def control_means(values: Floats, stratum: Ints) -> Floats:
     return mean
 
 
+def count_apart(values: Floats, stratum: Ints) -> int:
+    """Number of scores (n,) that differ from the median of their stratum's known ones."""
+    known = [values[(stratum == code) & ~np.isnan(values)] for code in np.unique(stratum)]
+    return sum(int((scores != np.median(scores)).sum()) for scores in known if len(scores))
+
+
 def centre_within(values: Floats, stratum: Ints) -> Floats:
     """Values (n, …) minus the mean of their stratum's known values; NaN stays."""
     codes = np.unique(stratum, return_inverse=True)[1].reshape(-1)

@@ -137,7 +137,7 @@ def _multiply(labels: Labels, weights: Floats, depth: int, out: Floats) -> None:
 
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
 NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
-_NO_VARIANCE = 1e-24
+NO_VARIANCE = 1e-24  # the same of a variance
 
 
 class Draws(TypedDict):
@@ -222,7 +222,7 @@ def permute_gaps(values: Floats, stratum: Ints, public: Bools, **draws: Unpack[D
         (observed, own), (rows, variances) = (
             np.split(gaps, 2, axis=1) for gaps in (observed, rows)
         )
-        rows *= np.sqrt(np.maximum(own, _NO_VARIANCE) / np.maximum(variances, _NO_VARIANCE))
+        rows *= np.sqrt(np.maximum(own, NO_VARIANCE) / np.maximum(variances, NO_VARIANCE))
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
 

@@ -16,9 +16,10 @@ Looks are counted from 1, as in the specification. Rows are P permutations and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.stats.permutation import (
+    NO_VARIANCE,
     TOLERANCE,
     Block,
     Bools,
@@ -100,14 +102,35 @@ class _Panel:
     scores: Floats
     blocks: tuple[tuple[tuple[str, str, int], slice], ...]
 
+    def by_stratum(self) -> list[Bools]:
+        """The units (n,) of each stratum."""
+        return [self.stratum == h for h in dict.fromkeys(self.stratum.tolist())]
 
-@dataclass(slots=True)
-class _Sums:
-    """One stratum under permutation: sums of centred public scores, and counts of each arm."""
+    @property
+    def there(self) -> Floats:
+        """1 where a unit has a score (n, looks), else 0."""
+        return (~np.isnan(self.scores)).astype(np.float64)
 
-    chosen: Floats  # (rows, looks)
-    public: Floats
-    total: Floats  # (looks,)
+    @property
+    def strata_at(self) -> Ints:
+        """The number of strata with scores at each look."""
+        return np.asarray(sum(self.there[here].any(axis=0) for here in self.by_stratum()))
+
+    @property
+    def centred(self) -> Floats:
+        """Scores minus their stratum's mean at each look (n, looks), 0 where absent."""
+        centred = self.scores.copy()
+        for here in self.by_stratum():
+            centred[here] -= _mean(centred[here])
+        return np.nan_to_num(centred)
+
+    @property
+    def share(self) -> Floats:
+        """The share of its block's units that are public, of each unit (n,)."""
+        share = np.empty(len(self.public))
+        for _, block in self.blocks:
+            share[block] = self.public[block].mean()
+        return share
 
 
 def monitor(
@@ -133,8 +156,12 @@ def monitor(
     quota = np.floor(np.asarray(spent) * rows + _WHOLE).astype(np.int64)
     if permutations < 1 or quota[-1] < 1:
         raise AnalysisError(f"{permutations} permutations are too few to reject at any look")
-    gaps = permute_looks(looks, permutations=permutations, seed=seed)
-    statistics, onset = scan_windows(gaps)
+    panel = _gather(looks)
+    gaps = _permuted_gaps(panel, permutations, seed)
+    uneven = [k for k in range(1, len(looks) + 1) if _uneven(panel, k)]
+    statistics, onset = scan_windows(
+        gaps, {k: _variances(panel, k, permutations, seed) for k in uneven}
+    )
     removed = remove_rows(statistics, quota[: len(looks)], tie_keys(rows, seed))
     steps = tuple(
         LookStep(
@@ -177,22 +204,22 @@ def permute_looks(looks: Sequence[LookScores], *, permutations: int, seed: int) 
     """Gaps by look (P+1, looks), the observed ones first: public minus private mean, averaged
     over the strata that have scores at the look. A row that leaves an arm of a stratum empty at
     a look (where units are missing) has no difference there."""
-    panel = _gather(looks)
-    sums = _permuted_sums(panel, permutations, seed)
-    total = np.zeros((permutations + 1, len(looks)))
-    strata = np.zeros(len(looks))
-    for part in sums.values():
-        total += _difference(part)
-        strata += part.total > 0
-    return np.asarray(total / np.maximum(strata, 1))
+    return _permuted_gaps(_gather(looks), permutations, seed)
 
 
-def scan_windows(gaps: Floats) -> tuple[Floats, Ints]:
+def scan_windows(
+    gaps: Floats, variances: Mapping[int, Floats] = MappingProxyType({})
+) -> tuple[Floats, Ints]:
     """T_k = max over j ≤ k of the gap summed over looks j…k, divided by its SD over all rows; and
     the look at which that window begins, from 1. Both (rows, looks), as ``gaps``. A window
-    without spread counts 0 in every row."""
-    sums = np.concatenate([np.zeros((len(gaps), 1)), gaps.cumsum(axis=1)], axis=1)
-    windows = [_largest_window(sums[:, k, None] - sums[:, :k]) for k in range(1, sums.shape[1])]
+    without spread counts 0 in every row. At the looks k of ``variances`` (rows, k), each row's sum
+    over looks j…k is divided by its own standard error first."""
+    sums, windows = np.concatenate([np.zeros((len(gaps), 1)), gaps.cumsum(axis=1)], axis=1), []
+    for k in range(1, sums.shape[1]):
+        ending = sums[:, k, None] - sums[:, :k]
+        if k in variances:
+            ending /= np.sqrt(np.maximum(variances[k], NO_VARIANCE))
+        windows.append(_largest_window(ending))
     statistics, onset = zip(*windows, strict=True)
     return np.stack(statistics, axis=1), np.stack(onset, axis=1)
 
@@ -273,25 +300,71 @@ def _admit(units: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: in
             )
 
 
-def _permuted_sums(panel: _Panel, permutations: int, seed: int) -> dict[str, _Sums]:
-    """By stratum: its blocks drawn, each from its own stream, and added up."""
-    there = ~np.isnan(panel.scores)
-    centred = np.where(there, panel.scores, 0.0)
-    looks, sums = centred.shape[1], {}
-    for stratum in dict.fromkeys(panel.stratum.tolist()):
-        here = panel.stratum == stratum
-        centred[here] -= np.where(there[here], _mean(panel.scores[here]), 0.0)
-        empty = np.zeros((permutations + 1, looks))
-        sums[stratum] = _Sums(empty, empty.copy(), there[here].sum(axis=0).astype(np.float64))
-    for name, columns in panel.blocks:
-        both = np.concatenate([centred[columns], there[columns]], axis=1)
-        stratum, tranche, entry = name
-        path = ("rows", str(len(stratum)), stratum, tranche, str(entry))
-        alone = permutation_seed(str(seed), *path)
-        drawn = _draw_block(both, panel.public[columns], permutations, alone)
-        sums[stratum].chosen += drawn[:, :looks]
-        sums[stratum].public += drawn[:, looks:]
-    return sums
+def _permuted_gaps(panel: _Panel, permutations: int, seed: int) -> Floats:
+    """Gaps by look (P+1, looks), averaged over the strata that have scores there."""
+    there, looks = panel.there, panel.scores.shape[1]
+    both = np.concatenate([panel.centred, there], axis=1)
+    total = np.zeros((permutations + 1, looks))
+    for here, sums in _public_sums(panel, both, permutations, seed):
+        chosen, public = sums[:, :looks], sums[:, looks:]
+        private = there[here].sum(axis=0) - public
+        usable = (public > 0.5) & (private > 0.5)
+        one, other = (1 / np.where(usable, count, np.inf) for count in (public, private))
+        total += chosen * (one + other)  # centred: a gain of one arm is a loss of the other
+    return np.asarray(total / np.maximum(panel.strata_at, 1))
+
+
+def _uneven(panel: _Panel, k: int) -> bool:
+    """True if, of the units of looks 1…k, an arm of a stratum is larger than the other, and none
+    holds a single unit: rows of unequal arms are alike only beside their standard errors."""
+    known = panel.there[:, :k].any(axis=1)
+    arms = [
+        [int((known & (panel.stratum == h) & (panel.public == arm)).sum()) for arm in (True, False)]
+        for h in dict.fromkeys(panel.stratum[known].tolist())
+    ]
+    return any(n != m for n, m in arms) and min(map(min, arms)) > 1
+
+
+def _variances(panel: _Panel, k: int, permutations: int, seed: int) -> Floats:
+    """Estimated variances (P+1, k) of each row's gap summed over looks j…k, by j: over strata and
+    arms, the variance of what a unit adds to the sum. Units of an arm of a look count as many as
+    the blocks' shares say, whatever the labels."""
+    there, total = panel.there[:, :k], np.zeros((permutations + 1, k))
+    seen = _from_each_look(there) > 0  # in the window
+    adds, counts = np.empty((2, len(there), k)), np.empty((2, len(there), k))
+    for here in panel.by_stratum():
+        for arm, share in enumerate((panel.share[here], 1 - panel.share[here])):
+            units = np.maximum(share @ there[here], 0.5) * np.maximum(panel.strata_at[:k], 1)
+            adds[arm, here] = _from_each_look(panel.centred[here, :k] / units)
+            counts[arm, here] = np.maximum(share @ seen[here], 2.0)
+    columns = np.concatenate([*adds, *adds**2], axis=1)
+    for here, sums in _public_sums(panel, columns, permutations, seed):
+        rest = columns[here].sum(axis=0) - sums
+        for arm, part in enumerate((sums, rest)):
+            n = counts[arm, here][0]
+            first, square = part[:, arm * k : (arm + 1) * k], part[:, (arm + 2) * k :][:, :k]
+            total += (square - first**2 / n) * n / (n - 1)
+    return total
+
+
+def _from_each_look(columns: Floats) -> Floats:
+    """The sum from each column to the last."""
+    return np.asarray(columns[:, ::-1].cumsum(axis=1)[:, ::-1])
+
+
+def _public_sums(
+    panel: _Panel, columns: Floats, permutations: int, seed: int
+) -> Iterator[tuple[Bools, Floats]]:
+    """The units of each stratum, and the sums of their columns (n, c) over the public units of each
+    row (P+1, c): its blocks drawn, each from its own stream, and added up."""
+    for here in panel.by_stratum():
+        sums = np.zeros((permutations + 1, columns.shape[1]))
+        for (stratum, tranche, entry), block in panel.blocks:
+            if here[block].any():
+                path = ("rows", str(len(stratum)), stratum, tranche, str(entry))
+                alone = permutation_seed(str(seed), *path)
+                sums += _draw_block(columns[block], panel.public[block], permutations, alone)
+        yield here, sums
 
 
 def _draw_block(columns: Floats, public: Bools, permutations: int, seed: int) -> Floats:
@@ -306,14 +379,6 @@ def _draw_block(columns: Floats, public: Bools, permutations: int, seed: int) ->
 
     in_chunks(fill, permutations, rows_at_once([block]))
     return sums
-
-
-def _difference(part: _Sums) -> Floats:
-    """Public minus private mean. Scores are centred: a gain of one arm is a loss of the other."""
-    private = part.total - part.public
-    both = (part.public > 0.5) & (private > 0.5)
-    one, other = (1 / np.where(both, count, np.inf) for count in (part.public, private))
-    return np.asarray(part.chosen * (one + other))
 
 
 def _mean(values: Floats) -> Floats:

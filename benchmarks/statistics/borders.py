@@ -27,13 +27,21 @@ from analysis.stats.adjustment import calibrate, control_means
 from analysis.stats.clearing import clear_models, find_doubts
 from analysis.stats.intervals import estimate_gaps
 from analysis.stats.permutation import max_t, p_values, permute_gaps
+from analysis.stats.sequential import (
+    LookScores,
+    monitor,
+    permute_looks,
+    remove_rows,
+    scan_windows,
+    tie_keys,
+)
 from benchmarks.statistics.mixed_strata import Bools, Floats, Ints
 from registry.result_row import GRADER
 
 Hits = Counter[str]
 Stream = np.random.Generator
 ABILITIES = (-0.6, -0.1, 0.3, 0.8)  # of control models, two runs each
-MARGIN, ALPHA, ROWS = 0.05, 0.025, 499
+MARGIN, ALPHA, ROWS, LOOKS = 0.05, 0.025, 499, 4
 
 
 def draw_items(n: int, studies: int, stream: Stream) -> tuple[Floats, Floats]:
@@ -91,20 +99,43 @@ def count_unequal(
     public: tuple[int, int], private: tuple[int, int], of: int, stream: Stream
 ) -> Hits:
     """False alarms of arms with such numbers of instances and of runs."""
-    hits, n = Hits(), public[0] + private[0]
-    label, runs = (
-        np.arange(n) < public[0],
-        np.repeat((public[1], private[1]), (public[0], private[0])),
-    )
+    hits = Hits()
     for _ in range(of):
-        items = draw_items(n, 1, stream)
-        scores = stream.binomial(runs, expit(items[1] * -items[0])[:, 0]) / runs
+        label, (scores,) = _unequal_arms(public, private, 1, stream)
         hits["with"] += int(_p(scores, label, stream) <= ALPHA)
-        labels = stream.random((ROWS, n)).argsort(axis=1) < public[0]
+        labels = stream.random((ROWS, len(label))).argsort(axis=1) < public[0]
         drawn = (labels @ scores) / public[0] - (~labels @ scores) / private[0]
         gap = scores[label].mean() - scores[~label].mean()
         hits["without"] += int(1 + (drawn >= gap - 1e-9).sum() <= ALPHA * (ROWS + 1))
     return hits
+
+
+def count_monitored(
+    public: tuple[int, int], private: tuple[int, int], of: int, stream: Stream
+) -> Hits:
+    """The same of P4, over looks of one model each."""
+    hits, quota = Hits(), LOOKS * np.arange(1, LOOKS + 1)
+    draws = {"permutations": round(LOOKS * LOOKS / ALPHA) - 1}
+    for _ in range(of):
+        label, scores = _unequal_arms(public, private, LOOKS, stream)
+        draws["seed"], names = int(stream.integers(1 << 62)), np.arange(len(label))
+        looks = [LookScores(names, 0 * names, 0 * names, label, own) for own in scores]
+        found = monitor(looks, alpha=ALPHA, looks_planned=LOOKS, **draws)
+        hits["with"] += int(found.rejected_at is not None)
+        gaps = permute_looks(looks, **draws)
+        bare = remove_rows(scan_windows(gaps)[0], quota, tie_keys(len(gaps), draws["seed"]))
+        hits["without"] += int(bare[0] > 0)
+    return hits
+
+
+def _unequal_arms(
+    public: tuple[int, int], private: tuple[int, int], looks: int, stream: Stream
+) -> tuple[Bools, Floats]:
+    """The label of each instance, and a model's mean scores (looks, n) on it."""
+    label, runs = np.repeat(((True, public[1]), (False, private[1])), (public[0], private[0]), 0).T
+    difficulty, slope = draw_items(len(label), 1, stream)
+    passed = expit(slope * -difficulty)[:, 0]
+    return label > 0, stream.binomial(runs, passed, (looks, len(label))) / runs
 
 
 def _p(scores: Floats, label: Bools, stream: Stream) -> float:

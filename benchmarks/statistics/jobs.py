@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.statistics.borders import count_clearing, count_tables, count_unequal, count_units
+from benchmarks.statistics.borders import (
+    count_clearing,
+    count_monitored,
+    count_tables,
+    count_unequal,
+    count_units,
+)
 from benchmarks.statistics.trials import (
     Hits,
     Look,
@@ -142,6 +148,9 @@ for _what, _leak in _STRATA.items():
     BORDERS[f"{_what}: cleared"] = Job(partial(count_clearing, NOTHING, _leak, 12, 64), 2)
 for _what, _arms in _UNEQUAL.items():
     BORDERS[f"{_what}: a false alarm"] = Job(partial(count_unequal, *_arms), 4)
+for _what, _arms in _UNEQUAL.items():
+    _what = f"the same in four looks, {_what}: a false alarm of the study"
+    BORDERS[_what] = Job(partial(count_monitored, *_arms), 2)
 for _n in (5, 20):
     _what = f"documents of {_n} questions are allotted: a false alarm"
     BORDERS[_what] = Job(partial(count_units, _n, 1.5), 4)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import date
 from itertools import chain
 
-from analysis.plan.presets import bridging_models, control_models
+from analysis.plan.presets import bridging_models, control_models, least_p, look_alpha
 from generators.yaml_lines import Place
 from harness.spending.prices import OWN_PROVIDERS
 from study.protocol.plan_section import Faults
@@ -27,6 +27,7 @@ def draw_faults(protocol: Protocol, today: date) -> Faults:
         _date_faults(protocol, today),
         _retention_faults(protocol),
         _release_faults(protocol),
+        _hopeless_faults(protocol),
     )
 
 
@@ -85,6 +86,18 @@ def missing_controls(protocol: Protocol, wave: int) -> Iterator[tuple[str, str]]
     for name in rules.spiked:
         if name not in models:
             yield f"spiked control {name!r}", "all verdicts will be withheld"
+
+
+def _hopeless_faults(protocol: Protocol) -> Faults:
+    """Yield too few instances for any p that the plan would call a finding."""
+    plan = protocol.registered_plan()
+    least, alpha = least_p(plan, protocol.reserve), look_alpha(plan)
+    if least > alpha:
+        yield (
+            ("seeds_per_arm",),
+            f"no score could be a finding: the least p is {least:.2g}, and a claim at one of "
+            f"{plan.looks} looks needs {alpha:.2g}; write more instances, or fewer looks",
+        )
 
 
 def _look_faults(protocol: Protocol) -> Faults:

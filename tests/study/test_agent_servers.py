@@ -31,7 +31,7 @@ models:
            retention: none}}
 waves:
   - [theirs]
-plan: {{permutations: 999}}
+plan: {{alpha: 0.4, permutations: 999}}
 sandbox: {{kind: local}}
 """
 PAGE = Path(__file__).resolve().parents[2] / "docs/agent-servers.md"

@@ -25,7 +25,7 @@ models:
   honest: {provider: scripted, agent: honest, error_rate: 0.3}
 waves:
   - [honest]
-plan: {permutations: 199}
+plan: {alpha: 0.4, permutations: 199}
 sandbox: {kind: local}
 """
 

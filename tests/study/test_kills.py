@@ -33,7 +33,7 @@ models:
   honest: {provider: scripted, agent: honest, error_rate: 0.3}
 waves:
   - [honest]
-plan: {permutations: 99}
+plan: {alpha: 0.4, permutations: 99}
 sandbox: {kind: local}
 entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
 """

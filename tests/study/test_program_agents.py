@@ -26,7 +26,7 @@ models:
          agent: mini-swe-agent, retention: none}}
 waves:
   - [mini]
-plan: {{permutations: 999}}
+plan: {{alpha: 0.4, permutations: 999}}
 sandbox: {{image: "{image}"}}
 """
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

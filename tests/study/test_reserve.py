@@ -37,6 +37,7 @@ waves:
   - {models: [reader], tranches: {reader: [0, 1]}}
 plan:
   preset: standard-v1
+  alpha: 0.2
   permutations: 999
   sensitivity: [unadjusted]
   controls: {pre_exposure: [before], margin: 0.9, alpha: 0.0001}

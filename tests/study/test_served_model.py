@@ -48,7 +48,7 @@ models:
            retention: none}}
 waves:
   - [theirs]
-plan: {{permutations: 999}}
+plan: {{alpha: 0.4, permutations: 999}}
 sweep: {{parallel: 4}}
 """
 PRINT = """

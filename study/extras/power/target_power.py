@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from analysis.plan.presets import least_p, look_alpha
 from analysis.power.power import PowerDesign, chance_cleared, formula_power, formula_seeds, power_at
 from analysis.power.variance_components import Components, SimulationSize, rate_error
 from study.extras.power.planning import registered_design
@@ -167,13 +166,11 @@ def shortfalls(protocol: Protocol, watch: Watch, remedies: bool) -> Faults:
     watch("simulating the plan", 1, 1)
     if found.suffices:
         return
-    target, plan = points(protocol.plan.target_gap), protocol.registered_plan()
-    least, alpha = least_p(plan), look_alpha(plan)
-    never = f"; the least p is {least:.2g}, and a claim needs {alpha:.2g}" if least > alpha else ""
+    target = points(protocol.plan.target_gap)
     mended = ", or ".join(find_remedies(protocol, watch)) if remedies else ""
     would = f": enough would be {mended}" if mended else ""
     yield (
         ("seeds_per_arm",),
         f"{target} in one model would be found with probability {found}, and {LEAST_POWER:.2f} is "
-        f"needed{never}{would}",
+        f"needed{would}",
     )

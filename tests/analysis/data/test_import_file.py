@@ -42,6 +42,20 @@ def test_looks_statuses_and_dimensions_are_read(tmp_path: Path) -> None:
     assert found["score_sr"][0] == 0.25
 
 
+OTHERS = (
+    "update,updated,data,dated,rate,unite,scores,score_2,models,arms,instance_id,stratum_id,run_id,"
+    "items,pass,turn,attempt,second,grade,graded,fraction,location,response,stats,tranche_id"
+)
+
+
+def test_columns_of_others_are_ignored(tmp_path: Path) -> None:
+    values = ",".join("x" for _ in OTHERS.split(","))
+    found = read_result_file(
+        table(tmp_path, *(f"{r},{values}" for r in ROWS), head=f"{HEAD},{OTHERS}")
+    )
+    assert found["score"].tolist() == [0.5, 1.0]
+
+
 def test_csv_gz_and_parquet_hold_the_same_table(tmp_path: Path) -> None:
     import pyarrow.csv
     import pyarrow.parquet
@@ -76,6 +90,8 @@ def test_names_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
         (("m,public,t,a,1,x", "m,private,t,b,1,"), f"{HEAD},grader", "row 2 names no grader"),
         ((ROWS[0], "m\x1b[31m,private,t,b,1"), HEAD, "row 2: model holds a control character"),
         ((ROWS[0], "m,private,t\u202e,b,1"), HEAD, "row 2: stratum holds a control character"),
+        (OF_UNIT, f"{HEAD},Dtae", "unknown column 'Dtae'; is 'date' meant"),
+        (OF_UNIT, f"{HEAD},stauts", "unknown column 'stauts'; is 'status' meant"),
         (OF_UNIT, f"{HEAD},Units", "unknown column 'Units'; is 'unit' meant"),
         ((OF_UNIT[0], f"{ROWS[1]},"), f"{HEAD},unit", "row 2: every row names a unit"),
         ((*OF_UNIT, "n,public,t/easy,a,1,v"), f"{HEAD},unit", "row 1: .*is of one unit"),

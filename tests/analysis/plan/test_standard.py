@@ -16,7 +16,7 @@ from analysis.errors import AnalysisError
 from analysis.plan.controls import FROZEN_CHANGE, RELEASED_BEFORE, STATIC_CRITERIA, second_opinion
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import Analysis, analyse
-from analysis.plan.presets import SENSITIVITY, standard_plan
+from analysis.plan.presets import SENSITIVITY, basic_plan, standard_plan
 from analysis.plan.standard import bears_on
 from analysis.plan.verdict import NO_INFLATION
 from analysis.report.wording import monitored_words
@@ -98,7 +98,7 @@ def test_a_look_without_a_control_run_is_not_calibrated_and_claims_nothing(rows)
             assert result.verdict.estimate == pytest.approx(result.unadjusted.gap)
             assert result.verdict.verdict == "inconclusive"
             assert result.verdict.note.startswith(
-                "not calibrated: control models have scores on none"
+                "not calibrated: control models have scores that differ on none"
             )
     assert min(v.p_adjusted for v in found.verdicts) < 0.001, "whatever the test says"
     assert {c.state for c in found.controls if c.kind == "C1"} == {"not run"}
@@ -284,8 +284,8 @@ def test_a_look_without_any_frozen_model_or_replacement_is_inconclusive(many):
     assert one.doubt == ""
     assert two.change.says == "old-0: promised and not run."
     assert {(r.verdict.verdict, r.verdict.note) for r in two.results} == {
-        ("inconclusive", "no frozen model has a scored run: a fault of this look alone would not "
-         "be seen"),
+        ("inconclusive", "no frozen model has runs that differ: a fault of this look alone would "
+         "not be seen"),
     }  # fmt: skip
     assert min(r.verdict.p_adjusted for r in two.results) < 0.001, "whatever the test says"
     bare = analyse(
@@ -377,6 +377,28 @@ def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
     assert {v.model for v in found.verdicts} == {"honest", "later"}
     assert {v.verdict for v in found.verdicts} == {"withheld"}
     assert "C2" in found.verdicts[0].note
+
+
+def silent(rows: Sequence[ResultRow], *models: str) -> list[ResultRow]:
+    """The same, of which some models answer nothing."""
+    return [replace(r, score=0.0, passed=0) if r.model in models else r for r in rows]
+
+
+def test_a_model_that_answers_nothing_is_no_control_and_gets_no_verdict(rows):
+    found = analyse(plan_of(sensitivity=[]), make_table(silent(rows, "old-0")), REGISTRATION)
+    assert [look.control_models for look in found.standard.looks] == [
+        ("old-1", "old-2", "old-3")
+    ] * 2
+    first, frozen, *_ = found.standard.controls
+    assert first.says.startswith("old-0: no information, since its scores are alike. old-1, old-2,")
+    assert frozen.says == "old-0: no information, since its scores are alike."
+    bare = analyse(
+        basic_plan(STRATA, 24, outcomes=COUNTED, looks=3, permutations=1999),
+        make_table(silent(rows, "told")), REGISTRATION,
+    )  # fmt: skip
+    for verdict in (v for v in bare.verdicts if v.model == "told"):
+        assert verdict.verdict == "inconclusive"
+        assert verdict.note.startswith("no information: 0 scores of the model differ")
 
 
 def test_a_control_that_is_named_and_was_not_run_is_told_and_only_a_positive_one_withholds(rows):

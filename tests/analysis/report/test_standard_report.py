@@ -24,12 +24,14 @@ from analysis.calibrate.calibration import RecordedCalibration, read_calibration
 from analysis.calibrate.part import calibration_part
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.plan.look import analyse
+from analysis.plan.look import ArmMean, analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, WITHHELD
 from analysis.probe.part import exposure_part
 from analysis.probe.probes import Exposure
 from analysis.report.facts import ModelFact
+from analysis.report.figures import style
+from analysis.report.figures.levels import level_panels, plot_levels
 from analysis.report.html import render_html
 from analysis.report.json import changes_since
 from analysis.report.limits import limits_of
@@ -43,7 +45,7 @@ from analysis.report.report import (
 )
 from analysis.report.wording import headline, summarise
 from analysis.report.write import report_files
-from analysis.stats.intervals import points, signed
+from analysis.stats.intervals import MeanEstimate, points, signed
 from analysis.stats.proportions import wilson
 from analysis.transcripts.tool_use import Conduct, Use, tabulate_tools, tools_part
 from analysis.words import words_in
@@ -419,6 +421,21 @@ def test_figures_are_files_of_their_own(files):
         root = ElementTree.fromstring(files[f"figures/{name}.svg"])  # our own file
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert "var(--" not in files[f"figures/{name}.svg"]
+
+
+def test_levels_are_drawn_from_the_easiest_on_and_other_names_are_none():
+    names = ("t/hard", "t/easy", "u/level-10", "u/level-9", "q/q301", "q/q302", "v/easy", "")
+    score = MeanEstimate(0.5, (0.4, 0.6), 8)
+    means = [
+        ArmMean(wave, "m", name, arm, score) for wave in (0, 1) for name in names for arm in Arm
+    ]
+    assert level_panels(means) == [
+        ("m", 1, "t", ["t/easy", "t/hard"]), ("m", 1, "u", ["u/level-9", "u/level-10"]),
+    ]  # fmt: skip
+    words = "m, t: easy 50.0 public, 50.0 private; hard 50.0 public, 50.0 private. m, u: level-9"
+    for width in (style.WIDE, style.NARROW):
+        assert words in plot_levels(means, width)
+    assert not level_panels([mean for mean in means if not mean.stratum.startswith(("t", "u"))])
 
 
 def test_the_summary_is_markdown_that_no_name_breaks(report):

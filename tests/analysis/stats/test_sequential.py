@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 
 import numpy as np
@@ -116,13 +117,39 @@ def test_gaps_are_their_definition_with_one_label_a_unit_over_all_looks(looks):
     np.testing.assert_allclose(gaps, expected, atol=1e-12)
 
 
-def statistics_by_hand(gaps):
+def variance_by_hand(held, rows, j, k):
+    """Of each row's gap summed over looks j…k: what each unit of an arm adds, spread as it is."""
+    entered, by_look, found = {}, [], np.zeros(len(rows))
+    for at, look in enumerate(held):
+        for u, h, t in zip(look.unit, look.stratum, look.tranche, strict=True):
+            entered.setdefault(u, (h, str(t), at))
+        kept = ~np.isnan(look.scores)
+        by_look.append(dict(zip(look.unit[kept], look.scores[kept], strict=True)))
+    block = {u: [v in rows[0] for v in entered if entered[v] == entered[u]] for u in entered}
+    of = {h: [u for u in entered if entered[u][0] == h] for h in {b[0] for b in entered.values()}}
+    for units, arm in itertools.product(of.values(), (True, False)):
+        share = {u: np.mean([public == arm for public in block[u]]) for u in units}
+        adds = dict.fromkeys((u for u in units if any(u in by_look[i] for i in range(j, k + 1))), 0)
+        for scores in by_look[j : k + 1]:
+            here = [u for u in units if u in scores]
+            strata = sum(any(u in scores for u in others) for others in of.values())
+            for u in here:
+                centred = scores[u] - np.mean([scores[v] for v in here])
+                adds[u] += centred / (sum(share[v] for v in here) * strata)
+        n = max(sum(share[u] for u in adds), 2)
+        for b, public in enumerate(rows):
+            own = [add for u, add in adds.items() if (u in public) == arm]
+            found[b] += (math.fsum(a * a for a in own) - math.fsum(own) ** 2 / n) * n / (n - 1)
+    return found
+
+
+def statistics_by_hand(gaps, variance=lambda j, k: 1):
     rows, looks = gaps.shape
     found = np.zeros((rows, looks))
     for k in range(looks):
         windows = []
         for j in range(k + 1):
-            sums = [math.fsum(gaps[b, j : k + 1]) for b in range(rows)]
+            sums = gaps[:, j : k + 1].sum(axis=1) / np.sqrt(variance(j, k))
             sd = float(np.std(sums))
             windows.append([s / sd if sd > 1e-12 else 0.0 for s in sums])
         found[:, k] = [max(w[b] for w in windows) for b in range(rows)]
@@ -157,7 +184,7 @@ def test_the_whole_of_it_is_its_definition(looks):
     found = monitor(looks, **PLAN)
     rows = labels_by_hand(looks, 199, 11)
     gaps = np.array([[gap_by_hand(held, public) for held in looks] for public in rows])
-    statistics = statistics_by_hand(gaps)
+    statistics = statistics_by_hand(gaps, lambda j, k: variance_by_hand(looks, rows, j, k))
     removed = removal_by_hand(statistics, [5, 10, 15, 20], tie_keys(200, 11))
     assert [step.gap for step in found.looks] == pytest.approx(gaps[0].tolist())
     assert [step.statistic for step in found.looks] == pytest.approx(statistics[0].tolist())
@@ -232,6 +259,16 @@ def test_size_is_what_is_spent_however_looks_depend(stable):
     rng, runs = np.random.default_rng(int(stable)), 300
     found = [monitor(gaussian_looks(rng, stable, 0.0, 0), **(PLAN | {"seed": b})).rejected_at
              for b in range(runs)]  # fmt: skip
+    assert sum(at is not None for at in found) / runs == pytest.approx(0.1, abs=3.3 * 0.0173)
+
+
+def test_arms_of_other_sizes_and_spread_keep_the_size():
+    """40 units of SD 1 beside 160 of SD .2: without standard errors it is beyond .3."""
+    rng, runs, public = np.random.default_rng(4), 300, np.arange(200) < 40
+    found = [
+        monitor([look(rng, [0] * 200, public, shared=rng.normal(0.0, public)) for _ in range(2)],
+                **(PLAN | {"looks_planned": 2, "seed": b})).rejected_at for b in range(runs)
+    ]  # fmt: skip
     assert sum(at is not None for at in found) / runs == pytest.approx(0.1, abs=3.3 * 0.0173)
 
 

@@ -36,7 +36,7 @@ waves:
   - [old]
   - [new]
   - {models: [paid], modes: {compute_average/easy: single_turn}}
-plan: {permutations: 199}
+plan: {alpha: 0.4, permutations: 199}
 sandbox: {kind: local}
 """
 

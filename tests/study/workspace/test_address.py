@@ -41,7 +41,7 @@ models:
   other: {provider: scripted, agent: honest, error_rate: 0.4}
 waves:
   - [honest]
-plan: {permutations: 199, looks: 1}
+plan: {alpha: 0.2, permutations: 199, looks: 1}
 prices: prices.yaml
 sandbox: {kind: local}
 """

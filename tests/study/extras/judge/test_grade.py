@@ -69,7 +69,7 @@ judges:
   strict: {{provider: openai, model: strict-1, base_url: "{url}", api_key_env: JUDGE_KEY,
            family: a}}
   kind: {{provider: openai, model: kind-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
-plan: {{permutations: 199}}
+plan: {{alpha: 0.4, permutations: 199}}
 prices: prices.yaml
 sandbox: {{kind: local}}
 entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"

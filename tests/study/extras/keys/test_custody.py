@@ -49,7 +49,7 @@ judges:
 waves:
   - [honest]
   - [honest, spiked]
-plan: {permutations: 199}
+plan: {alpha: 0.4, permutations: 199}
 sandbox: {kind: local}
 """
 OF_CUSTODIANS = "this needs the study's key"

@@ -39,7 +39,7 @@ models:
 waves:
   - [skilled, clumsy]
   - [spiked]
-plan: {{permutations: 199}}
+plan: {{alpha: 0.4, permutations: 199}}
 sandbox: {{kind: local}}
 entropy: "fixed:{ROOT}"
 """
@@ -52,7 +52,7 @@ models:
            context: 40000{more}}}
 waves:
   - [theirs]
-plan: {{permutations: 199}}
+plan: {{alpha: 0.4, permutations: 199}}
 sandbox: {{kind: local}}
 prices: prices.yaml
 """

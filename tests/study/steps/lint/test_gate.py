@@ -104,6 +104,11 @@ def draw(folder: Path, *options: str) -> Result:
 
 
 REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
+    "a design that can never claim": (
+        (("seeds_per_arm: 12", "seeds_per_arm: 2"),),
+        "5: seeds_per_arm: no score could be a finding: the least p is 0.028",
+        "write more instances, or fewer looks",
+    ),
     "the retention of a tested model is not stated": (
         (served(TURN), DOCKER),
         "12: models.new",
@@ -424,10 +429,12 @@ def test_a_reason_is_words_on_one_line(tmp_path: Path, reason: str) -> None:
 
 
 def test_a_suggested_number_of_instances_is_enough(tmp_path: Path) -> None:
-    text = changed(("seeds_per_arm: 12", "seeds_per_arm: 2"))
+    text = changed(
+        ("seeds_per_arm: 12", "seeds_per_arm: 3"), ("target_gap: 0.4", "target_gap: 0.3")
+    )
     refused = draw(make(tmp_path / "few", text)).stderr
     seeds = refused.partition("`seeds_per_arm: ")[2].partition("`")[0]
-    mended = text.replace("seeds_per_arm: 2", f"seeds_per_arm: {seeds}")
+    mended = text.replace("seeds_per_arm: 3", f"seeds_per_arm: {seeds}")
     assert draw(make(tmp_path / "enough", mended)).exit_code == 0
 
 

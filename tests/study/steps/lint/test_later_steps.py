@@ -106,7 +106,7 @@ def text_of(seed: int) -> str:
     waves = choose(WAVES).replace("MODES", modes).replace("ONE", one).replace("TWO", two)
     new = choose(NEW).format(url=URL, form=choose(FORMS), kept=choose(RETENTION))
     return (
-        f"study: case-{seed}\ntasks: [{', '.join(tasks)}]\nseeds_per_arm: 2\n{choose(RESERVE)}"
+        f"study: case-{seed}\ntasks: [{', '.join(tasks)}]\nseeds_per_arm: 5\n{choose(RESERVE)}"
         "models:\n"
         "  old-1: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}\n"
         "  old-2: {provider: scripted, agent: honest, error_rate: 0.1, released: 2024-01-01}\n"

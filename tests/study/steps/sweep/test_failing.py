@@ -40,7 +40,7 @@ models:
     retries: 0
     context: 100000
 waves: [[gone]]
-plan: {{permutations: 199}}
+plan: {{alpha: 0.4, permutations: 199}}
 sandbox: {{kind: local}}
 """
 

@@ -31,7 +31,8 @@ from tests.study.conftest import SINGLE, make_study, run_wave
 TINY = SINGLE.replace("seeds_per_arm: 6", "seeds_per_arm: 3")
 TEXT = TINY.replace(
     "  - [honest, spiked]\nplan: {permutations: 1999}",
-    "  - [honest, spiked]\n  - [spiked]\n  - [spiked]\nplan: {permutations: 1999, looks: 2}",
+    "  - [honest, spiked]\n  - [spiked]\n  - [spiked]\n"
+    "plan: {alpha: 0.2, permutations: 1999, looks: 2}",
 )
 
 

@@ -41,7 +41,7 @@ models:
     context: 1500
 waves:
   - [asked-once]
-plan: {permutations: 199}
+plan: {alpha: 0.4, permutations: 199}
 sandbox: {kind: local}
 """
 

@@ -52,7 +52,7 @@ models:
   second: {provider: scripted, agent: honest, error_rate: 0.4}
 waves:
   - [first, second]
-plan: {permutations: 999}
+plan: {alpha: 0.4, permutations: 999}
 sandbox: {kind: local}
 sweep: {parallel: 2}
 """
@@ -300,7 +300,7 @@ models:
   healthy: {{provider: openai, model: m, base_url: "{}", api_key_env: "", {usual}}}
   revoked: {{provider: openai, model: m, base_url: "{}", api_key_env: REVOKED, {usual}}}
 waves: [[gone, healthy, revoked]]
-plan: {{permutations: 199}}
+plan: {{alpha: 0.4, permutations: 199}}
 sandbox: {{kind: local}}
 sweep: {{parallel: 2}}
 """
@@ -372,7 +372,7 @@ models:
   metered:
     {{provider: openai, model: m, base_url: "{}", api_key_env: "", retries: 0, context: 100000}}
 waves: [[metered]]
-plan: {{permutations: 199}}
+plan: {{alpha: 0.4, permutations: 199}}
 sandbox: {{kind: local}}
 sweep: {{parallel: 2}}
 """
