@@ -31,6 +31,7 @@ from generators.templates.scoring.score import (
 )
 from generators.templates.scoring.scorer import SCORING_TYPES, Key
 from generators.templates.scoring.targeted_edit import translate_edit
+from tests.cases import cases
 
 
 class Files:
@@ -78,27 +79,7 @@ def in_file(kind: str, expected: str) -> Key:
 
 
 @pytest.mark.parametrize(
-    ("given", "left"),
-    [
-        ("  amber \n", "amber"),
-        ("", ""),
-        ("<think>hm</think>amber", "amber"),
-        ("<THINK>hm</Think> amber", "amber"),
-        ("<thinking>a\nb</thinking><analysis>c</analysis>am<internal>d</internal>ber", "amber"),
-        ("<reflection>a</reflection><thought>b</thought><reasoning>c</reasoning>amber", "amber"),
-        ("no opening</think>first</think> amber", "amber"),
-        ("<think>never closed amber", "<think>never closed amber"),
-        ("<think>a</thinking>amber", "<think>a</thinking>amber"),
-        ("<think>a<think>b</think>c</think>amber", "amber"),
-        ("<thinking>x <think>y</thinking> z</think> amber", "amber"),
-        ("no opening</thinking>amber", "no opening</thinking>amber"),
-        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|> amber", "amber"),
-        ("<|channel|>commentary<|message|><think>a</think>amber", "<think>a</think>amber"),
-        ("<|message|>amber", "<|message|>amber"),
-        ("<answer>amber</answer>", "<answer>amber</answer>"),
-        ("1 < 2", "1 < 2"),
-        ("</thi<think>x</think>nk>amber", "amber"),
-    ],
+    ("given", "left"), cases(__file__, "reasoning and markers are cleaned and nothing else")
 )
 def test_reasoning_and_markers_are_cleaned_and_nothing_else(given, left):
     assert clean(given) == left
@@ -317,29 +298,7 @@ def test_what_is_right_is_no_failure():
     assert score_both(text("a"), "a", NOTHING).failure is None
 
 
-@pytest.mark.parametrize(
-    ("spelt", "number"),
-    [
-        ("1,234", 1234),
-        ("-$5.50", -5.5),
-        ("12.5 %", None),
-        ("007", None),
-        ("0", 0),
-        ("+7", 7),
-        (".5", 0.5),
-        ("1e3", 1000.0),
-        ("1,23", None),
-        ("1_000", None),
-        ("--5", None),
-        ("nan", None),
-        ("", None),
-        (".", None),
-        ("e5", None),
-        ("٣", None),
-        ("9" * 65, None),
-        (True, None),
-    ],
-)
+@pytest.mark.parametrize(("spelt", "number"), cases(__file__, "numbers as text"))
 def test_numbers_as_text(spelt, number):
     assert as_number(spelt) == number
 
@@ -571,19 +530,7 @@ def test_the_original_is_put_into_the_key_or_read_when_scored():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"edits": []}, "edits: must be a list of at least one edit"),
-        ({"edits": [{"path": "$.a"}]}, r"edits\[0\]: must be an object of path and one of value"),
-        ({"edits": [{"path": "a", "value": 1}]}, "'a' is no path"),
-        ({"edits": [{"path": "$..a", "value": 1}]}, r"'\$..a' cannot be read: in the path, a name"),
-        ({"edits": [{"path": "$.gone.x", "value": 1}]}, "leads nowhere in the original"),
-        ({"edits": [{"path": "$.gone", "remove": True}]}, "leads nowhere in the original"),
-        ({"edits": [{"path": "$.saved", "append": 1}]}, "there is no list to append to"),
-        ({"free": "$.a"}, "free: must be a list of paths"),
-        ({"fre": []}, "unknown key 'fre'"),
-        ({"original_file": "x"}, "one of original and original_file"),
-    ],
+    ("changes", "said"), cases(__file__, "a key of edits that cannot be is refused")
 )
 def test_a_key_of_edits_that_cannot_be_is_refused(changes, said):
     expected = json.dumps({**EDITS, **changes})
