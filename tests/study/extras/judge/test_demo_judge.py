@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -29,10 +30,10 @@ description: >-
   one that remembers all of it.
 
 tasks: [compute_average/easy]
-seeds_per_arm: 4
+seeds_per_arm: 8
 models:
-  before: {provider: scripted, agent: honest, error_rate: 0.6, released: 2024-01-01}
-  after: {provider: scripted, agent: honest, error_rate: 0.6, released: 2027-01-01}
+  before: {provider: scripted, agent: honest, error_rate: 0.2, released: 2024-01-01}
+  after: {provider: scripted, agent: honest, error_rate: 0.2, released: 2027-01-01}
 
 waves:
   - [before]
@@ -68,13 +69,14 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)
     after_demo_wave(study, 1, _display(said))
-    assert "specificity 0.6" in said[0]
-    assert "the plan asks for 0.9 or more" in said[0]
+    assert re.fullmatch(
+        r"judge careless: specificity 0\.[5-8]\d+, the plan asks for 0\.9 or more", said[0]
+    )
 
     report = build_look(take_snapshot(study), None, utc_now()).report
     (verdict,) = report.verdicts
     assert verdict.verdict == "withheld"
-    assert "C3 (answers graded again): careless graded 8 answers of wave 0" in verdict.note
+    assert "C3 (answers graded again): careless graded 16 answers of wave 0" in verdict.note
     assert "the change is not alike in the arms" in " ".join(report.deviations)
     (judge,) = report_json(report)["judges"]
     assert judge["withheld"] == said[0].removeprefix("judge careless: ")
@@ -108,7 +110,7 @@ def test_the_demos_study_is_the_same_but_for_the_judge(tmp_path: Path) -> None:
 
 
 def test_the_judge_is_no_model(tmp_path: Path) -> None:
-    text = PROTOCOL.replace("agent: honest, error_rate: 0.6", "agent: careless, error_rate: 0.6")
+    text = PROTOCOL.replace("agent: honest, error_rate: 0.2", "agent: careless, error_rate: 0.2")
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(StudyError, match=r"study.yaml:9: .*'spiked' or 'trivial' is right"):
         read_protocol(tmp_path)
