@@ -28,7 +28,6 @@ from harness.errors import HarnessError
 from harness.sweep.leases import Progress
 from harness.sweep.worker_process import prepare_ray
 from registry.result_row import Status
-from registry.verify.verify import verify_study
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -117,24 +116,6 @@ def episodes_of(study: Study) -> list[Episode]:
 
     own = study.keys()
     return [EPISODE_CODEC.read(study.store, key, own) for key in study.store.list("attempts/")]
-
-
-@pytest.mark.slow
-def test_a_killed_sweep_goes_on_without_losing_or_repeating_an_episode(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", 20)
-    killed = start_sweep(study)
-    wait_for_results(study, killed, 15)
-    with killed:  # its pipes are closed, too
-        os.killpg(killed.pid, signal.SIGKILL)
-    time.sleep(2)  # workers of the dead driver end on their own
-    before = results_of(study)
-    assert 15 <= len(before) < 80, "killed in the middle"
-    outcome = finish(start_sweep(study))
-    after = results_of(study)
-    assert outcome["closed"]["owed"] == outcome["closed"]["finished"] == len(after) == 80
-    assert {key: after[key] for key in before} == before
-    assert len({episode.id for episode in episodes_of(study)}) == 80
-    assert verify_study(study.store, study.identities()).holds
 
 
 @pytest.mark.slow
