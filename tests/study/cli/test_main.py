@@ -34,7 +34,7 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     )
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
-    assert "INFO study.workspace.address: study cli in" in verbose.stderr
+    assert "INFO study.workspace.address: study tiny in" in verbose.stderr
     declared = ("declare", "--study", folder, "--tranche", "0", "--reason", "a test")
     logs = run("-vv", "leak", *declared).stderr
     logs += run("-vv", "status", "--study", folder).stderr
