@@ -7,6 +7,7 @@ process shows the results, and runs tests too.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from typing import IO, Any
 import pytest
 
 ENGINES, FINISHED, HERE = "engines", "finished", "here"
+_PR_SET_PDEATHSIG = 1  # of Linux: a signal when the parent ends
 _WIDTH = 4  # bytes of a group's number in the queue
 
 
@@ -132,10 +134,14 @@ def _fork(session: pytest.Session, number: int, items: Iterator[pytest.Item]) ->
     folder: Path = session.config._tmp_path_factory.getbasetemp()
     path = folder / f"reports-{number}"
     path.touch()
+    first = os.getpid()
     if pid := os.fork():
         return Child(pid, path.open(encoding="utf-8"))
     status = 1
     try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)  # however the first process ends
+        if os.getppid() != first:
+            raise KeyboardInterrupt
         manager, capture = session.config.pluginmanager, "capturemanager"
         manager.unregister(name="terminalreporter")
         manager.register(Reporter(session.config, path))

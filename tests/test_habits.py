@@ -34,6 +34,14 @@ def test_the_wheel_has_the_packages_with_their_types(tmp_path: Path) -> None:
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
 
 
+def test_every_table_of_cases_is_used_by_the_test_beside_it() -> None:
+    tests = (ROOT / "tests").rglob("*.yaml")
+    for path in (each for each in tests if each.with_suffix(".py").exists()):
+        text = path.with_suffix(".py").read_text(encoding="utf-8")
+        tables = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+        assert [name for name in tables if f'cases(__file__, "{name}")' not in text] == [], path
+
+
 def test_the_citation_names_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     citation = read_yaml("CITATION.cff")

@@ -10,6 +10,7 @@ import pytest
 from generators.task import Limits
 from harness.episode import Episode, GradeStatus, StopReason
 from harness.episodes import hidden_tests
+from tests.cases import cases
 from tests.harness.episodes.test_hidden_tests import (
     FAULTY,
     INPUTS,
@@ -33,62 +34,7 @@ LIMITS = Limits(
     turns=6, tool_seconds=20.0, memory_bytes=96 << 20, disk_bytes=16 << 20, processes=32
 )
 PRINTED = [str(row) for row in INSTANCE.truth.table("tests").column("printed")]
-HOSTILE = {
-    "reads all it can": """
-import os, sys
-line = sys.stdin.read()
-for top in ("/proc", "/work", "/tmp", "/dev/shm", "/home", "/root", "/var/tmp", "/run"):
-    for folder, _, names in os.walk(top):
-        for name in names:
-            try:
-                with open(os.path.join(folder, name), "rb") as file:
-                    data = file.read(4096)
-            except OSError:
-                continue
-            if b"printed" in data or line.strip().encode() in data:
-                print(folder, name, data[:200])
-""",
-    "writes a report": """
-import json, os, sys
-sys.stdin.read()
-for name in ("report.json", "result.json", "answer.json", "/tmp/report.json"):
-    with open(name, "w") as file:
-        json.dump({"passed": 99, "failed": 0, "exit": 0, "ok": True}, file)
-print('{"ok": true, "exit": 0, "total": 0, "seconds": 0.0, "limits": []}')
-print("99 passed in 0.01s")
-os._exit(0)
-""",
-    "writes into every descriptor": """
-import os
-for number in range(256):
-    try:
-        os.write(number, b"\\x00\\x00\\x00\\x0b\\x00\\x00\\x00\\x00{\\"ok\\":true}")
-    except OSError:
-        pass
-""",
-    "loops": "while True:\n    pass\n",
-    "forks": """
-import os
-while True:
-    try:
-        os.fork()
-    except OSError:
-        pass
-""",
-    "leaves a process behind": """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    time.sleep(600)
-print("done")
-""",
-    "kills all": "import os, signal\nos.kill(-1, signal.SIGKILL)\n",
-    "kills the server": "import os, signal\nos.kill(1, signal.SIGKILL)\nprint(0)\n",
-    "takes all memory": "held = bytearray(1 << 34)\nprint(len(held))\n",
-    "fills the disk": "open('big', 'wb').write(bytes(1 << 28))\n",
-    "floods": "while True:\n    print('x' * 65536)\n",
-    "is no program": "\0\x01 what is this?",
-}
+HOSTILE = cases(__file__, "hostile")
 
 
 @pytest.fixture(autouse=True)

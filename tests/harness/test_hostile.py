@@ -36,6 +36,7 @@ from harness.sandboxes.image import ensure_image
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.result_row import Status
+from tests.cases import cases
 from tests.harness.script import Playback, call, noon, say
 
 pytestmark = pytest.mark.docker
@@ -184,155 +185,50 @@ class Differs:
     told: tuple[str, ...]
 
 
-GLUTTON = """
-with open('{path}', 'wb') as file:
-    for _ in range(8 << 10):
-        file.write(bytes(1 << 20))
-"""
-HOLDERS = """
-import subprocess, sys
-subprocess.Popen(['sleep', '300'])
-subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'], start_new_session=True)
-print('gone')
-"""
-# Each takes all the processor that it gets, and none ends when it is asked to.
-BUSY = """
-import os, signal
-for number in signal.valid_signals() - {9, 19}:
-    signal.signal(number, signal.SIG_IGN)
-os.fork(), os.fork()
-os.setsid() if os.getpgid(0) != os.getpid() else None
-while True:
-    pass
-"""
-LEFT = """
-import os
-print('left:', sorted(int(name) for name in os.listdir('/proc') if name.isdigit())[:-1])
-"""
-SOCKETS = """
-import socket
-def attempt(what, act):
-    try:
-        act()
-        print(what, 'WORKED')
-    except OSError as error:
-        print(what, 'failed')
-for host in ('127.0.0.1', '172.17.0.1', '169.254.169.254', '8.8.8.8'):
-    attempt(host, lambda: socket.create_connection((host, 80), 1))
-attempt('name', lambda: socket.getaddrinfo('example.com', 80))
-attempt('raw', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
-attempt('packet', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
-def datagram():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sent:
-        sent.sendto(b'x', ('8.8.8.8', 53))
-attempt('datagram', datagram)
-"""
-MOUNTS = """
-import ctypes, os
-here = os.fsencode(os.path.abspath('here'))
-libc = ctypes.CDLL(None, use_errno=True)
-def attempt(what, code):
-    print(what, 'WORKED' if code == 0 else 'failed')
-os.mkdir('here')
-attempt('mount', libc.mount(b'none', here, b'tmpfs', 0, None))
-attempt('bind', libc.mount(b'/proc', here, None, 4096, None))
-attempt('remount', libc.mount(b'none', b'/', None, 32, None))
-attempt('namespace', libc.unshare(0x10000000 | 0x00020000))
-attempt('chroot', libc.chroot(here))
-"""
-SURVIVORS = """
-import os
-os.chmod('/work', 0o755)
-print('still here')
-"""
+_PACES = {"": LIMITS, "patient": PATIENT}
+
+
+def _turn(made: dict[str, Any]) -> Reply:
+    """A turn of the table: a program, or a command line."""
+    ((kind, what),) = made.items()
+    return {"python": python, "command": command}[kind](what)
+
+
 ATTACKS = {
-    "forks": Attack(
-        (python("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"),),
-        "processes,time",
-        ("limits hit: processes, time]", "exit code 137"),
-    ),
-    "threads": Attack(
+    name: Attack(
+        tuple(map(_turn, made["turns"])),
+        made["hits"],
+        tuple(made["told"]),
+        _PACES[made.get("limits", "")],
+    )
+    for name, made in cases(__file__, "attacks").items()
+} | {
+    "odd names": Attack(
         (
             python(
-                "import threading, time\nwhile True:\n"
-                "  threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
+                "import os\nfor n in (b'a\\nb', b'\\x1b[2J', b'\\xff\\xfe', b'-rf', b'\\x07\\r'):\n"
+                "  open(n, 'w').write('held')"
             ),
+            command("ls -1"),
+            command("find . -type f"),
+            call(("read_file", {"path": "a\nb"})),
+            call(("read_file", {"path": "\x1b[2J"}), ("read_file", {"path": "\udcff\udcfe"})),
         ),
-        "processes",
-        ("can't start new thread", "limits hit: processes]"),
-    ),
-    "memory": Attack(
-        (python("held = []\nwhile True: held.append(bytearray(1 << 20))"), python("print(6 * 7)")),
-        "memory",
-        ("limits hit: memory]", "exit code 137", "42\n"),
+        "",
+        ("-rf\n", "\nheld\n", "half of a surrogate pair"),
         PATIENT,
     ),
     "one file": Attack(
         (
-            python(GLUTTON.format(path="big")),
+            python(
+                "with open('big', 'wb') as file:\n"
+                "  for _ in range(8192): file.write(bytes(1 << 20))"
+            ),
             command("ls"),
             call(("write_file", {"path": "more.txt", "content": "x" * 9000})),
         ),
         "disk",
         ("No space left on device", "limits hit: disk]", "Refused: no space left"),
-        PATIENT,
-    ),
-    "a file in /tmp": Attack(
-        (python(GLUTTON.format(path="/tmp/big")),), "disk", ("No space left", "hit: disk]"), PATIENT
-    ),
-    "a million files": Attack(
-        (python("for n in range(1_000_000): open(f'small{n}', 'w').close()"),),
-        "disk",
-        ("No space left on device", "limits hit: disk]"),
-        PATIENT,
-    ),
-    "output": Attack(
-        (python("while True: print('x' * 4096)"),),
-        "output",
-        ("bytes left out", "[output cut:", "limits hit: output]"),
-        PATIENT,
-    ),
-    "deaf sleeper": Attack(
-        (
-            python(
-                "import signal, time\nfor s in signal.valid_signals() - {9, 19}:\n"
-                "  signal.signal(s, signal.SIG_IGN)\ntime.sleep(60)"
-            ),
-        ),
-        "time",
-        ("limits hit: time]",),
-    ),
-    "busy loops": Attack(
-        (python(BUSY), python(LEFT)), "time", ("limits hit: time]", "exit code 137", "left: [1]")
-    ),
-    "children that hold the output": Attack(
-        (python(HOLDERS), command("find /proc -maxdepth 2 -name comm -exec cat {} +")),
-        "",
-        ("gone\n[exit code 0,",),
-        PATIENT,
-    ),
-    "kill everybody": Attack(
-        (
-            python("import os\nos.kill(-1, 9)"),
-            python("import os\nos.kill(1, 9); os.kill(0, 9)"),
-            command("rm -rf / --no-preserve-root"),
-            python(SURVIVORS),
-        ),
-        "",
-        ("still here\n[exit code 0,",),
-        PATIENT,
-    ),
-    "sockets": Attack(
-        (python(SOCKETS),),
-        "",
-        (
-            "127.0.0.1 failed",
-            "8.8.8.8 failed",
-            "name failed",
-            "raw failed",
-            "packet failed",
-            "datagram failed",
-        ),
         PATIENT,
     ),
     "deep folders": Attack(
@@ -351,36 +247,6 @@ ATTACKS = {
         "",
         ("deep\n", "Refused: not a usable file name", "\nin\n"),
         ROOMY,
-    ),
-    "odd names": Attack(
-        (
-            python(
-                "import os\nfor n in (b'a\\nb', b'\\x1b[2J', b'\\xff\\xfe', b'-rf', b'\\x07\\r'):\n"
-                "  open(n, 'w').write('held')"
-            ),
-            command("ls -1"),
-            command("find . -type f"),
-            call(("read_file", {"path": "a\nb"})),
-            call(("read_file", {"path": "\x1b[2J"}), ("read_file", {"path": "\udcff\udcfe"})),
-        ),
-        "",
-        ("-rf\n", "\nheld\n", "half of a surrogate pair"),
-        PATIENT,
-    ),
-    "bytes that are no text": Attack(
-        (
-            python("import os\nfor _ in range(8): os.write(1, bytes(range(256)))"),
-            command("head -c 2000 /dev/urandom"),
-        ),
-        "",
-        ("\x00\x01\x02", "\N{REPLACEMENT CHARACTER}", "exit code 0"),
-        PATIENT,
-    ),
-    "mounts": Attack(
-        (python(MOUNTS),),
-        "",
-        ("mount failed", "bind failed", "namespace failed", "chroot failed"),
-        PATIENT,
     ),
     "command lines": Attack(
         (
@@ -413,21 +279,6 @@ ATTACKS = {
             "well\n",
         ),
         replace(LIMITS, tool_seconds=5.0, turns=15),
-    ),
-    "a shell that forks": Attack(
-        (command("bomb() { bomb | bomb & }; bomb; sleep 60"), command("echo well")),
-        "processes,time",
-        ("Resource temporarily unavailable", "exit code 137", "well\n"),
-    ),
-    "a line of bombs": Attack(
-        (
-            command("cat /dev/zero | tail -c 1G | sort; echo alive"),
-            command("echo {1..100000000}"),
-            command("echo well"),
-        ),
-        "memory",
-        ("limits hit: memory]", "alive\n", "well\n"),
-        PATIENT,
     ),
     "wrong calls": Attack(
         (

@@ -18,11 +18,10 @@ from click.testing import Result
 
 from publish.release import read_release
 from study.steps import pipeline
-from study.steps.init.folder import init_study
 from tests.hub_server import HubServer
 from tests.kills import Killer
 from tests.study.cli.program import run
-from tests.study.conftest import draw_tiny
+from tests.study.conftest import make_study
 from tests.study.test_kills import STUDY
 
 pytestmark = pytest.mark.hub
@@ -102,10 +101,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     with HubServer({TOKEN: "alice"}) as hub:
         place = f"release: {{repository: {REPOSITORY}, endpoint: '{hub.url}'}}\n"
-        init_study(tmp_path / "before", STUDY + place)
-        study = pipeline.open_study(tmp_path / "before")
-        draw_tiny(study)
-        pipeline.register(study)
+        make_study(tmp_path / "before", STUDY + place)
         yield Case(tmp_path, hub)
 
 
@@ -137,8 +133,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_at_each_second_request_some_fault_is_one_message_and_no_tag(case: Case) -> None:
-    for skip, fault in zip(range(0, len(_requests(case)), 2), cycle(FAULTS), strict=False):
+def test_at_each_third_request_some_fault_is_one_message_and_no_tag(case: Case) -> None:
+    for skip, fault in zip(range(0, len(_requests(case)), 3), cycle(FAULTS), strict=False):
         _fail(case, fault, skip)
 
 

@@ -9,25 +9,13 @@ from click.testing import CliRunner
 
 from study.main import main
 from study.steps import pipeline
-from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.hub_server import HubServer
-from tests.study.conftest import draw_tiny
+from tests.study.conftest import TINY, make_study
 
 pytestmark = pytest.mark.hub
 
-STUDY = """\
-study: outward
-tasks:
-  - {family: count_circles, difficulty: easy}
-seeds_per_arm: 3
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+STUDY = TINY.replace("arm: 2", "arm: 3")
 
 
 def test_publish_uploads_records_the_revision_and_is_idempotent(
@@ -36,10 +24,7 @@ def test_publish_uploads_records_the_revision_and_is_idempotent(
     monkeypatch.setenv("HF_TOKEN", "hf_alice")
     with HubServer({"hf_alice": "alice"}) as hub:
         release = f"release: {{repository: alice/outward, endpoint: '{hub.url}'}}\n"
-        init_study(tmp_path, STUDY + release)
-        study = pipeline.open_study(tmp_path)
-        draw_tiny(study)
-        pipeline.register(study)
+        study = make_study(tmp_path, STUDY + release)
         record, fresh = pipeline.publish(study, None, lambda *step: None)
         assert fresh
         assert record.location == "alice/outward"
@@ -53,10 +38,7 @@ def test_publish_uploads_records_the_revision_and_is_idempotent(
 
 def opened_study(folder: Path, hub: HubServer) -> Study:
     release = f"release: {{repository: alice/outward, endpoint: '{hub.url}'}}\n"
-    init_study(folder, STUDY + release)
-    study = pipeline.open_study(folder)
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(folder, STUDY + release)
     return study
 
 

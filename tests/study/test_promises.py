@@ -46,21 +46,9 @@ from study.workspace.snapshot import (
     take_snapshot,
 )
 from study.workspace.study import Study
-from tests.study.conftest import SMALLNESS, draw_tiny
+from tests.study.conftest import SMALLNESS, TINY, make_study
 
 NOW = "2026-11-01T12:00:00Z"
-TINY = """\
-study: tiny
-tasks:
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: 2
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
 WHOLE = [
     "announcement",
     "sealed-set",
@@ -75,10 +63,7 @@ WHOLE = [
 
 @pytest.fixture
 def registered(tmp_path: Path) -> Study:
-    init_study(tmp_path / "study", TINY)
-    study = pipeline.open_study(tmp_path / "study")
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(tmp_path / "study", TINY)
     return study
 
 
@@ -182,10 +167,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_wave_goes_on_at_another_commit_and_the_report_states_it(
     tree: Path, tmp_path: Path
 ) -> None:
-    init_study(tmp_path / "study", TINY)
-    study = pipeline.open_study(tmp_path / "study")
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(tmp_path / "study", TINY)
     first = begin(study, allow_dirty=False)
     run_cells(study, first, 2)
     git(tree, "commit", "-q", "--allow-empty", "-m", "two")
@@ -218,10 +200,7 @@ def test_a_wave_goes_on_at_another_commit_and_the_report_states_it(
 
 def test_a_name_stands_for_one_model_in_all_waves(tmp_path: Path) -> None:
     text = TINY.replace("  - [honest]\n", "  - [honest]\n  - [honest]\n")
-    init_study(tmp_path / "study", text)
-    study = pipeline.open_study(tmp_path / "study")
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(tmp_path / "study", text)
     begin_wave(study, SweepRequest(0, allow_dirty=True), PinnedImage("", NO_IMAGE), utc_now)
     path = study.folder / "study.yaml"
     path.write_text(text.replace("error_rate: 0.3", "error_rate: 0.4"))

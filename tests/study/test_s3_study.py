@@ -16,29 +16,15 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.sweep.sweep import SweepRequest
 from tests.study.cli.program import refusal, run
-from tests.study.conftest import draw_tiny, make_study
+from tests.study.conftest import TINY, make_study
 
 pytestmark = [pytest.mark.s3, pytest.mark.ray]
 
-STUDY = """\
-study: in-a-bucket
-tasks:
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: 3
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
+STUDY = TINY.replace("arm: 2", "arm: 3")
 
 
 def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
-    init_study(tmp_path, STUDY + f"store: {seaweedfs.uri('a-study')}\n")
-    study = pipeline.open_study(tmp_path)
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(tmp_path, STUDY + f"store: {seaweedfs.uri('a-study')}\n")
     prepare_ray(None)
     request = SweepRequest(0, allow_dirty=True)
     outcome = pipeline.sweep(study, request, lambda progress: None)

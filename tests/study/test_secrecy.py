@@ -23,10 +23,8 @@ from generators.seed import Seed
 from generators.task import Asset
 from registry.result_row import Arm
 from registry.sealing import DrawnInstance
-from study.steps import pipeline
-from study.steps.init.folder import init_study
 from study.workspace.study import Study
-from tests.study.conftest import draw_tiny
+from tests.study.conftest import make_study
 from tests.study.test_promises import begin
 
 pytestmark = pytest.mark.ray
@@ -60,10 +58,7 @@ def rooms() -> Iterator[Path]:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    init_study(tmp_path / "study", STUDY)
-    study = pipeline.open_study(tmp_path / "study")
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(tmp_path / "study", STUDY)
     return study
 
 

@@ -17,14 +17,12 @@ from typing import Any, Self
 import pytest
 
 from registry.verify.verify import verify_study
-from study.steps import pipeline
-from study.steps.init.folder import init_study
 from study.workspace.study import Study
 from tests.conftest import S3Server
 from tests.faults import Fault, fault_proxy, fill, remount, spooled
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.progress import Stall
-from tests.study.conftest import draw_tiny
+from tests.study.conftest import make_study
 from tests.study.steps.sweep.test_sweeps import start_sweep
 from tests.study.test_faults import check_clean, cluster, marks, processes_of
 
@@ -57,10 +55,7 @@ def answer(request: Json) -> Answer:
 def served_study(tmp_path: Path, store: str) -> Iterator[tuple[Study, Served]]:
     with serve(always=answer) as served:
         folder = tmp_path / "study"
-        init_study(folder, STUDY.replace("URL", served.url).replace("STORE", store))
-        study = pipeline.open_study(folder)
-        draw_tiny(study)
-        pipeline.register(study)
+        study = make_study(folder, STUDY.replace("URL", served.url).replace("STORE", store))
         yield study, served
 
 

@@ -19,6 +19,7 @@ from generators.seed import Seed
 from generators.templates.components import Given
 from generators.templates.components.documents import json_text, yaml_text
 from generators.templates.components.regex_sampler import compile_pattern
+from tests.cases import cases
 from tests.generators.templates import component_samples as samples
 
 SCHEMA = samples.SCHEMA
@@ -319,28 +320,7 @@ def texts_of(pattern: str, count: int = 60) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"[A-Z]{3}-\d{4}",
-        r"^INV-\d+$",
-        r"(foo|ba[rz])?_\w{2,}",
-        r"[^a-z]{4}",
-        r"a*b+c?",
-        r"(?:x{2}|y{3,4}){1,2}",
-        r"\(\d{3}\) \d{3}\.\d{4}",
-        r"[-+]?\d",
-        r"[]a]",
-        r"[a\-z\]\\]{3}",
-        r"[\d_]{5}",
-        r"costs \$5\$",
-        r"a||b",
-        r"()",
-        "",
-        r"é{2}[α-ω]",
-        r"\.\\",
-    ],
-)
+@pytest.mark.parametrize("pattern", cases(__file__, "texts fit their pattern"))
 def test_texts_fit_their_pattern(pattern: str):
     assert all(re.fullmatch(pattern, text) for text in texts_of(pattern))
 
@@ -367,38 +347,6 @@ def test_any_pattern_that_is_taken_is_kept(pattern: str, number: int):
     assert piece.least <= len(text) <= piece.most
 
 
-@pytest.mark.parametrize(
-    ("pattern", "complaint"),
-    [
-        ("(a{1000}){1000}", "it could make more than 1000 characters"),
-        ("((((a{9}){9}){9}){9}){9}", "it could make more than 1000 characters"),
-        ("a{1001}", "it could make more than 1000 characters"),
-        ("(|){5000}", "it could make more than 1000 characters"),
-        ("(?=a)b", "only plain groups"),
-        ("(?P<n>a)", "only plain groups"),
-        ("(?i)a", "only plain groups"),
-        (r"(a)\1", "\\1 is not taken"),
-        (r"\bword", "\\b is not taken"),
-        (r"\s+", "\\s is not taken"),
-        (r"\D", "\\D is not taken"),
-        ("a+?", "a repeat of a repeat"),
-        ("a**", "a repeat of a repeat"),
-        ("*a", "'*' has no place there"),
-        ("a^b", "'^' has no place there"),
-        ("a$b", "'$' has no place there"),
-        ("a{b}", "a repeat is written {3}"),
-        ("a{,3}", "a repeat is written {3}"),
-        ("a{3", "a repeat is written {3}"),
-        ("a{3,2}", "a repeat from 3 to 2"),
-        ("(a", "a ( without its )"),
-        ("a)", "a ) without its ("),
-        ("[a", "it ends too early"),
-        ("[z-a]", "a range of characters"),
-        ("a\\", "it ends too early"),
-        (f"[^{chr(32)}-~]", "a class that holds no character"),
-        ("(" * 30 + "a" + ")" * 30, "groups more than 20 deep"),
-        ("a" * 201, "a pattern of 201 characters"),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "complaint"), cases(__file__, "other patterns are refused"))
 def test_other_patterns_are_refused(pattern: str, complaint: str):
     assert complaint in refusal({"type": "string", "pattern": pattern})

@@ -24,6 +24,7 @@ from generators.templates.language.data_types import (
     text,
 )
 from generators.templates.language.values import BUILT_IN
+from tests.cases import cases
 
 _NAMED_BY_THE_SPEC = """
     person_name first_name last_name entity_pool email age city city_name company company_name
@@ -128,23 +129,7 @@ def test_truth_values_are_truth_values_and_even():
 
 # The values that the documentation of the format gives as examples, by data type, and those that
 # files in use name beside them.
-DOCUMENTED = {
-    "department": "Engineering, Sales, Marketing, Finance, HR, Operations, IT, Customer Service, "
-    "Research",
-    "category": "Electronics, Clothing, Books, Home & Garden, Sports, Automotive",
-    "boolean": "true, false, yes, no, 1, 0",
-    "status": "active, inactive, completed, pending, cancelled, approved, rejected, processing",
-    "region": "North, South, East, West, Central, Northeast, Midwest",
-    "company": "Acme Corp, Global Industries, Tech Solutions, Dynamic Systems",
-    "product": "Widget Pro, Super Gadget, Ultra Tool, Smart Sensor",
-    "city": "New York, Los Angeles, Chicago, Houston, Phoenix",
-    "course": "Math 101, Physics 201, Computer Science 202, Data Science 501",
-    "semester": "Spring 2024, Fall 2023, Summer 2025",
-    "first_name": "John, Sarah, Michael, Emily",
-    "last_name": "Smith, Johnson, Brown, Wilson",
-    "mail_domain": "gmail.com, company.com",
-    "entity_pool": "crimson, harbor, whisper, ancient, mountain, legend",
-}
+DOCUMENTED = cases(__file__, "documented")
 SAME = {"city_name": "city", "company_name": "company", "product_name": "product"}
 
 
@@ -238,46 +223,6 @@ def test_values_as_text():
     ]
 
 
-@pytest.mark.parametrize(
-    ("header", "kind"),
-    [
-        *((name, "person_name") for name in ("name", "Full_Name", "customer", "CLIENT_NAME")),
-        ("first", "first_name"),
-        ("surname", "last_name"),
-        ("E_MAIL", "lorem_words"),
-        ("work_email", "email"),
-        ("age", "age"),
-        ("AGE_YRS", "age"),
-        ("location", "city"),
-        ("city_name", "city"),
-        ("employer", "company"),
-        ("company_name", "company"),
-        ("item", "product"),
-        ("product_name", "product"),
-        ("income", "salary"),
-        ("base_salary", "salary"),
-        ("amount", "price"),
-        ("total_amount", "currency"),
-        ("unit_cost", "price"),
-        ("home_phone", "phone"),
-        ("REG_DT", "date"),
-        ("hire_date", "date"),
-        ("state", "status"),
-        ("dept", "department"),
-        ("zone", "region"),
-        ("order_id", "id"),
-        ("years", "experience"),
-        ("exp_level", "experience"),
-        ("rating", "score"),
-        ("class", "course"),
-        ("term", "semester"),
-        ("kind", "category"),
-        ("in_stock", "boolean"),
-        ("is_active", "boolean"),
-        ("revenue", "currency"),
-        ("LOC_CD", "lorem_words"),
-        ("", "lorem_words"),
-    ],
-)
+@pytest.mark.parametrize(("header", "kind"), cases(__file__, "headers suggest types"))
 def test_headers_suggest_types(header: str, kind: str):
     assert infer_type(header) == kind

@@ -16,6 +16,7 @@ from generators.templates.language.placeholders import (
     variables_of,
 )
 from generators.templates.language.variables import Variable
+from tests.cases import cases
 
 TABLE = OpenFile("t.csv", b"id,who said,n\n1,a:b,10\n2,it's,32\n")
 
@@ -117,26 +118,7 @@ def test_lorem_is_left_to_who_draws_it():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{{entiti1}}", "did you mean 'entity1'"),
-        ("{{csv_summ:n:TARGET_FILE}}", "did you mean 'csv_sum'"),
-        ("{{entity1:colour}}", "did you mean 'colors'"),
-        ("{{semantic1:persn_name}}", "did you mean 'person_name'"),
-        ("{{semantic1}}", "takes one data type"),
-        ("{{number1:5}}", "MIN:MAX"),
-        ("{{number1:9:5}}", "no integer lies between 9 and 5"),
-        ("{{number1:120:180:round_hundreds}}", "no round_hundreds lies between"),
-        ("{{number1:1:9:float}}", "unknown kind 'float'"),
-        ("{{number1:a:9}}", "'a' is no number"),
-        ("{{number1:1:NaN}}", "is no number"),
-        ("{{csv_sum:n}}", "takes"),
-        ("{{csv_sum}}", "takes a file last"),
-        ("{{csv_sum:a:b:c:TARGET_FILE}}", "takes 1 argument and a file, not 3"),
-        ("{{entity1", "never closed"),
-        ("{{csv_sum:{{entity1}:TARGET_FILE}}", "never closed"),
-        ("{{}}", "unknown placeholder"),
-    ],
+    ("text", "said"), cases(__file__, "what nothing can fill is refused with what would be right")
 )
 def test_what_nothing_can_fill_is_refused_with_what_would_be_right(text: str, said: str):
     with pytest.raises(TemplateError) as caught:
@@ -157,20 +139,7 @@ def test_targets_name_components():
 
 
 @pytest.mark.parametrize(
-    ("call", "arguments"),
-    [
-        ("json_max_value:$.a[*].n:$.a[*].v", ["$.a[*].n", "$.a[*].v"]),
-        ("yaml_max_count: $.a : $.b ", ["$.a", "$.b"]),
-        ("yaml_max_value:$.a[?t==09:30].n", ["$.a[?t==09:30].n"]),
-        ("yaml_max_value:$.a['x:$y'].n", ["$.a['x:$y'].n"]),
-        ("json_min_value:$.a:b[*].n:$.a:b[*].v", ["$.a:b[*].n", "$.a:b[*].v"]),
-        ('json_max_value:"$.a":"$.b"', ["$.a", "$.b"]),
-        ("xpath_max_count://d/name:./es/e", ["//d/name", "./es/e"]),
-        ("xpath_max_value://x:d/x:name://x:pay", ["//x:d/x:name", "//x:pay"]),
-        ("xpath_max_value://{urn:/x}d/name:@x:n", ["//{urn:/x}d/name", "@x:n"]),
-        ("xpath_min_value:x:d/x:pay", ["x:d/x:pay"]),
-        ("xpath_max_count://d[@a=':./']/e", ["//d[@a=':./']/e"]),
-    ],
+    ("call", "arguments"), cases(__file__, "of two paths the second begins as only a path does")
 )
 def test_of_two_paths_the_second_begins_as_only_a_path_does(call: str, arguments: list[str]):
     (part,) = parse_text(f"{{{{{call}:TARGET_FILE}}}}")

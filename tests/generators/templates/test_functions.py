@@ -12,6 +12,7 @@ from generators.templates.functions import FUNCTIONS, OpenFile, call_function
 from generators.templates.functions.csv_file import parse_table
 from generators.templates.functions.json_yaml import parse_json, parse_yaml
 from generators.templates.language.placeholders import parse_text
+from tests.cases import cases
 
 
 def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:
@@ -79,24 +80,7 @@ def test_a_wrong_number_of_arguments_is_told_the_right_one() -> None:
 
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
-    [
-        ("csv_count_where", ["A", "B", "=", "1"], "there is no operator '='"),
-        ("csv_count_where", ["A", "B", "equals", "1"], "known: =="),
-        ("file_word", ["0"], "counted from 1"),
-        ("file_line", ["first"], "a whole number such as 3, not 'first'"),
-        ("csv_cell", ["1", "-1"], "the column"),
-        ("sqlite_value", ["x", "name"], "the row is a whole number"),
-        ("json_filter", ["$.a[*].b"], "no filter"),
-        ("json_count_where", ["$.a[?b]"], "compares nothing"),
-        ("yaml_sum", ["$.a[1"], "not closed"),
-        ("yaml_sum", ["$.a[one]"], "none of"),
-        ("json_value", ["a..b"], "a name is missing"),
-        ("xpath_value", ["a[1"], "] is missing"),
-        ("xpath_value", ["a == 'b'"], "write = for =="),
-        ("xpath_count", ["count(a)"], "functions stand within"),
-        ("xpath_attr", ["users/user"], "path@attribute"),
-        ("math_add", ["1"], "takes 2 to 16 arguments, not 1"),
-    ],
+    cases(__file__, "what no file could make right is found without one"),
 )
 def test_what_no_file_could_make_right_is_found_without_one(
     name: str, arguments: list[str], said: str
@@ -257,53 +241,14 @@ PLAN = """{"on": true, "off": false, "none": null, "whole": 5, "float": 5.0, "te
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("$.on", "True"),
-        ("off", "False"),
-        ("$.none", ""),
-        ("whole", "5"),
-        ("float", "5.0"),
-        ("$.list", '[1, "b", null]'),
-        ("$.grid[0][1]", "2"),
-        ("$.grid[-1][0]", "3"),
-        ("$['a.b'][\"c d\"]", "1"),
-        ("$.items[?n==7.5].when", "2024-12-31"),
-    ],
+    ("path", "value"), cases(__file__, "values are written as python does and containers as json")
 )
 def test_values_are_written_as_python_does_and_containers_as_json(path: str, value: str) -> None:
     assert ask("json_path", path, data=PLAN) == value
     assert ask("yaml_value", path, data=PLAN) == value
 
 
-@pytest.mark.parametrize(
-    ("filtered", "count"),
-    [
-        ("n>5", "2"),  # "9" is the text of a number
-        ("n==5", "1"),
-        ("n==5.0", "1"),
-        ("n == '5'", "1"),
-        ("n==9.0", "0"),  # a text equals as a text
-        ("n!=5", "2"),
-        ("gone!=5", "0"),
-        ("on==true", "1"),
-        ("on==True", "1"),
-        ("when==null", "1"),
-        ("when>2025-01-01", "1"),
-        ("when>=1", "0"),
-        ("tags contains x", "1"),
-        ("tags contains z", "0"),
-        ("when contains '-1'", "2"),
-        ("when startswith 2024", "1"),
-        ('when endswith "31"', "1"),
-        ("by.who==R and D", "1"),
-        ("by.who == 'R and D' and n < 6", "1"),
-        ("n<6 or n>8", "2"),
-        ("n<6 && on==false || n>8", "1"),
-        ("@.n>8", "1"),
-        ("(n>8)", "1"),
-    ],
-)
+@pytest.mark.parametrize(("filtered", "count"), cases(__file__, "filters"))
 def test_filters(filtered: str, count: str) -> None:
     assert ask("json_count_where", f"$.items[?{filtered}]", data=PLAN) == count
 
@@ -345,35 +290,7 @@ FIRM = """<?xml version="1.0"?><!-- x -->
 </firm>"""
 
 
-@pytest.mark.parametrize(
-    ("name", "path", "value"),
-    [
-        ("xpath_value", "team/name", "Core"),
-        ("xpath_value", "team[name='Field']/p", "5 000"),
-        ("xpath_value", "team/x:lead", "Ada"),
-        ("xpath_value", "//{urn:extra}lead", "Ada"),
-        ("xpath_count", "//{*}p", "5"),
-        ("xpath_count", "//p", "4"),
-        ("xpath_count", "team/x:*", "2"),
-        ("xpath_count", "/firm/team", "2"),
-        ("xpath_count", "/team", "0"),
-        ("xpath_attr", "@x:size", "2"),
-        ("xpath_attr", "team/p[2]@k", "a"),
-        ("xpath_attr", "//p/@k", "a"),
-        ("xpath_collect", "team/p[@k][1]", "2"),  # ElementTree: none
-        ("xpath_collect", "team/*[2]", "Ada"),  # the second child of any name; one is empty
-        ("xpath_value", "team/empty", ""),
-        ("xpath_collect", "team[2]/*[not(self)]", "Field,5 000,7"),
-        ("xpath_sum", "//p[. > 1]", "5.0"),
-        ("xpath_collect", "//p[string-length(.) = 1 and position() != 2]", "1,3"),
-        ("xpath_collect", "//team[p/@k]/p[last() - 1]", "2"),
-        ("xpath_collect", "//name/text()", "Core,Field"),
-        ("xpath_collect", "//p[starts-with(normalize-space(.), '5')]/../name", "Field"),
-        ("xpath_max_count", "//p", "3"),
-        ("xpath_max_count", "//nothing", "0"),
-        ("xpath_exists", "//@k", "true"),
-    ],
-)
+@pytest.mark.parametrize(("name", "path", "value"), cases(__file__, "xpath"))
 def test_xpath(name: str, path: str, value: str) -> None:
     assert ask(name, path, data=FIRM) == value
 
@@ -398,43 +315,13 @@ def test_xpath_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "value"),
-    [
-        ("math_add", ["0.1", "0.2"], "0.3"),
-        ("math_add", ["82.5", " 1 "], "83.5"),
-        ("math_add", ["2.5", "2.5"], "5.0"),
-        ("math_mul", ["99999999999999999999", "3"], "299999999999999999997"),
-        ("math_div", ["10", "2"], "5.0"),
-        ("math_mod", ["-7", "3"], "2"),
-        ("math_round", ["2.5"], "3"),
-        ("math_round", ["-2.5"], "-3"),
-        ("math_round", ["1.005", "2"], "1.01"),
-        ("math_round", ["1e3", "1"], "1000.0"),
-        ("math_fixed", ["-0.001", "2"], "0.00"),
-        ("math_fixed", ["1234.5", "0"], "1235"),
-    ],
+    ("name", "arguments", "value"), cases(__file__, "arithmetic is that of decimals")
 )
 def test_arithmetic_is_that_of_decimals(name: str, arguments: list[str], value: str) -> None:
     assert call_function(name, arguments, None) == value
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("math_div", ["1", "0.0"]),
-        ("math_mod", ["1", "0"]),
-        ("math_add", ["1", "two"]),
-        ("math_add", ["1", ""]),
-        ("math_add", ["1", "nan"]),
-        ("math_add", ["1", "1_0"]),
-        ("math_mul", ["1e999", "1.5"]),
-        ("math_mul", ["9" * 399] * 16),
-        ("math_add", ["1", "1e99999999"]),
-        ("math_add", ["1", "9" * 401]),
-        ("math_round", ["1.5", "99"]),
-        ("math_round", ["1.5", "-1"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments"), cases(__file__, "arithmetic that cannot be"))
 def test_arithmetic_that_cannot_be(name: str, arguments: list[str]) -> None:
     with pytest.raises(TemplateError, match=name):
         call_function(name, arguments, None)

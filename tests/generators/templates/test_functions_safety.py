@@ -16,6 +16,7 @@ from generators.templates.functions import OpenFile, call_function
 from generators.templates.functions.base import MAX_BYTES
 from generators.templates.functions.json_yaml import MAX_YAML
 from generators.templates.functions.xml_file import XML
+from tests.cases import cases
 
 SLOW_STEP = (  # each instr() is one step, of 10^10 comparisons
     "SELECT max(instr(long || t.b, substr(long, 1, 100000) || 'c')) "
@@ -50,36 +51,7 @@ def numbers() -> bytes:
     return data
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM t",
-        "UPDATE t SET a = 1",
-        "UPDATE sqlite_master SET sql = ''",
-        "INSERT INTO t VALUES (1, 'x') RETURNING a",
-        "REPLACE INTO t VALUES (1, 'x')",
-        "DROP TABLE t",
-        "ALTER TABLE t ADD c",
-        "CREATE TABLE u (a)",
-        "CREATE TEMP TABLE u (a)",
-        "CREATE VIRTUAL TABLE u USING fts5(a)",
-        "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END",
-        "ATTACH ':memory:' AS other",
-        "ATTACH 'there.db' AS other",
-        "DETACH main",
-        "VACUUM",
-        "VACUUM INTO 'there.db'",
-        "BEGIN",
-        "SAVEPOINT s",
-        "REINDEX",
-        "ANALYZE",
-        "PRAGMA writable_schema=1",
-        "PRAGMA journal_mode=WAL",
-        "PRAGMA user_version=7",
-        "PRAGMA temp_store_directory='there'",
-        "SELECT * FROM pragma_journal_mode",
-    ],
-)
+@pytest.mark.parametrize("sql", cases(__file__, "queries that do not only read"))
 def test_queries_that_do_not_only_read(
     sql: str, numbers: bytes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,30 +65,7 @@ def test_queries_that_do_not_only_read(
     assert os.listdir() == []
 
 
-@pytest.mark.parametrize(
-    ("sql", "said"),
-    [
-        ("SELECT 1; SELECT 2", "more than one statement"),
-        ("SELECT 1; DROP TABLE t", "more than one statement"),
-        ("", "no query"),
-        ("-- nothing", "no row"),
-        ("SELECT load_extension('x')", "load_extension() is not for queries"),
-        ("SELECT random()", "another answer each time"),
-        ("SELECT a FROM t ORDER BY RANDOM() LIMIT 1", "another answer each time"),
-        ("SELECT CURRENT_DATE", "another answer each time"),
-        ("SELECT date('NOW', '-1 day')", "clock"),
-        ("SELECT strftime('%Y', \"now\")", "clock"),
-        ("SELECT datetime()", "clock"),
-        ("SELECT a FROM broken", "not UTF-8"),
-        ("SELECT a FROM big", "larger than"),
-        ("SELECT length(zeroblob(1000000000))", "larger than"),
-        ("SELECT gone FROM t", "no such column: gone"),
-        ("SELECT a FROM nowhere", "no such table: nowhere"),
-        ("SELEKT 1", "syntax error"),
-        ("SELECT '" + "x" * 200_000 + "'", "too large"),
-        ("SELECT a FROM t WHERE a = ?", "bindings"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "said"), cases(__file__, "queries without an answer"))
 def test_queries_without_an_answer(sql: str, said: str, numbers: bytes) -> None:
     assert said in refused("sqlite_query", sql, numbers)
 
@@ -142,28 +91,7 @@ def test_dates_of_the_data_are_no_clock(numbers: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
-    [
-        ("julianday('n' || 'ow')", "julianday"),
-        ("datetime(char(110,111,119))", "datetime"),
-        ("DATE(x'6e6f77')", "date"),
-        ("date('now' || char(0) || 'x')", "date"),
-        ("time('no' || substr('w', 1), '+1 day')", "time"),
-        ("strftime('%s')", "strftime"),
-        ("strftime('%' || 's', lower('NOW'))", "strftime"),
-        ("unixepoch()", "unixepoch"),
-        ("unixepoch('sub' || 'sec')", "unixepoch"),
-        ("datetime('2024-01-01', 'local' || 'time')", "datetime"),
-        ("datetime('2024-01-01', '+1 day', 'utc')", "datetime"),
-        ("time('12:00', 'subsecond')", "time"),
-        ("CURRENT_TIMESTAMP", "current_timestamp"),
-        ("random() * 0, abs(1)", "random"),
-        ("hex(randomblob(1))", "randomblob"),
-        ("sqlite_version()", "sqlite_version"),
-        ("sqlite_source_id()", "sqlite_source_id"),
-        ("sqlite_compileoption_used('THREADSAFE')", "sqlite_compileoption_used"),
-        ("last_insert_rowid()", "last_insert_rowid"),
-    ],
+    ("asked", "name"), cases(__file__, "chance the clock and the machine are asked in no way")
 )
 def test_chance_the_clock_and_the_machine_are_asked_in_no_way(
     asked: str, name: str, numbers: bytes
@@ -291,21 +219,7 @@ def test_what_is_no_json(text: str) -> None:
     assert "JSON" in refused("json_value", "a", text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: [",
-        "a: 1\n---\nb: 2\n",
-        "a: !!python/object/apply:os.system ['true']",
-        "a: *b",
-        "{[1]: 2, {a: 1}: 3}",
-        "a: 1\na: 2",
-        "a: \x00",
-        "a: !!bool x",
-        "a: !!timestamp x",
-        "a: !!int ''",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "what is no yaml"))
 def test_what_is_no_yaml(text: str) -> None:
     assert "YAML" in refused("yaml_value", "a", text)
 

@@ -15,6 +15,7 @@ from generators.templates.language.json_schema import template_schema
 from generators.templates.language.keys import TEXT_KINDS
 from generators.templates.language.parse import parse_template
 from generators.templates.library import NAMES, library_text
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = template_schema()
@@ -74,24 +75,7 @@ def test_templates_are_valid(document: Any) -> None:
     parse_template(yaml.safe_dump(document, allow_unicode=True), "example.yml")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("samples: 3", "sample: 3"),
-        ("samples: 3", "samples: 0"),
-        ("samples: 3", "samples: three"),
-        ("scoring_type: stringmatch", "scoring_type: stringmach"),
-        ("expected_response:", "expected_content:"),
-        ("type: create_csv", "type: create_csw"),
-        ("headers:", "header:"),
-        ("rows: '{{number1:1:5}}'", "rows: many"),
-        ("tests:", "test:"),
-        ("question_id: 1", "question_id: a b"),
-        ("  samples: 3", "  samples: 3\n  for_each: {rows: []}"),
-        ("tests:", "values: {typs: {city: [a]}}\ntests:"),
-        ("tests:", "values: {types: {city: {values: [a], weight: [1]}}}\ntests:"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), cases(__file__, "mistakes of form are not"))
 def test_mistakes_of_form_are_not(old: str, new: str) -> None:
     text = QUESTION % ("csv", "create_csv", "csv", CONTENTS["create_csv"])
     assert old in text

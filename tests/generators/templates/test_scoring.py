@@ -31,6 +31,7 @@ from generators.templates.scoring.score import (
 )
 from generators.templates.scoring.scorer import SCORING_TYPES, Key
 from generators.templates.scoring.targeted_edit import translate_edit
+from tests.cases import cases
 
 
 class Files:
@@ -63,42 +64,27 @@ def both(key: Key, answer: str | bytes) -> tuple[bool, bool]:
 
 
 def text(expected: str) -> Key:
-    return Key("stringmatch", expected=expected)
+    return key_of("stringmatch", expected)
 
 
 def as_json(expected: str) -> Key:
-    return Key("jsonmatch", expected=expected)
+    return key_of("jsonmatch", expected)
 
 
 def in_file(kind: str, expected: str) -> Key:
-    return Key(f"readfile_{kind}", expected=expected, file="out/answer")
+    return key_of(f"readfile_{kind}", expected)
+
+
+def key_of(kind: str, expected: str) -> Key:
+    """A key of one of the four types that compare an answer, or a file."""
+    return Key(kind, expected=expected, file="out/answer" if "readfile" in kind else "")
 
 
 # --- cleaning
 
 
 @pytest.mark.parametrize(
-    ("given", "left"),
-    [
-        ("  amber \n", "amber"),
-        ("", ""),
-        ("<think>hm</think>amber", "amber"),
-        ("<THINK>hm</Think> amber", "amber"),
-        ("<thinking>a\nb</thinking><analysis>c</analysis>am<internal>d</internal>ber", "amber"),
-        ("<reflection>a</reflection><thought>b</thought><reasoning>c</reasoning>amber", "amber"),
-        ("no opening</think>first</think> amber", "amber"),
-        ("<think>never closed amber", "<think>never closed amber"),
-        ("<think>a</thinking>amber", "<think>a</thinking>amber"),
-        ("<think>a<think>b</think>c</think>amber", "amber"),
-        ("<thinking>x <think>y</thinking> z</think> amber", "amber"),
-        ("no opening</thinking>amber", "no opening</thinking>amber"),
-        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|> amber", "amber"),
-        ("<|channel|>commentary<|message|><think>a</think>amber", "<think>a</think>amber"),
-        ("<|message|>amber", "<|message|>amber"),
-        ("<answer>amber</answer>", "<answer>amber</answer>"),
-        ("1 < 2", "1 < 2"),
-        ("</thi<think>x</think>nk>amber", "amber"),
-    ],
+    ("given", "left"), cases(__file__, "reasoning and markers are cleaned and nothing else")
 )
 def test_reasoning_and_markers_are_cleaned_and_nothing_else(given, left):
     assert clean(given) == left
@@ -129,48 +115,11 @@ def test_cleaning_agrees_with_the_rules_written_plainly(given):
 
 
 @pytest.mark.parametrize(
-    ("key", "answer", "correct"),
-    [
-        (text("amber"), " amber\n", True),
-        (text(" amber "), "amber", True),
-        (text("amber"), "Amber", False),
-        (text("amber"), "amber.", False),
-        (text("amber"), "<think>x</think>amber", True),
-        (text("10"), "10.0", False),
-        (text(""), "", True),
-        (text("a b"), "a  b", False),
-        (as_json('{"a": 1, "b": [1, 2]}'), ' {"b":[1,2],"a":1}', True),
-        (as_json('{"a": 1, "b": [1, 2]}'), '{"b":[2,1],"a":1}', False),
-        (as_json('{"a": 1}'), '{"a": 1, "b": null}', False),
-        (as_json('{"a": 1, "b": null}'), '{"a": 1}', False),
-        (as_json('{"a": 1}'), '{"a": 1.0}', False),
-        (as_json('{"a": 1.0}'), '{"a": 1e0}', True),
-        (as_json('{"a": 1}'), '{"a": true}', False),
-        (as_json('{"a": false}'), '{"a": 0}', False),
-        (as_json('{"a": 0.0}'), '{"a": -0.0}', True),
-        (as_json("[null]"), "[null]", True),
-        (as_json("[NaN]"), "[NaN]", False),
-        (as_json("[Infinity]"), "[Infinity]", True),
-        (as_json('{"a": 2}'), '{"a": 1, "a": 2}', True),
-        (as_json('{"a": 1}'), '{"a": 1, "a": 2}', False),
-        (as_json('{"a": 1}'), '```json\n{"a": 1}\n```', False),
-        (as_json('{"a": 1}'), '<think>{}</think>{"a": 1}', True),
-        (as_json("no json"), "no json", False),
-        (in_file("stringmatch", "amber"), "amber\n", True),
-        (in_file("stringmatch", "amber"), "<think>x</think>amber", False),
-        (in_file("stringmatch", "a\nb"), "a\r\nb\r\n", True),
-        (in_file("stringmatch", "a\nb"), "a\rb", True),
-        (in_file("stringmatch", "amber"), "\ufeffamber", False),
-        (in_file("stringmatch", ""), "", True),
-        (in_file("stringmatch", "amber"), b"\xff\xfe", False),
-        (in_file("jsonmatch", '{"n": 4}'), '{\n"n" : 4}\n', True),
-        (in_file("jsonmatch", '{"n": 4}'), '{"n": "4"}', False),
-        (in_file("jsonmatch", '{"n": 4}'), '<think>x</think>{"n": 4}', False),
-        (in_file("jsonmatch", '{"n": 4}'), '\ufeff{"n": 4}', False),
-        (in_file("jsonmatch", '{"n": 4}'), "", False),
-    ],
+    ("kind", "expected", "answer", "correct"),
+    [*cases(__file__, "the strict verdict"), ("readfile_stringmatch", "amber", b"\xff\xfe", False)],
 )
-def test_the_strict_verdict(key, answer, correct):
+def test_the_strict_verdict(kind, expected, answer, correct):
+    key = key_of(kind, expected)
     assert both(key, answer)[0] is correct
 
 
@@ -225,39 +174,11 @@ def test_an_unknown_type_is_an_error_with_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("key", "answer"),
-    [
-        (text("amber"), "Amber."),
-        (text("amber"), '"amber"'),
-        (text("amber"), "**amber**"),
-        (text("amber"), "```\namber\n```"),
-        (text("amber"), "```amber```"),
-        (text("amber"), "The 35th word is **amber**."),
-        (text("amber"), "The 35th word is amber."),
-        (text("amber"), "I counted.\n\nAnswer: amber"),
-        (text("Aute is nulla."), "The line is: Aute is nulla."),
-        (text("note lantern archive"), "note  lantern\narchive"),
-        (text("1234.5"), "1,234.50"),
-        (text("4512347"), "4,512,347.0"),
-        (text("12%"), "12 %"),
-        (text("1234.5"), "The total salary is $1,234.50 a year"),
-        (text("0.3333333333"), "0.33333333"),
-        (as_json('{"a": 1}'), '```json\n{"a": 1}\n```'),
-        (as_json('{"a": 1}'), 'Here it is:\n\n{"a": 1}\n\nAnything else [to do]?'),
-        (as_json('{"a": 1}'), 'First {"a": 7}, mended: {"a": 1}'),
-        (as_json('{"a": [1, 2.5]}'), '{"a": ["1", "2.50"]}'),
-        (as_json('{"a": 5}'), '{"a": 5.0}'),
-        (as_json('{"a": 0.1}'), '{"a": 0.10000000001}'),
-        (as_json('{"a": true, "b": "Engineering"}'), '{"a": "True", "b": "engineering"}'),
-        (as_json('{"a": 1}'), '"{\\"a\\": 1}"'),
-        (as_json("[1, 2]"), "The values are [1, 2]."),
-        (as_json("12"), "There are 12 of them."),
-        (in_file("stringmatch", "10"), "Total: 10"),
-        (in_file("stringmatch", "10"), "\ufeff10.0\n"),
-        (in_file("jsonmatch", '{"n": 4}'), '```json\n{"n": "4"}\n```\n'),
-    ],
+    ("kind", "expected", "answer"),
+    cases(__file__, "a right answer in another form is a formatting failure"),
 )
-def test_a_right_answer_in_another_form_is_a_formatting_failure(key, answer):
+def test_a_right_answer_in_another_form_is_a_formatting_failure(kind, expected, answer):
+    key = key_of(kind, expected)
     held = Files({key.file: answer})
     scores = score_both(key, "" if key.file else answer, held)
     assert (scores.strict.correct, scores.lenient.correct) == (False, True)
@@ -267,46 +188,10 @@ def test_a_right_answer_in_another_form_is_a_formatting_failure(key, answer):
 
 
 @pytest.mark.parametrize(
-    ("key", "answer"),
-    [
-        (text("amber"), "not amber"),
-        (text("amber"), "It is either **amber** or **azure**."),
-        (text("amber"), "amber azure copper"),
-        (text("amber"), "The word is not amber"),
-        (text("30"), "The time is 10:30"),
-        (text("5"), "5 or 6"),
-        (text("5"), "1 of 5"),
-        (text("5"), "the 5th"),
-        (text("100000"), "100001"),
-        (text("4512347"), "4512348"),
-        (text("00501"), "501"),
-        (text("501"), "00501"),
-        (text("0.5"), "0.5%"),
-        (text("0.5%"), "0.5"),
-        (text("0.5"), "It is 0.5 percent of them."),
-        (text("5"), "5 million"),
-        (text("123"), "0,123"),
-        (text("$12"), "12"),
-        (as_json("[10000000]"), "[10000009]"),
-        (as_json("[3e-10]"), "[7e-10]"),
-        (text("1"), "true"),
-        (text("10%x"), "10"),
-        (text("..."), ""),
-        (text("**"), "."),
-        (as_json('{"a": 1}'), '{"A": 1}'),
-        (as_json('{"a": 1}'), '{"a": 1, "b": 2}'),
-        (as_json('{"a": 1}'), '{"a": true}'),
-        (as_json('{"a": 1}'), '{"a": null}'),
-        (as_json('{"a": null}'), '{"a": "null"}'),
-        (as_json('{"a": [1, 2]}'), '{"a": [2, 1]}'),
-        (as_json('{"a": [1, 2]}'), '{"a": [1, 2, 2]}'),
-        (as_json('{"a": 1}'), 'First {"a": 1}, mended: {"a": 7}'),
-        (as_json('{"a": 1.0}'), '{"a": 1.00001}'),
-        (as_json("[NaN]"), "[NaN]"),
-        (in_file("stringmatch", "10"), "There are 10 of 12"),
-    ],
+    ("kind", "expected", "answer"), cases(__file__, "a wrong answer is a task failure in any form")
 )
-def test_a_wrong_answer_is_a_task_failure_in_any_form(key, answer):
+def test_a_wrong_answer_is_a_task_failure_in_any_form(kind, expected, answer):
+    key = key_of(kind, expected)
     held = Files({key.file: answer})
     scores = score_both(key, "" if key.file else answer, held)
     assert (scores.strict.correct, scores.lenient.correct) == (False, False)
@@ -317,29 +202,7 @@ def test_what_is_right_is_no_failure():
     assert score_both(text("a"), "a", NOTHING).failure is None
 
 
-@pytest.mark.parametrize(
-    ("spelt", "number"),
-    [
-        ("1,234", 1234),
-        ("-$5.50", -5.5),
-        ("12.5 %", None),
-        ("007", None),
-        ("0", 0),
-        ("+7", 7),
-        (".5", 0.5),
-        ("1e3", 1000.0),
-        ("1,23", None),
-        ("1_000", None),
-        ("--5", None),
-        ("nan", None),
-        ("", None),
-        (".", None),
-        ("e5", None),
-        ("٣", None),
-        ("9" * 65, None),
-        (True, None),
-    ],
-)
+@pytest.mark.parametrize(("spelt", "number"), cases(__file__, "numbers as text"))
 def test_numbers_as_text(spelt, number):
     assert as_number(spelt) == number
 
@@ -571,19 +434,7 @@ def test_the_original_is_put_into_the_key_or_read_when_scored():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"edits": []}, "edits: must be a list of at least one edit"),
-        ({"edits": [{"path": "$.a"}]}, r"edits\[0\]: must be an object of path and one of value"),
-        ({"edits": [{"path": "a", "value": 1}]}, "'a' is no path"),
-        ({"edits": [{"path": "$..a", "value": 1}]}, r"'\$..a' cannot be read: in the path, a name"),
-        ({"edits": [{"path": "$.gone.x", "value": 1}]}, "leads nowhere in the original"),
-        ({"edits": [{"path": "$.gone", "remove": True}]}, "leads nowhere in the original"),
-        ({"edits": [{"path": "$.saved", "append": 1}]}, "there is no list to append to"),
-        ({"free": "$.a"}, "free: must be a list of paths"),
-        ({"fre": []}, "unknown key 'fre'"),
-        ({"original_file": "x"}, "one of original and original_file"),
-    ],
+    ("changes", "said"), cases(__file__, "a key of edits that cannot be is refused")
 )
 def test_a_key_of_edits_that_cannot_be_is_refused(changes, said):
     expected = json.dumps({**EDITS, **changes})

@@ -12,6 +12,7 @@ from generators.templates.language.diagnostics import refusal_of_path
 from generators.templates.language.parse import parse_template, read_template
 from generators.templates.language.template import TemplateFile
 from generators.templates.library import NAMES, library_text
+from tests.cases import cases
 
 GOOD = """\
 tests:
@@ -60,58 +61,7 @@ def test_a_file_is_read_with_its_questions_and_lines() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
-    [
-        ("samples: 3", "sample: 3", 3, "unknown key; did you mean 'samples'?"),
-        ("tests:", "test:", 1, "did you mean 'tests'?"),
-        ("samples: 3", "samples: 0", 3, "from 1 to 100000 is wanted, not 0"),
-        ("samples: 3", "samples: '3'", 3, "whole number"),
-        ("samples: 3", "samples: true", 3, "not True"),
-        ("question_id: 1", "question_id: [1]", 2, "a number or a short name"),
-        ("question_id: 1", "question_id: ../1", 2, "no id"),
-        ("question_id: write-it", "question_id: '1'", 18, "given on line 2 already"),
-        ("  scoring_type: stringmatch\n", "", 2, "'scoring_type' is missing"),
-        ("stringmatch", "stringmach", 5, "did you mean 'stringmatch'?"),
-        ("  file_to_read: ", "  # ", 18, "'file_to_read' is missing, which readfile_stringmatch"),
-        ("  expected_response: ", "  # ", 2, "'expected_response' is missing"),
-        ('  template: "Write', '  # "', 18, "'template' is missing"),
-        ('Write {{entity1}}"', '"', 20, "is empty"),
-        ('expected_content: "{{entity1}}"', "expected_content: 12", 23, "put it in quotes"),
-        ("type: create_csv", "type: create_cvs", 9, "did you mean 'create_csv'?"),
-        ("name: table", "name: 'a table'", 10, "no name: a letter"),
-        ("name: table", f"name: {'a' * 51}", 10, "at most 50 characters"),
-        ("name: table", "name: other", 15, "names are unique"),
-        ("      name: table\n", "", 9, "'name' is missing"),
-        ("depends_on: [other]", "depends_on: [othr]", 13, "did you mean 'other'?"),
-        ("depends_on: [other]", "depends_on: [table]", 13, "in a circle: table → table"),
-        ("depends_on: [other]", "depends_on: 3", 13, "a list of component names"),
-        ("depends_on: [other]", "needs: [other]", 13, "unknown key"),
-        ("TARGET_FILE[table]", "TARGET_FILE[tabel]", 6, "did you mean 'table'?"),
-        ("TARGET_FILE[table]", "TARGET_FILE", 6, "may be any of several files"),
-        ("TARGET_FILE[table]", "TARGET_FILE[", 6, "lacks its closing ]"),
-        ("/b.csv", "/a.csv", 16, "makes this file already"),
-        ("/b.csv", "/a.csv/b", 16, "lies inside the file"),
-        ("/b.csv", "/b/", 16, "is a folder's path"),
-        ("{headers: [X], header_types: [id], rows: 5}", "[X]", 12, "a mapping is wanted"),
-        ("header_types: [id]", "header_type: [id]", 12, "did you mean 'header_types'?"),
-        ("rows: 5", "rows: -5", 12, "from 0 to 1000000"),
-        ("rows: 5", "rows: many", 12, "placeholder such as {{number1:10:50}}"),
-        (
-            "    components:",
-            "    type: create_csv\n    components:",
-            7,
-            "both a type and components",
-        ),
-        ("{{artifacts}}/x.txt", "{{artifacts}}/../x.txt", 22, ".. is not allowed"),
-        ("{{artifacts}}/x.txt", "/etc/passwd", 22, "is absolute"),
-        ("{{artifacts}}/x.txt", "C:/x.txt", 22, "is absolute"),
-        ("{{artifacts}}/x.txt", "~/x.txt", 22, "is absolute"),
-        ("{{artifacts}}/x.txt", "a\\\\..\\\\x.txt", 22, "backslash"),
-        ("{{artifacts}}/x.txt", "a\\0b", 22, "control character"),
-        ('/a.csv"\n      content', '/../../a.csv"\n      content', 11, ".. is not allowed"),
-        ("samples: 3", "samples: 3\n  samples: 4", 4, "given on line 3 already"),
-        ("samples: 3", "samples: [3", 3, "not valid YAML"),
-        ("samples: 3", "samples: !!python/name:os.system x", 3, "leave the tag out"),
-    ],
+    cases(__file__, "each defect is named with its line and what would be right"),
 )
 def test_each_defect_is_named_with_its_line_and_what_would_be_right(
     old: str, new: str, line: int, words: str
@@ -335,24 +285,7 @@ def test_the_public_type_for_edits_is_read_as_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (
-            "selector: \"$.services[?(@.type == 'x')].level\"",
-            "select: x",
-            "my.yml:10: tests[0].edit_verification.target_changes[0]: unknown key 'select'",
-        ),
-        (
-            "target_changes:",
-            "targets:",
-            "my.yml:8: tests[0].edit_verification: unknown key 'targets'",
-        ),
-        ("exclude_paths: [", "exclude_path: [", "preservation_spec: unknown key 'exclude_path'"),
-        ('{{artifacts}}/b.json"\n  edit', '/etc/b.json"\n  edit', "modified_file: '/etc/b.json'"),
-        ("original_file:", "description:", "the key 'original_file' is missing"),
-        ('"{{artifacts}}/b.json"\n  edit', "2024\n  edit", "modified_file: text is wanted"),
-        ('"{{artifacts}}/b.json"\n  edit', "{a: 1}\n  edit", "modified_file: text is wanted"),
-    ],
+    ("old", "new", "said"), cases(__file__, "an edit of another form is refused at its place")
 )
 def test_an_edit_of_another_form_is_refused_at_its_place(old: str, new: str, said: str) -> None:
     with pytest.raises(TemplateError) as caught:

@@ -21,6 +21,7 @@ from generators.templates.family import template_family
 from generators.templates.language.values import named_values_file
 from generators.templates.prepare import Prepared, prepare
 from generators.yaml_lines import dump_yaml
+from tests.cases import cases
 from tests.study.cli.program import run
 
 ROWS = 4000
@@ -321,124 +322,17 @@ tests:
 """
 
 
-def inline(lines: str) -> str:
-    return f"{HEAD}values:\n{lines}"
-
-
-def each(line: str) -> str:
-    return HEAD + f"  for_each: {line}\n"
-
-
-TYPES = "  types:\n    "
-# Numbers of the core schema, and what a text of them would be.
-FORMS = {
-    "3.20": 3.2,
-    "010": 10,
-    "1e3": 1000.0,
-    "0x1F": 31,
-    "0o17": 15,
-    ".5": 0.5,
-    "+1": 1,
-    "1.": 1.0,
-}
-BAD = {
-    "no mapping": (inline("  - 1\n"), 7, "a mapping is wanted"),
-    "unknown section": (inline("  type: {}\n"), 8, "unknown key"),
-    "empty list": (inline(TYPES + "status: []\n"), 9, "at least one value"),
-    "empty entry": (inline(TYPES + "status: {}\n"), 9, "a list of values, or a mapping"),
-    "null entry": (inline(TYPES + "status:\n"), 9, "a list of values, or a mapping"),
-    "misspelt type": (inline(TYPES + "departmnt: [a]\n"), 9, "did you mean 'department'"),
-    "kind of a schema": (inline(TYPES + "array: [a]\n"), 9, "is no name"),
-    "odd name": (inline(TYPES + '"a b": [a]\n'), 9, "is no name"),
-    "bidi name": (inline(TYPES + '"a\u202eb": [a]\n'), 9, "is no name"),
-    "unknown key": (inline(TYPES + "status: {values: [a], weight: [1]}\n"), 9, "unknown key"),
-    "truth values": (inline(TYPES + "status: [true, no]\n"), 9, "in quotes"),
-    "mixed": (inline(TYPES + "status: [a, 1]\n"), 9, "put the numbers in quotes"),
-    "a null": (inline(TYPES + "date: [~]\n"), 9, "in quotes"),
-    **{
-        f"{form} in a list": (
-            inline(TYPES + f"zip: [{form}]\n"),
-            9,
-            f"{form} would become {number}:",
-        )
-        for form, number in FORMS.items()
-    },
-    "a number for each": (each("{w: [3.20]}"), 7, "3.20 would become 3.2: put it in quotes"),
-    "an id": (HEAD.replace(": 1\n", ": 010\n"), 2, "010 would become 10: put it in quotes"),
-    "a list in a list": (inline(TYPES + "status: [[a]]\n"), 9, "neither text nor a number"),
-    "blank value": (inline(TYPES + 'status: ["a", " "]\n'), 9, "is empty"),
-    "bidi value": (inline(TYPES + 'status: ["a\\u202eb"]\n'), 9, "control character"),
-    "line end": (inline(TYPES + 'status: ["a\\nb"]\n'), 9, "control character"),
-    "placeholder": (inline(TYPES + 'status: ["{{entity1}}"]\n'), 9, "braces"),
-    "long value": (inline(TYPES + f"status: [{'a' * 201}]\n"), 9, "longer than 200"),
-    "infinite": (inline(TYPES + "rank: [.inf]\n"), 9, "neither text nor a number"),
-    "weights": (inline(TYPES + "status: {values: [a, b], weights: [0.5, 0.6]}\n"), 9, "sum to 1.1"),
-    "fewer weights": (
-        inline(TYPES + "status: {values: [a, b], weights: [1]}\n"),
-        9,
-        "1 weight for 2 values",
-    ),
-    "negative weight": (
-        inline(TYPES + "status: {values: [a, b], weights: [2, -1]}\n"),
-        9,
-        "shares from 0 on",
-    ),
-    "no weights": (inline(TYPES + "status: {values: [a], weights: x}\n"), 9, "a list of numbers"),
-    "share": (inline(TYPES + "status: {values: [a], empty: 1}\n"), 9, "below 1"),
-    "reversed": (inline(TYPES + "age: {range: [9, 1]}\n"), 9, "write [1, 9]"),
-    "huge": (inline(TYPES + "age: {range: [0, 1.0e+300]}\n"), 9, "too wide"),
-    "one end": (inline(TYPES + "age: {range: [1]}\n"), 9, "[least, greatest]"),
-    "texts as ends": (inline(TYPES + "age: {range: [a, b]}\n"), 9, "[least, greatest]"),
-    "none in range": (inline(TYPES + "age: {range: [0.2, 0.4], decimals: 0}\n"), 9, "no number"),
-    "decimals": (inline(TYPES + "age: {range: [0, 1], decimals: 9}\n"), 9, "from 0 to 6"),
-    "decimals of truth": (
-        inline(TYPES + "price: {range: [0, 1], decimals: true}\n"),
-        9,
-        "from 0 to 6",
-    ),
-    "nothing given": (inline(TYPES + "rank: {empty: 0.5}\n"), 9, "lacks `values`"),
-    "pool of paths": (inline("  pools:\n    default: [../../etc/passwd]\n"), 9, "is no word"),
-    "pool of numbers": (inline("  pools:\n    default: [1, 2]\n"), 9, "is no word"),
-    "pool of nothing": (inline("  pools:\n    default: {}\n"), 9, "at least one value"),
-    "pool with a range": (
-        inline("  pools:\n    default: {values: [a], range: [1, 2]}\n"),
-        9,
-        "unknown key",
-    ),
-    "one column": (inline("  together:\n  - {types: [city], rows: [[a]]}\n"), 9, "at least two"),
-    "short row": (
-        inline("  together:\n  - types: [city, region]\n    rows:\n    - [a, b]\n    - [a]\n"),
-        12,
-        "a list of 2 values",
-    ),
-    "no rows": (inline("  together:\n  - {types: [city, region], rows: []}\n"), 9, "list of rows"),
-    "given twice": (
-        inline("  types: {city: [a]}\n  together:\n  - {types: [city, region], rows: [[a, b]]}\n"),
-        10,
-        "has its values already",
-    ),
-    "cyclic": (inline("  types: &a\n    status: *a\n"), 9, "stands inside what it stands for"),
-    "indentation": (inline("  types:\n status: [a]\n"), 9, "not valid YAML"),
-    "path out": (HEAD + "values: ../v.yml\n", 7, "leads out"),
-    "absolute": (HEAD + "values: /etc/passwd\n", 7, "leads out"),
-    "no YAML": (HEAD + "values: v.txt\n", 7, ".yml or .yaml"),
-    "absent": (HEAD + "values: none.yml\n", 7, "No such file"),
-    "a number": (HEAD + "values: 7\n", 7, "a mapping is wanted"),
-    "no strata": (each("{}"), 7, "is empty"),
-    "strata of a list": (each("[1]"), 7, "a mapping is wanted"),
-    "empty strata": (each("{rows: []}"), 7, "at least one value"),
-    "unused": (each("{rows: [1, 2]}"), 7, "nothing in the question uses {{rows}}"),
-    "twice": (each("{word: [a, a]}"), 7, "twice"),
-    "nested": (each("{word: [[a]]}"), 7, "numbers and texts"),
-    "another's name": (each("{artifacts: [a]}"), 7, "is no name"),
-}
+# What follows HEAD, or stands for it, the line of the fault, and words of the error.
+BAD: dict[str, tuple[dict[str, str], int, str]] = cases(__file__, "bad")
+PLACES = {"test": HEAD, "values": f"{HEAD}values:\n", "types": f"{HEAD}values:\n  types:\n    "}
 
 
 @pytest.mark.parametrize("fault", BAD)
 def test_a_fault_is_one_error_with_its_line(tmp_path: Path, fault: str) -> None:
-    text, line, words = BAD[fault]
+    texts, line, words = BAD[fault]
+    ((place, text),) = texts.items()
     path = tmp_path / "mine.yml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(f"{PLACES.get(place, '')}{text}\n", encoding="utf-8")
     refused(path, f"{path}:{line}: ", words)
 
 

@@ -30,6 +30,7 @@ from harness.sandboxes.sandbox import ExecResult, SandboxProvider
 from harness.sandboxes.user_folder import make_user_folder
 from harness.spending.purchases import Journal, MemoryJournal
 from harness.storage import EPISODE_CODEC
+from tests.cases import cases
 from tests.harness.script import SCHEMA, Playback, noon, say
 
 if TYPE_CHECKING:
@@ -279,54 +280,7 @@ def link():
     s.connect('/model/model.sock')
     return s
 """
-ATTACKS = {
-    "other models": (
-        "import json, os, urllib.request, urllib.error\n"
-        "for name in ('gpt-9', '', 'model-7-mini'):\n"
-        "    body = json.dumps({'model': name, 'messages': [{'role': 'user', 'content': 'x'}]})\n"
-        "    try: urllib.request.urlopen(os.environ['OPENAI_BASE_URL'] + '/chat/completions',\n"
-        "        body.encode())\n"
-        "    except urllib.error.HTTPError as error: print(error.code)\n",
-        "404\n404\n404\n",
-    ),
-    "other hosts": (
-        "import socket\n"
-        "for host in ('1.1.1.1', '172.17.0.1', '169.254.169.254', '10.0.0.1'):\n"
-        "    for port in (80, 443, 53):\n"
-        "        try: socket.create_connection((host, port), 2); print('open')\n"
-        "        except OSError as error: print('closed', end=' ')\n",
-        "closed " * 12,
-    ),
-    "a body of 1 GB": (
-        KNOCK + "s = link(); size = 10**9\n"
-        "s.sendall(b'POST /v1/messages HTTP/1.1\\r\\nContent-Length: %d\\r\\n\\r\\n' % size)\n"
-        "sent = 0\n"
-        "try:\n"
-        "    while sent < size: sent += s.send(b'x' * 65536)\n"
-        "except OSError: pass\n"
-        "print(sent < 2_000_000)\n",
-        "True\n",
-    ),
-    "10,000 connections": (
-        KNOCK + "import resource\n"
-        "kept, made, refused = [], 0, 0\n"
-        "for _ in range(10_000):\n"
-        "    s = socket.socket(socket.AF_UNIX); s.setblocking(False)\n"
-        "    try: s.connect('/model/model.sock'); s.send(b'POST /'); made += 1; kept.append(s)\n"
-        "    except OSError: refused += 1; s.close()\n"
-        "print(made < 500, made + refused)\n",
-        "True 10000\n",
-    ),
-    "no files but the socket": (
-        "import os\n"
-        "for name in ('/model/x', '/model/model.sock'):\n"
-        "    try: open(name, 'w').write('x'); print('written')\n"
-        "    except OSError as error: print('no', end=' ')\n"
-        "try: os.unlink('/model/model.sock')\n"
-        "except OSError as error: print('no')\n",
-        "no no no\n",
-    ),
-}
+ATTACKS = cases(__file__, "attacks")
 
 
 @pytest.mark.docker

@@ -11,6 +11,7 @@ from random import Random
 
 from harness.model import Reply
 from harness.sandboxes.docker import WORK
+from tests.cases import cases
 from tests.harness.script import call
 
 
@@ -195,59 +196,7 @@ for n in range(2000):
     )
 
 
-FLOODS = {
-    "forks": "while True: attempt(os.fork)",
-    "threads": "while True: attempt(threading.Thread(target=time.sleep, args=(9,)).start)",
-    "orphans": "while True:\n  if attempt(os.fork) == 0: os.setsid(); attempt(os.fork)",
-    "short lives": "while True:\n  if attempt(os.fork) == 0: os._exit(0)",
-    "stopped": "spread(40)\nos.kill(0, 19)",
-    "memory": "many(lambda: bytearray({size}))",
-    "mapped memory": "many(lambda: mmap.mmap(-1, {size}).write(bytes({size})))",
-    "memory files": (
-        "many(lambda: os.write(os.memfd_create('x', {flags}), bytes({size})))\ntime.sleep(9)"
-    ),
-    "locked memory": "libc.mlockall(7)\nmany(lambda: bytearray({size}))",
-    "stack": "def deeper(n): return deeper(n + 1) + 1\nsys.setrecursionlimit(1 << 30)\ndeeper(0)",
-    "page tables": "many(lambda: mmap.mmap(-1, 1 << 30).__setitem__(rng.randrange(1 << 30), 1))",
-    "output": "while True: os.write({stream}, os.urandom(64) * {times})",
-    "output in parts": "while True: os.write({stream}, b'x'); attempt(os.fork)",
-    "files": "many(lambda: os.open('/dev/null', os.O_RDONLY))",
-    "pipes": "many(lambda: fcntl.fcntl(os.pipe()[0], 1031, {size}))",
-    "full pipes": (
-        "def fill():\n  pipe = os.pipe2(os.O_NONBLOCK)\n  os.write(pipe[1], bytes(1 << 16))\n"
-        "many(fill)"
-    ),
-    "events": "many(lambda: os.eventfd(1))",
-    "watches": "many(lambda: libc.inotify_add_watch(libc.inotify_init1(0), b'/proc', 4095))",
-    "watched events": (
-        "import select\nmain = select.epoll()\nmany(lambda: main.register(select.epoll().fileno()))"
-    ),
-    "timers": (
-        "many(lambda: libc.timer_create(0, None, ctypes.byref(ctypes.c_int())), 100_000)\n"
-        "many(lambda: libc.timerfd_create(1, 0))"
-    ),
-    "sockets": "many(lambda: socket.socketpair()[0].send(bytes({size})))",
-    "ports": "many(lambda: socket.create_server(('127.0.0.1', 0)))",
-    "datagrams": (
-        "with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:\n  s.bind(('127.0.0.1', 0))\n"
-        "  while True: attempt(s.sendto, bytes({times}), s.getsockname())"
-    ),
-    "descriptors in flight": (
-        "def send():\n  ends = socket.socketpair()\n"
-        "  socket.send_fds(ends[0], [b'x'], [e.fileno() for e in ends] * 50)\nmany(send)"
-    ),
-    "locks": (
-        "with open('locked', 'w') as file:\n  for n in range(1 << 30):\n"
-        "    attempt(fcntl.lockf, file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * n)"
-    ),
-    "queues": (
-        "for n in range(1000): libc.mq_open(b'/q%d' % n, 0o102, 0o600, None)\n"
-        "many(lambda: libc.mq_send(3, bytes(8192), 8192, 0), 1000)"
-    ),
-    "crashes": "while True:\n  if attempt(os.fork) == 0: ctypes.string_at({crash})",
-    "aborts": "while True:\n  if attempt(os.fork) == 0: os.abort()",
-    "programs": "while True:\n  if attempt(os.fork) == 0: os.execvp('bash', ['bash', '-c', ':'])",
-}
+FLOODS = cases(__file__, "floods")
 
 
 def flood(rng: Random) -> Reply:
@@ -262,42 +211,7 @@ def flood(rng: Random) -> Reply:
     return program(rng, body)
 
 
-FILE_FLOODS = {
-    "names": "for n in range(1 << 20): attempt(lambda: open(f'{folder}/{{n}}', 'w').close())",
-    "folders": "for n in range(1 << 20): attempt(os.mkdir, f'{folder}/{{n}}')",
-    "long names": "for n in range(1 << 14): attempt(os.mkdir, f'{folder}/{{n:0>255}}')",
-    "links": (
-        "open('{folder}/x', 'w').close()\n"
-        "for n in range(1 << 18): attempt(os.link, '{folder}/x', f'{folder}/l{{n}}')"
-    ),
-    "symbolic links": (
-        "for n in range(1 << 18): attempt(os.symlink, 'x' * 4000, f'{folder}/s{{n}}')"
-    ),
-    "bytes": (
-        "with open('{folder}/big', 'wb', 0) as file:\n"
-        "  many(lambda: file.write(bytes(1 << 20)), 200)"
-    ),
-    "sparse": "many(lambda: os.posix_fallocate(os.open('{folder}/s', 66), 0, 1 << 40), 50)",
-    "deep": (
-        "os.chdir('{folder}')\n"
-        "for n in range(20_000): attempt(os.mkdir, 'd'); attempt(os.chdir, 'd')"
-    ),
-    "unlinked": (
-        "def grow():\n  fd = os.open('{folder}/gone', 66)\n  os.unlink('{folder}/gone')\n"
-        "  os.write(fd, bytes(1 << 16))\nmany(grow)"
-    ),
-    "renames": (
-        "spread(4)\nfor n in range(1 << 30):\n  attempt(os.mkdir, '{folder}/r%d' % (n % 9))\n"
-        "  attempt(os.rename, '{folder}/r%d' % (n % 9), '{folder}/r%d' % rng.randrange(9))"
-    ),
-    "attributes": (
-        "for n in range(1 << 16): attempt(os.setxattr, '{folder}', f'user.{{n}}', bytes(1 << 12))"
-    ),
-    "mapped": (
-        "fd = os.open('{folder}/m', 66)\nos.ftruncate(fd, 1 << 30)\n"
-        "page = mmap.mmap(fd, 1 << 30)\nfor n in range(0, 1 << 30, 4096): page[n] = 1"
-    ),
-}
+FILE_FLOODS = cases(__file__, "file_floods")
 
 
 def file_flood(rng: Random) -> Reply:
@@ -403,27 +317,7 @@ for _ in range({rng.randint(1, 30)}):
     )
 
 
-SABOTAGE = (
-    "os.symlink('/etc/passwd', name)",
-    "os.symlink(name, name)",
-    "os.symlink('/proc/self/environ', name)",
-    "os.symlink('/dev/zero', name)",
-    "os.mkfifo(name)",
-    "os.makedirs(name + '/' + name)",
-    "os.truncate(os.open(name, 66), 1 << 40)",
-    "open(name, 'w').write('[' * 1_000_000)",
-    "open(name, 'w').write('{\"average\": ' + '9' * 1_000_000 + '}')",
-    'open(name, \'w\').write(\'{"average": 1, "files": ["/etc/passwd", "../x", "fifo"]}\')',
-    "open(name, 'wb').write(os.urandom(1 << 16))",
-    "open(name, 'wb').write(bytes(9_000_000))",
-    "open(name, 'w').close(); os.chmod(name, 0)",
-    "open(name, 'w').close(); os.link(name, 'other')",
-    "socket.socket(socket.AF_UNIX).bind(name)",
-    "fcntl.lockf(open(name, 'w'), fcntl.LOCK_EX)",
-    "fcntl.fcntl(os.open(name, 66), 1024, 1)",
-    "spread(3)\nwhile True: attempt(os.rename, name, 'y'); attempt(os.rename, 'y', name)",
-    "spread(3)\nwhile True: open(name, 'w').write('x' * rng.randrange(1 << 16))",
-)
+SABOTAGE = cases(__file__, "sabotage")
 
 
 def sabotage(rng: Random) -> Reply:
@@ -457,32 +351,7 @@ def tools(rng: Random) -> Reply:
     return call(*calls)
 
 
-LINES = (
-    ":(){ :|:& };:",
-    "bomb() { bomb | bomb & }; bomb; sleep 60",
-    "cat /dev/zero | tail -c 1G | sort",
-    "echo {1..100000000}",
-    "yes | head -c 10G",
-    "while :; do : & done",
-    "exec >&- 2>&- <&-; while :; do :; done",
-    "trap '' 1 2 3 15; kill -STOP $$",
-    "ulimit -v 1; ls; ulimit -n 0; ls; ulimit -u 0; ls",
-    "kill -9 -1; kill -9 1; kill -19 1",
-    "rm -rf / --no-preserve-root 2> /dev/null",
-    "find / -exec cat {} + > /dev/null 2>&1",
-    "for n in {1..300}; do echo /proc/*/*/* /sys/*/*/* > /dev/null; done",
-    "mkfifo f; cat f & cat < f; wait",
-    "coproc cat; cat <&${COPROC[0]}",
-    "echo > /dev/tcp/127.0.0.1/80; cat < /dev/tcp/169.254.169.254/80",
-    "unshare -r id; nsenter -t 1 -a id; mount -t proc p /work; chroot / id; su; sudo id",
-    "dd if=/dev/zero of=/dev/shm/x bs=1M; dd if=/dev/zero of=/tmp/x bs=1M",
-    "setsid sleep 100 & disown; nohup sleep 100 &",
-    "mkdir -p $(printf 'd/%.0s' {1..1000}); chmod 0 /work",
-    "printf '\\e[2J\\e]0;x\\a\\xff\\xfe%.0s' {1..10000}",
-    "exec -a '' bash -c 'while :; do bash -c : & done'",
-    "echo 1000 > /proc/1/oom_score_adj; echo -1000 > /proc/self/oom_score_adj; sort /dev/zero",
-    "echo 1 > /proc/sysrq-trigger; echo c > /proc/sysrq-trigger; echo 3 > /proc/sys/vm/drop_caches",
-)
+LINES = cases(__file__, "lines")
 
 
 def shell(rng: Random) -> Reply:

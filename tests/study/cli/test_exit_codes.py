@@ -25,26 +25,16 @@ from study.errors import StudyError, WorkOwedError
 from study.printing import Exit
 from study.steps.init.folder import init_study
 from tests.study.cli.program import PROGRAM, SECONDS, commands, refusal, run
-from tests.study.conftest import SMALLNESS
+from tests.study.conftest import SMALLNESS, TINY
 
 EVERY = list(commands())
 NAMES = [" ".join(words) for words, _ in EVERY]
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
-STUDY = """\
-study: codes
-tasks: [{family: compute_average, difficulty: easy}]
-seeds_per_arm: 2
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves: [[honest]]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    init_study(tmp_path / "study", STUDY)
+    init_study(tmp_path / "study", TINY)
     return tmp_path / "study"
 
 
@@ -134,7 +124,7 @@ def test_an_altered_object_is_a_failed_integrity_check(folder: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_ends_with_130(folder: Path, number: int) -> None:
-    (folder / "study.yaml").write_text(STUDY.replace("arm: 2", "arm: 200000"))
+    (folder / "study.yaml").write_text(TINY.replace("arm: 2", "arm: 200000"))
     words = ("-v", "register", "--draw", "--study", str(folder), "--underpowered", SMALLNESS)
     started = subprocess.Popen(
         [*PROGRAM, *words],

@@ -17,30 +17,16 @@ from study.files import safe_place
 from study.steps import pipeline
 from study.steps.init.folder import init_study
 from tests.study.cli.program import commands, refusal, run
-from tests.study.conftest import SMALLNESS, draw_tiny
+from tests.study.conftest import SMALLNESS, TINY, draw_tiny, make_study
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 COMMANDS = README.parent / "docs/reference/cli.md"
 SEED = "5e" * 32
-STUDY = """\
-study: cli
-tasks:
-  - {family: compute_average, difficulty: easy}
-seeds_per_arm: 2
-models:
-  honest: {provider: scripted, agent: honest, error_rate: 0.3}
-waves:
-  - [honest]
-plan: {alpha: 0.4, permutations: 199}
-sandbox: {kind: local}
-"""
-
-
 DRAWN = ["announcement", "sealed-set", "preregistration", "study-files"]
 
 
 def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
-    init_study(tmp_path / "study", STUDY)
+    init_study(tmp_path / "study", TINY)
     folder = str(tmp_path / "study")
     assert (
         "ledger"
@@ -48,7 +34,7 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     )
     quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
     assert verbose.stdout == quiet.stdout
-    assert "INFO study.workspace.address: study cli in" in verbose.stderr
+    assert "INFO study.workspace.address: study tiny in" in verbose.stderr
     declared = ("declare", "--study", folder, "--tranche", "0", "--reason", "a test")
     logs = run("-vv", "leak", *declared).stderr
     logs += run("-vv", "status", "--study", folder).stderr
@@ -101,7 +87,7 @@ def test_init_writes_a_study_and_never_over_one(tmp_path: Path) -> None:
 
 
 def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
-    init_study(tmp_path, STUDY)
+    init_study(tmp_path, TINY)
     study = pipeline.open_study(tmp_path)
     draw_tiny(study)
     path = tmp_path / "registration.json"
@@ -121,12 +107,12 @@ def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
 
 
 def test_register_draws_what_is_not_drawn_and_nothing_without_an_engine(tmp_path: Path) -> None:
-    docker = STUDY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
+    docker = TINY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
     init_study(tmp_path / "docker", docker)
     refusal("register", "--study", str(tmp_path / "docker"), "--underpowered", SMALLNESS)
     assert pipeline.open_study(tmp_path / "docker").ledger.entries() == ()
 
-    init_study(tmp_path / "local", STUDY)
+    init_study(tmp_path / "local", TINY)
     command = ["register", "--study", str(tmp_path / "local"), "--underpowered", SMALLNESS]
     result = run(*command, "--json")
     assert result.exit_code == 0, result.output
@@ -140,10 +126,7 @@ def test_register_draws_what_is_not_drawn_and_nothing_without_an_engine(tmp_path
 def test_a_dirty_tree_is_refused_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    init_study(tmp_path / "study", STUDY)
-    study = pipeline.open_study(tmp_path / "study")
-    draw_tiny(study)
-    pipeline.register(study)
+    study = make_study(tmp_path / "study", TINY)
     monkeypatch.setattr("study.steps.sweep.manifests.CHECKOUT", tmp_path)  # no repository at all
     message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"), code=3)
     assert "--allow-dirty" in message
@@ -154,7 +137,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
 def test_a_missing_image_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = STUDY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
+    text = TINY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
     init_study(tmp_path, text)
     draw_tiny(pipeline.open_study(tmp_path))
     message = refusal("register", "--study", str(tmp_path))
@@ -162,7 +145,7 @@ def test_a_missing_image_is_one_clear_error(
 
 
 def test_a_corrupted_ledger_is_named_by_every_step(tmp_path: Path) -> None:
-    init_study(tmp_path, STUDY)
+    init_study(tmp_path, TINY)
     draw_tiny(pipeline.open_study(tmp_path))
     record = tmp_path / "store" / "ledger" / "00000001.json"
     record.chmod(0o644)
@@ -188,7 +171,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_store_is_one_clear_error_and_nothing_half_written(
     tmp_path: Path, small_disk: Path
 ) -> None:
-    init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
+    init_study(tmp_path / "study", TINY + f"store: {small_disk}\n")
     (small_disk / "filler").write_bytes(b"x" * 60_000)
     message = refusal(
         "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS
@@ -206,7 +189,7 @@ def test_a_full_store_is_one_clear_error_and_nothing_half_written(
 
 
 def test_a_full_disk_beside_the_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
-    init_study(small_disk / "study", STUDY + f"store: {tmp_path / 'store'}\n")
+    init_study(small_disk / "study", TINY + f"store: {tmp_path / 'store'}\n")
     study = pipeline.open_study(small_disk / "study")
     draw_tiny(study)
     filler = small_disk / "filler"
@@ -221,7 +204,7 @@ def test_a_full_disk_beside_the_store_is_one_clear_error(tmp_path: Path, small_d
 
 
 def test_a_read_only_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
-    init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
+    init_study(tmp_path / "study", TINY + f"store: {small_disk}\n")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     message = refusal(
         "register", "--draw", "--study", str(tmp_path / "study"), "--underpowered", SMALLNESS

@@ -12,6 +12,7 @@ import yaml
 from study.errors import StudyError
 from study.protocol.plan_section import PlanSection
 from study.protocol.protocol import read_protocol
+from tests.cases import cases
 from tests.study.conftest import PILOT as GOOD
 
 
@@ -70,87 +71,7 @@ def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
-    [
-        ("seeds_per_arm: 8", "seeds_per_am: 8", 5, "did you mean 'seeds_per_arm'"),
-        (
-            "seeds_per_arm: 8",
-            "seeds_per_arm: -8",
-            5,
-            "seeds_per_arm: -8: a number from 1 on is right",
-        ),
-        ("seeds_per_arm: 8", "seeds_per_arm: eight", 5, "'eight': a whole number is right"),
-        ("seeds_per_arm: 8", "seeds_per_arm: 8\nseeds_per_arm: 9", 6, "on line 5 already"),
-        ("seeds_per_arm: 8\n", "", 1, "'seeds_per_arm' is missing"),
-        ("family: count_circles", "family: count_circle", 3, "count_circles"),
-        ("difficulty: easy", "difficulty: eazy", 3, "easy"),
-        ("difficulty: hard", "dificulty: hard", 4, "did you mean 'difficulty'"),
-        ("provider: openai", "provider: opanai", 9, "did you mean 'openai'"),
-        ("error_rate: 0.2", "error_rate: 1.2", 7, "a number up to 1 is right"),
-        ("error_rate: 0.2", "error_rate: .nan", 7, "number"),
-        ("agent: honest", "agent: honset", 7, "honest"),
-        ("agent: honest", "agent: spiked", 7, "needs `release:`"),
-        ("  - [honest, remote]", "  - [honest, remot]", 14, "did you mean 'remote'"),
-        ("  - [honest, remote]", "  - [honest, honest]", 14, "twice"),
-        ("  - [honest, remote]", "  - []", 14, "at least one model"),
-        ("waves:\n  - [honest]\n  - [honest, remote]\n", "waves: []\n", 12, "at least 1 entry"),
-        ("compute_average, difficulty: hard", "count_circles, difficulty: easy", 4, "twice"),
-        ("study: pilot", "study: Pilot Study", 1, "lower-case"),
-        ("study: pilot", "study: pilot\nentropy: fixed:12", 2, "64 hexadecimal digits"),
-        (
-            "study: pilot",
-            "study: pilot\nplan: {alpha: 2}",
-            2,
-            "plan.alpha: 2: a number below 0.5 is right",
-        ),
-        ("study: pilot", "study: pilot\nplan: {outcomes: score}", 2, "a list, such as [a, b], is"),
-        ("study: pilot", "study: pilot\nplan: [standard-v1]", 2, "plan: a mapping, with `key"),
-        ("study: pilot", "study: pilot\nplan: {alpha: }", 2, "nothing stands here: a number is"),
-        ("study: pilot", "study: pilot\nsandbox: {kind: vm}", 2, "docker"),
-        ("study: pilot", "study: pilot\nsandbox: {executing: 0}", 2, "a number from 1 on is right"),
-        (
-            "study: pilot",
-            "study: pilot\nsandbox: {creating: 999}",
-            2,
-            "a number up to 256 is right",
-        ),
-        ("study: pilot", "study: pilot\nsandbox: {memory_gb: 0}", 2, "a number above 0 is right"),
-        ("study: pilot", "study: pilot\nsandbox: {memory: 4}", 2, "did you mean 'memory_gb'"),
-        ("study: pilot", "study: pilot\nsandbox: {kind: local, executing: 4}", 2, "kind: docker"),
-        (
-            "study: pilot",
-            "study: pilot\nsweep: {requests_per_minute: {remot: 60}}",
-            2,
-            "no model; did you mean 'remote'",
-        ),
-        (
-            "study: pilot",
-            "study: pilot\nsweep: {tokens_per_minute: {honest: 60}}",
-            2,
-            "a rate is of a model behind a provider's API",
-        ),
-        (
-            "study: pilot",
-            "study: pilot\nsweep: {requests_per_minute: {remote: 0}}",
-            2,
-            "a number above 0 is right",
-        ),
-        ("http://127", "http://me:secret@127", 11, "key or password"),
-        *(
-            ("study: pilot", f"study: pilot\n{line}", 2, "api_key_env")
-            for line in (
-                "store: s3://me:hidden@bucket/x",
-                "store: s3://bucket/x?endpoint=https://h/?sig=hidden",
-                "release: {repository: a/b, endpoint: 'https://h/?api-key=hidden'}",
-                "release: {repository: a/b, endpoint: 'https://h/?a=1&Access_Token=hidden'}",
-            )
-        ),
-        ("study: pilot", "study: pilot\nrecipients: [age1abc]", 2, "age public key"),
-        ("{family: count_circles, difficulty: easy}", "count_circles", 3, "family/difficulty"),
-        ("{family: count_circles, difficulty: easy}", "count_circle/easy", 3, "count_circles"),
-        ("study: pilot", "study: &x pilot\ndescription: *x", 2, "aliases"),
-        ("study: pilot", "study: [pilot", 1, "not valid YAML"),
-        ("study: pilot", "? [a]\n: b\nstudy: pilot", 1, "plain text"),
-    ],
+    cases(__file__, "bad input is refused with file line and remedy"),
 )
 def test_bad_input_is_refused_with_file_line_and_remedy(
     tmp_path: Path, old: str, new: str, line: int, words: str
@@ -204,23 +125,7 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("", "", r"study.yaml:8: models.remote: a negative control needs `released:`"),
-        ("[honest]", "[honst]", "plan.controls.pre_exposure.*: unknown model 'honst'; did you"),
-        (
-            "[honest], frozen: [remote]",
-            "[]",
-            "study.yaml:19: plan.controls.pre_exposure: name at least",
-        ),
-        ("controls", "contrls", "unknown key; did you mean 'controls'"),
-        ("frozen", "frosen", "unknown key; did you mean 'frozen'"),
-        ("standard-v1", "basic-v1", "the preset basic-v1 has no 'study_alpha'"),
-        ("study_alpha: 0.02", "second_grader: jury", "there is no judge 'jury'"),
-        ("frozen: [remote]", "alpha: 2.0", "plan.controls.alpha: 2.0: a number below 1 is right"),
-        ("frozen: [remote]", "regrade: 2", "plan.controls.regrade: 2: a number up to 1 is right"),
-        ("frozen: [remote]", "regrade: 0.5", "it is the second grader that grades answers again"),
-    ],
+    ("old", "new", "said"), cases(__file__, "a standard plan is refused by line")
 )
 def test_a_standard_plan_is_refused_by_line(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(StudyError, match=said):

@@ -17,6 +17,7 @@ from study.main import main
 from study.protocol.protocol import read_protocol
 from study.protocol.schema import DIALECT, sections, study_schema
 from study.steps.init.folder import init_study
+from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = study_schema()
@@ -86,45 +87,7 @@ def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
     assert valid(init_study(tmp_path / "mine").read_text())
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("seeds_per_arm: 8", "seeds_per_am: 8"),
-        ("seeds_per_arm: 8", "seeds_per_arm: eight"),
-        ("seeds_per_arm: 8", "seeds_per_arm: 2.5"),
-        ("seeds_per_arm: 8\n", ""),
-        ("study: pilot", "study: Pilot Study"),
-        ("study: pilot", "sweep: {requests_per_minute: {new: 0}}\nstudy: pilot"),
-        ("family: count_circles, ", ""),
-        ("family: count_circles", "questions: [101], family: count_circles"),
-        ("compute_average@3/hard", "compute_average"),
-        ("agent: honest", "agent: honset"),
-        ("error_rate: 0", "error_rate: 1.5"),
-        ("provider: anthropic", "provider: antropic"),
-        (
-            "provider: anthropic, model: claude-haiku-4-5",
-            "provider: agent_server, base_url: 'http://127.0.0.1:9000', tree: host",
-        ),
-        ("http://127", "http://me:secret@127"),
-        ("2025-03-01", "March"),
-        ("temperature: 0.7", "temperature: hot"),
-        ("retries: 0", "retries: true"),
-        ("  - [honest, old]", "  - []"),
-        ("models: [old, new]", "model: [old, new]"),
-        ("new: 1,", "new: one,"),
-        ("preset: standard-v1", "preset: standard"),
-        ("preset: standard-v1", "preset: standard-v1\n  outcomes: [scores]"),
-        ("preset: standard-v1", "preset: standard-v1\n  exclusions: [missing]"),
-        ("pre_exposure: [old]", "pre_exposure: old"),
-        ("min_kappa: 0.5", "min_kappa: 2"),
-        ("run: 50", "runs: 50"),
-        ("prices: prices.yaml", "prices: prices.yaml\nentropy: dice"),
-        ("prices: prices.yaml", "prices: prices.yaml\nrecipients: [age1abc]"),
-        ("prices: prices.yaml", "prices: prices.yaml\nsandbox: {kind: vm}"),
-        ("prices: prices.yaml", "prices: prices.yaml\nsweep: {parallel: 0}"),
-        ("prices: prices.yaml", "prices: prices.yaml\nrelease: {repository: pilot}"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), cases(__file__, "mistakes are refused by both"))
 def test_mistakes_are_refused_by_both(tmp_path: Path, old: str, new: str) -> None:
     assert old in GOOD
     text = GOOD.replace(old, new)

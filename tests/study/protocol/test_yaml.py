@@ -23,6 +23,7 @@ from study.extras.tables.external_table import _read_plan
 from study.protocol.plan_section import PlanSection
 from study.protocol.protocol import read_protocol
 from study.protocol.sections import ProtocolFile
+from tests.cases import cases
 
 BAD = [None, True, -1, 0, 0.5, 1e9, float("nan"), "", "x", "12", "2027-13-41", "http://a:b@c", "ß"]
 BAD += ["a\0b", [], {}, [1], ["a", 2, None], {"a": 1}, [{}], "9" * 5000, 10**4000, "a\tb"]
@@ -183,25 +184,7 @@ def test_the_messages_that_are_looked_for_are_those_of_pydantic() -> None:
     assert [message for message in messages if RAW.search(message) is None] == []
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "words"),
-    [
-        (("models:openai", "api_key_env"), "my-key", "such as MY_API_KEY, is right"),
-        (("models:openai", "released"), "soon", "'soon': a day as YYYY-MM-DD is right"),
-        (("models:bedrock", "region"), "Here!", "a region, such as eu-central-1, is right"),
-        (("release", "repository"), "mine", "'mine': owner/name of a data set on the Hub is right"),
-        (("sandbox", "runtime"), "a b", "a container runtime, such as runc, is right"),
-        (("models",), {"Bad Name": STUDY["models"]["honest"]}, "a name has lower-case letters"),
-        (("models",), {"one": {"agent": "honest"}}, "models.one: the key 'provider' is missing"),
-        (("store",), "gs://bucket/x", "store: there are no stores of the scheme 'gs': write a fol"),
-        (("store",), "foo://bar", "store: there are no stores of the scheme 'foo'"),
-        (("store",), "s3:/x", "store: 's3:/x' is not the URI of a store: write a folder's path"),
-        (("store",), "s3://", "store: 's3://' is not the URI of a store"),
-        (("store",), "a\0b", "store: a text without NUL characters is right"),
-        (("prices",), "a\0b", "prices: a text without NUL characters is right"),
-        (("store",), "memory:", "store: a store in memory ends with the command"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "words"), cases(__file__, "the right value is named"))
 def test_the_right_value_is_named(
     tmp_path: Path, path: tuple[str, ...], value: Any, words: str
 ) -> None:

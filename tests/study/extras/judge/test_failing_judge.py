@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,10 @@ description: >-
   one that remembers all of it.
 
 tasks: [compute_average/easy]
-seeds_per_arm: 4
+seeds_per_arm: 8
 models:
-  before: {provider: scripted, agent: honest, error_rate: 0.6, released: 2024-01-01}
-  after: {provider: scripted, agent: honest, error_rate: 0.6, released: 2027-01-01}
+  before: {provider: scripted, agent: honest, error_rate: 0.2, released: 2024-01-01}
+  after: {provider: scripted, agent: honest, error_rate: 0.2, released: 2027-01-01}
 
 waves:
   - [before]
@@ -84,13 +85,12 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)
     _grade(study, 1)
-    assert "specificity 0.7" in missed
-    assert "the plan asks for 0.9 or more" in missed
+    assert re.fullmatch(r"specificity 0\.[5-8]\d+, the plan asks for 0\.9 or more", missed)
 
     report = build_look(take_snapshot(study), None, utc_now()).report
     (verdict,) = report.verdicts
     assert verdict.verdict == "withheld"
-    assert "C3 (answers graded again): careless graded 8 answers of wave 0" in verdict.note
+    assert "C3 (answers graded again): careless graded 16 answers of wave 0" in verdict.note
     assert "the change is not alike in the arms" in " ".join(report.deviations)
     (judge,) = report_json(report)["judges"]
     assert judge["withheld"] == missed
@@ -109,7 +109,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
 
 
 def test_the_judge_is_no_model(tmp_path: Path) -> None:
-    text = PROTOCOL.replace("agent: honest, error_rate: 0.6", "agent: careless, error_rate: 0.6")
+    text = PROTOCOL.replace("agent: honest, error_rate: 0.2", "agent: careless, error_rate: 0.2")
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(StudyError, match=r"study.yaml:9: .*'spiked' or 'trivial' is right"):
         read_protocol(tmp_path)

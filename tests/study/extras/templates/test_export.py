@@ -17,6 +17,7 @@ from generators.templates.family import template_family
 from generators.templates.library import NAMES, library_text
 from generators.templates.prepare import prepare
 from study.extras.templates.export import export_template
+from tests.cases import cases
 from tests.study.cli.program import run
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -55,80 +56,7 @@ def same_samples(before: str, after: str) -> None:
 
 
 LIBRARY = {name: library_text(name) for name in sorted(NAMES)}
-FORMS = {
-    "PICARD needs no rewriting": """
-tests:
-- question_id: 7
-  samples: 3
-  template: "Say {{entity1}}."
-  scoring_type: stringmatch
-  expected_response: "{{entity1}}"
-""",
-    "strata, spaces, kinds, an empty operator, quotes": """
-tests:
-- question_id: old
-  samples: 3
-  for_each: {rows: [20, 40], column: [AGE_YRS, PAY]}
-  template: >-
-    {{ artifacts }}/{{qs_id}}/{{entity1:default}}.csv: {{number1:20:60:integer}} of {{column}},
-    {{number1:20:60}}
-  scoring_type: jsonmatch
-  expected_response: >-
-    [{{csv_count_where: {{column}} : {{column}} : > : {{number1:20:60:integer}} : TARGET_FILE}},
-    {{csv_count_where:ID:DEPT::"HR":TARGET_FILE}}]
-  sandbox_setup:
-    type: create_csv
-    target_file: "{{artifacts}}/{{qs_id}}/{{entity1}}.csv"
-    rows: 30
-    content: {headers: [ID, AGE_YRS, PAY, DEPT]}
-    clutter: 2
-""",
-    "tables out of order, keys, guessed types": """
-tests:
-- question_id: shop
-  samples: 3
-  template: "Orders in {{artifacts}}/{{entity1}}.db?"
-  scoring_type: stringmatch
-  expected_response: "{{sqlite_query:SELECT COUNT(*) FROM orders WHERE buyer > 3:TARGET_FILE}}"
-  sandbox_setup:
-    type: create_sqlite
-    target_file: "{{artifacts}}/{{entity1}}.db"
-    content:
-      tables:
-      - name: orders
-        rows: 30
-        columns: [{name: buyer, type: integer, data_type: age, foreign_key: people}, when_due]
-      - {name: people, rows: 9, columns: [{name: number, type: auto_id}, fullname]}
-""",
-    "schemas": """
-tests:
-- question_id: crew
-  samples: 3
-  template: "The captain in {{artifacts}}/{{entity1}}.json?"
-  scoring_type: stringmatch
-  expected_response: "{{json_value:$.captain:TARGET_FILE[crew]}}"
-  sandbox_setup:
-    components:
-    - type: create_json
-      name: crew
-      target_file: "{{artifacts}}/{{entity1}}.json"
-      content:
-        schema:
-          captain: person_name
-          kind: {type: {type: literal, value: 5}, size: {type: integer, minimum: 5000}}
-          more: {type: object, properties: {a: age}, additional_properties: true}
-          code: {type: string, pattern: phone}
-          note: {type: string, min_length: 80}
-    - type: create_xml
-      name: log
-      depends_on: [crew]
-      target_file: "{{artifacts}}/log.xml"
-      content:
-        root_element: log
-        schema: {type: object, properties: {open: {type: boolean}, day: date}}
-      config: {clutter: true}
-""",
-}
+FORMS = cases(__file__, "forms")
 EXPORTED = {0, 2, 4, 7, 8, 12}  # examples of the page that PICARD has a form for
 
 
@@ -197,7 +125,7 @@ def test_a_count_between_two_becomes_a_free_placeholder(tmp_path: Path) -> None:
 
 def test_a_pool_of_ones_own_becomes_the_pool(tmp_path: Path) -> None:
     (tmp_path / "words.yml").write_text("format: 1\npools: {default: [quokka, numbat]}\n")
-    exported(tmp_path, "values: words.yml\n" + FORMS["PICARD needs no rewriting"].lstrip())
+    exported(tmp_path, "values: words.yml\n" + FORMS["PICARD needs no rewriting"])
     assert (tmp_path / "out/config/entity_pool.txt").read_text() == "quokka\nnumbat\n"
 
 
@@ -227,189 +155,7 @@ tests:
       target_file: "{{artifacts}}/t.db"
       content: {table_name: t, columns: [{name: v, type: INTEGER}]}
 """
-KEY = "{{csv_count:ID:TARGET_FILE[a]}}"
-COUNT = "{{json_count:$.a:TARGET_FILE[b]}}"
-SCHEMA = "{type: array, count: 3, items: city}"
-XML = "{schema: {a: city}}"
-TABLE = "columns: [{name: v, type: INTEGER}]"
-EDIT = """\
-scoring_type: json_targeted_edit
-  original_file: "{{artifacts}}/t.json"
-  modified_file: "{{artifacts}}/t.json"
-  edit_verification: {target_changes: [{selector: "$.a[0]", expected_value: x}]}
-  notes: """
-REFUSED = {
-    "a pool": (
-        4,
-        "{{entity1:person}}: PICARD has no pool person",
-        "{{entity1}}.csv and",
-        "{{entity1:person}}.csv and {{entity1}}",
-    ),
-    "a data type": (4, "no data type version", "{{number1:1:9}}", "{{semantic1:version}}"),
-    "bounds": (4, "whole numbers from 0 on", "{{number1:1:9}}", "{{number1:-1:9}}"),
-    "a number of a variable": (4, "begins with 0", "{{number1:1:9}}", "{{number01:1:9}}"),
-    "a function in a question": (
-        4,
-        "csv_count: PICARD computes functions in answers only",
-        "{{number1:1:9}}",
-        KEY,
-    ),
-    "a function": (6, "math_abs: PICARD has no such function", KEY, "{{math_abs:5}}"),
-    "nested functions": (
-        6,
-        "no function within another",
-        KEY,
-        f"{{{{file_line:{KEY}:TARGET_FILE[b]}}}}",
-    ),
-    "a colon": (
-        6,
-        "sqlite_query: : in an argument",
-        KEY,
-        "{{sqlite_query:SELECT '10:30':TARGET_FILE[d]}}",
-    ),
-    "a brace before": (6, "takes the brace before it", KEY, f"{{{KEY}"),
-    "a step from the end": (6, "json_count: PICARD cannot follow $.a[-1]", "$.a:", "$.a[-1]:"),
-    "a filter in a sum": (
-        6,
-        "json_sum: PICARD cannot follow",
-        COUNT,
-        "{{json_sum:$.a[?b>1].c:TARGET_FILE[b]}}",
-    ),
-    "two comparisons": (
-        6,
-        "json_count_where: PICARD cannot follow",
-        COUNT,
-        "{{json_count_where:$.a[?b>1 and c<2]:TARGET_FILE[b]}}",
-    ),
-    "an order in XPath": (6, "cannot follow a[b>1]", KEY, "{{xpath_count:a[b>1]:TARGET_FILE[c]}}"),
-    "a namespace": (
-        6,
-        "no element of a file with a namespace",
-        (KEY, XML),
-        ("{{xpath_count:a:TARGET_FILE[c]}}", "{namespace: 'urn:x', schema: {a: city}}"),
-    ),
-    "a value that is not drawn": (
-        6,
-        "{{entity2}}: PICARD draws what stands in the question",
-        KEY,
-        "{{entity2}}",
-    ),
-    "the folder in a content": (
-        16,
-        "{{artifacts}}: PICARD fills it in no content",
-        SCHEMA,
-        f"{SCHEMA}, b: ['{{{{artifacts}}}}/x']",
-    ),
-    "an empty schema": (16, "an empty schema", "{schema: {a: " + SCHEMA + "}}", "{schema: {}}"),
-    "a count between placeholders": (
-        16,
-        "no placeholder in a placeholder",
-        "count: 3",
-        "count: ['{{number2:1:2}}', 5]",
-    ),
-    "edits": (
-        5,
-        "PICARD writes no key for readfile_jsonedit",
-        "scoring_type: stringmatch\n  expected_response: ",
-        EDIT,
-    ),
-    "a path elsewhere": (15, "write {{artifacts}}/ first", '"{{artifacts}}/t.json"\n', "t.json\n"),
-    "a tree": (
-        17,
-        "no component create_tree",
-        ("type: create_xml", XML),
-        ("type: create_tree", "{depth: 2}"),
-    ),
-    "a value drawn apart": (
-        12,
-        "{{number1:1:9}} stands outside of this content too",
-        "rows: 20",
-        "rows: '{{number1:1:9}}'",
-    ),
-    "a type of a column": (
-        12,
-        "no data type business",
-        "[ID, AGE], rows",
-        "[ID, AGE], header_types: [id, business], rows",
-    ),
-    "clutter": (
-        9,
-        "a number of clutter",
-        "rows: 20}",
-        "rows: 20}\n      clutter: '{{number1:1:9}}'",
-    ),
-    "an enum": (
-        16,
-        "instead of an enum's values",
-        "items: city",
-        "items: {type: string, enum: [a, b]}",
-    ),
-    "a pattern": (
-        16,
-        "a pattern for the name of a data type",
-        "items: city",
-        "items: {type: string, pattern: '[a-z]'}",
-    ),
-    "a literal text": (16, "no literal text", "items: city", "items: {type: literal, value: a}"),
-    "a text of a placeholder": (
-        16,
-        "text that a placeholder makes",
-        "items: city",
-        "items: '{{number2:1:9}}'",
-    ),
-    "a bound of a placeholder": (
-        16,
-        "takes a number here",
-        "items: city",
-        "items: {type: integer, minimum: '{{number2:1:9}}'}",
-    ),
-    "a count between two in a list": (
-        16,
-        "one count for all lists",
-        "items: city",
-        "items: {type: array, count: [1, 2], items: city}",
-    ),
-    "a list in a list of XML": (
-        20,
-        "no list directly in a list",
-        XML,
-        f"{{schema: {{a: {{type: array, items: {SCHEMA}}}}}}}",
-    ),
-    "a list as the top of XML": (20, "a mapping of elements", XML, f"{{schema: {SCHEMA}}}"),
-    "more keys in XML": (
-        20,
-        "additional_properties: PICARD's XML has none",
-        XML,
-        "{schema: {a: {type: object, additional_properties: true}}}",
-    ),
-    "true in XML": (20, "as Python does", XML, "{schema: {a: true}}"),
-    "a word of SQL": (24, "does not quote names", "table_name: t", "table_name: order"),
-    "a key into the own table": (
-        24,
-        "keys into their own table",
-        f"table_name: t, {TABLE}",
-        "tables: [{name: t, columns: [{name: id, type: auto_id}, "
-        "{name: v, type: INTEGER, foreign_key: t.id}]}]",
-    ),
-    "values": (
-        2,
-        "values.types.city: PICARD has no values",
-        "tests:",
-        "values:\n  types: {city: [Brest, Varna]}\ntests:",
-    ),
-    "weights": (
-        2,
-        "PICARD has no weights",
-        "tests:",
-        "values:\n  pools: {default: {values: [a, b], weights: [0.5, 0.5]}}\ntests:",
-    ),
-    "together": (
-        2,
-        "PICARD has no values that go together",
-        "tests:",
-        "values:\n  together: [{types: [city, region], rows: [[a, b]]}]\ntests:",
-    ),
-}
+REFUSED = cases(__file__, "refused")
 
 
 def changed(old: str | tuple[str, ...], new: str | tuple[str, ...]) -> str:
@@ -442,7 +188,7 @@ def test_all_are_listed(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     path, out = tmp_path / "mine.yml", tmp_path / "out"
-    path.write_text(BASE + FORMS["PICARD needs no rewriting"].partition("\n")[2].partition("\n")[2])
+    path.write_text(BASE + FORMS["PICARD needs no rewriting"].partition("\n")[2])
     done = run("template", "export", str(path), "--out", str(out), "--questions", "7", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"written": str(out / "config/mine.yml"), "questions": ["7"]}

@@ -29,6 +29,7 @@ from study.extras.templates.run_folder import (
     write_scores,
 )
 from study.main import main
+from tests.cases import cases
 
 AT = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 HOME = "/home/someone/sandbox"  # where the folder's sandbox was when it was run
@@ -533,41 +534,7 @@ def test_blank_lines_do_not_count_and_other_line_ends_do_not_matter(run):
     assert score_run(run, AT).results[0].strict.correct
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("{broken", ":2: is no JSON ("),
-        ("[" * 100_000, ":2: is no JSON ("),
-        ("[1]", ":2: is no JSON object"),
-        (json.dumps({"sample_number": 1, "scoring_type": "x"}), ":2: lacks a question_id"),
-        (json.dumps(precheck("x", 1, [1])), ":2: lacks a question_id or a sample_number"),
-        ('{"question_id": NaN, "sample_number": 1, "scoring_type": "x"}', ":2: nan is no id"),
-        ('{"question_id": 1, "sample_number": 1e999, "scoring_type": "x"}', ":2: inf is no id"),
-        (json.dumps(precheck("x", "\ud800")), ":2: '\\ud800' is no id"),
-        (json.dumps({"question_id": 1, "sample_number": 1}), ":2: lacks scoring_type"),
-        (
-            json.dumps(precheck("stringmatch", 1, expected_response=5)),
-            ":2: expected_response: must be",
-        ),
-        (
-            json.dumps(precheck("files_exist", 1, files_to_check="a")),
-            ":2: files_to_check: must be a list",
-        ),
-        (
-            json.dumps(precheck("jsonmach", 1)),
-            ":2: unknown scoring type 'jsonmach'; did you mean 'json",
-        ),
-        (
-            json.dumps(precheck("stringmatch", 1, expected_response=None)),
-            ":2: expected_response: must",
-        ),
-        (
-            json.dumps(precheck("files_exist", 1, files_to_check=None)),
-            ":2: files_to_check: must be",
-        ),
-        (json.dumps(precheck("json_targeted_edit", 1)), ":2: lacks original_file"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), cases(__file__, "a malformed line of the key is named"))
 def test_a_malformed_line_of_the_key_is_named(run, line, said):
     good = json.dumps(precheck("stringmatch", 1, 1, expected_response="a"))
     (run / "precheck.jsonl").write_text(f"{good}\n{line}\n")

@@ -22,6 +22,7 @@ from study.steps import pipeline
 from study.steps.init.folder import create_study, init_study
 from study.steps.init.new_study import NewStudy
 from study.steps.register.gate import check_ready
+from tests.cases import cases
 
 TODAY = "2026-11-22T10:00:00Z"
 ANSWERS = {  # one a question, in their order
@@ -130,25 +131,7 @@ def test_the_answers_are_in_the_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "wrong", "remedy"),
-    [
-        ("Models under test", "Nova", "lower-case"),
-        ("Models under test", " , ", "name 1 or more"),
-        ("Models released before", "old-1, old-2, old-3", "name 4 or more"),
-        ("Models released before", "nova-1, old-2, old-3, old-4", "is under test"),
-        ("nova-1: provider", "antropic", "is not one of 'openai'"),
-        ("nova-1: environment variable", "sk-123", "the key stays out"),
-        ("nova-1: documented day", "last year", "%Y-%m-%d"),
-        ("nova-1: USD per million input", "-1", "0<=x"),
-        ("old-1: documented day", "-", "%Y-%m-%d"),
-        ("old-1: documented day", "2199-01-01", "before today"),
-        ("old-1: address", "models.example.org", "http(s)://"),
-        ("Tasks", "hubble_constant", "family/difficulty"),
-        ("Tasks", "hubble/easy", "hubble_constant"),
-        ("Waves of models", "0", "1<=x<=20"),
-        ("Gap", "ten", "not a valid float"),
-        ("Budget", "0", "0.01<=x"),
-    ],
+    ("question", "wrong", "remedy"), cases(__file__, "a wrong answer is asked for again")
 )
 def test_a_wrong_answer_is_asked_for_again(
     tmp_path: Path, question: str, wrong: str, remedy: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,6 +18,7 @@ from study.steps import pipeline
 from study.steps.init.folder import init_study
 from study.steps.report.look import shortfalls_of
 from study.workspace.setup import find_registration
+from tests.cases import cases
 from tests.study.conftest import SMALLNESS
 
 STUDY = """\
@@ -44,10 +46,6 @@ sandbox: {kind: local}
 entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
 """
 NEW = "  new: {provider: scripted, agent: honest, error_rate: 0.2}\n"
-URL = "http://127.0.0.1:9/v1"
-SERVED = f"  new: {{{{provider: openai, model: m-1, base_url: '{URL}', api_key_env: ''{{}}}}}}\n"
-WAVE = "  - [old-1, new]\n"
-TARGET = "  target_gap"
 # One question with one answer, and one with thousands.
 TEMPLATE = """\
 tests:
@@ -81,14 +79,10 @@ prices:
 """
 
 
-TURN = ", context: 100000"
-DOCKER = ("{kind: local}", "{kind: docker}")
-ONCE = (WAVE, "  - {models: [new], modes: {count_circles/easy: single_turn}}\n")
-
-
-def served(more: str = f"{TURN}, retention: none") -> tuple[str, str]:
-    """The change that has another provider serve the model under test."""
-    return NEW, SERVED.format(more)
+SERVED = """\
+  new: {provider: openai, model: m-1, base_url: 'http://127.0.0.1:9/v1', api_key_env: NO_SUCH_KEY,
+        context: 100000, retention: kept}
+"""
 
 
 def changed(*changes: tuple[str, str]) -> str:
@@ -103,168 +97,9 @@ def draw(folder: Path, *options: str) -> Result:
     return CliRunner().invoke(main, ["register", "--draw", "--study", str(folder), *options])
 
 
-REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
-    "a design that can never claim": (
-        (("seeds_per_arm: 12", "seeds_per_arm: 2"),),
-        "5: seeds_per_arm: no score could be a finding: the least p is 0.028",
-        "write more instances, or fewer looks",
-    ),
-    "the retention of a tested model is not stated": (
-        (served(TURN), DOCKER),
-        "12: models.new",
-        "retention: none",
-    ),
-    "more waves than looks": (
-        ((WAVE, 4 * WAVE), (TARGET, f"  looks: 3\n{TARGET}")),
-        "21: plan.looks: 3 looks, but 4 waves",
-        "write `looks: 4`",
-    ),
-    "a frozen control that a wave leaves out": (
-        (("[old-1, new]", "[new]"),),
-        "15: waves[1]",
-        "name it in every wave",
-    ),
-    "a pre-exposure control in no wave": (
-        (("  - [old-1, old-2, old-3, old-4]", "  - [old-1, old-2, old-3]"),),
-        "20: plan.controls.pre_exposure[3]",
-        "name it in wave 0",
-    ),
-    "a control of the future": (
-        (("2024-04-01", "2124-04-01"),),
-        "11: models.old-4.released",
-        "name another control",
-    ),
-    "training that ends after the release": (
-        ((", released: 2024-04-01", ", released: 2024-04-01, cutoff: 2024-05-01"),),
-        "11: models.old-4.cutoff",
-        "correct the date",
-    ),
-    "a spiked agent that reads another folder": (
-        ((NEW, NEW.replace("honest", "spiked, release: elsewhere")),),
-        "12: models.new.release",
-        "publishes into 'release'",
-    ),
-    "a single turn without a context": (
-        (served(", retention: none"), ONCE, DOCKER),
-        "12: models.new",
-        "a single turn needs the model's context",
-    ),
-    "a task that does not fit a single turn": (
-        (served(", context: 5000, retention: none"), ONCE, DOCKER),
-        "12: models.new",
-        "a model with a larger context",
-    ),
-    "a task without a single-turn form": (
-        (
-            served(),
-            ("{family: count_circles, difficulty: easy}", "{template: own.yml, questions: [wide]}"),
-            (WAVE, ONCE[1].replace("count_circles/easy", "own/wide")),
-            DOCKER,
-        ),
-        "12: models.new",
-        "give it in `mode: agentic`",
-    ),
-    "a built-in agent at a task in a single turn": (
-        (
-            (
-                "{family: count_circles, difficulty: easy}",
-                "{family: count_circles, difficulty: easy, mode: single_turn}",
-            ),
-        ),
-        "8: models.old-1",
-        "an agent that works through tools",
-    ),
-    "programs of another provider's model without a sandbox that isolates": (
-        (served(", retention: none"),),
-        "12: models.new",
-        "set `sandbox: {kind: docker}`",
-    ),
-    "an agent server at no host": (
-        (
-            (
-                NEW,
-                "  new: {provider: agent_server, base_url: 'http://:1', retention: none, TREE}\n",
-            ),
-            ("TREE", "tree: host"),
-        ),
-        "12: models.new",
-        "names no host",
-    ),
-    "a judge on this machine": (
-        (("waves:\n", "judges:\n  local-judge: {provider: local, model: smollm2}\nwaves:\n"),),
-        "14: judges.local-judge",
-        "setting 'temperature'",
-    ),
-    "a budget without the price of a model": (
-        (
-            (NEW, SERVED.format(f"{TURN}, retention: none").replace("m-1", "m-2")),
-            ("sandbox:", "prices: prices.yaml\nbudget: {run: 5}\nsandbox:"),
-            DOCKER,
-        ),
-        "22: budget",
-        "has no price of 'new'",
-    ),
-    "a budget by bounds without a context": (
-        (
-            served(),
-            ("sandbox:", "prices: prices.yaml\nbudget: {run: 5, reserve: bound}\nsandbox:"),
-            DOCKER,
-        ),
-        "22: budget",
-        "state `context` and `max_tokens`",
-    ),
-    "a price file that is not there": (
-        (("sandbox:", "prices: other.yaml\nsandbox:"),),
-        "21: prices",
-        "No such file",
-    ),
-    "recipients that leave the study's own key out": (
-        (("sandbox:", "recipients: [RECIPIENT]\nsandbox:"),),
-        "21: recipients",
-        "add age1",
-    ),
-    "a control without a date": (
-        (
-            ("old-4: {provider: scripted, agent: honest, error_rate: 0.1, ", "old-4: {"),
-            ("{released: 2024-04-01}", f"{{provider: openai, model: o-1, base_url: '{URL}'}}"),
-        ),
-        "11: models.old-4",
-        "needs `released:`",
-    ),
-}
+REFUSED: dict[str, dict[str, Any]] = cases(__file__, "refused")
 
-UNANSWERED: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
-    "too few instances": (
-        (("seeds_per_arm: 12", "seeds_per_arm: 2"),),
-        "5: seeds_per_arm: 40 points in one model would be found with probability",
-        "enough would be `seeds_per_arm: ",
-    ),
-    "a small target": (
-        (("target_gap: 0.4", "target_gap: 0.1"),),
-        "5: seeds_per_arm: 10 points",
-        "`seeds_per_arm: ",
-    ),
-    "looks that are never used": (
-        (("  target_gap: 0.4", "  target_gap: 0.22\n  looks: 20"),),
-        "5: seeds_per_arm",
-        "`looks: ",
-    ),
-    "fewer than eight control runs": (
-        (("replicates: 2", "replicates: 1"),),
-        "20: plan.controls.pre_exposure: 4 control runs",
-        "write `runs: 2` beside them",
-    ),
-    "a tested model before the release alone": (
-        (("  - [old-1, old-2,", "  - [new, old-1, old-2,"), ("  - [old-1, new]", "  - [old-1]")),
-        "14: waves[0][0]: 'new' runs in wave 0 alone",
-        "name it in a later wave",
-    ),
-    "controls alone": (
-        (("  - [old-1, new]\n", ""),),
-        "13: waves: no wave tests a model",
-        "state the `looks`",
-    ),
-}
+UNANSWERED: dict[str, dict[str, Any]] = cases(__file__, "unanswered")
 
 
 def make(folder: Path, text: str) -> Path:
@@ -282,14 +117,14 @@ def make(folder: Path, text: str) -> Path:
 def test_what_a_later_step_would_refuse_is_refused_before_the_draw(
     tmp_path: Path, case: str
 ) -> None:
-    changes, place, remedy = (REFUSED | UNANSWERED)[case]
+    found = (REFUSED | UNANSWERED)[case]
     folder = tmp_path / "study"
-    result = draw(make(folder, changed(*changes)))
+    result = draw(make(folder, changed(*found["change"].items())))
     assert result.exit_code == 2, result.output
     *progress, message = result.stderr.strip().splitlines()  # on a slow machine it says so
     assert not any(line.startswith("dosimeter:") for line in progress)
-    assert message.startswith(f"dosimeter: {folder}/study.yaml:{place}"), message
-    assert remedy in message
+    assert message.startswith(f"dosimeter: {folder}/study.yaml:{found['at']}"), message
+    assert found["remedy"] in message
     assert not list(folder.glob("store/**/*.*"))
     if case in UNANSWERED:
         assert "--underpowered REASON" in message
@@ -442,7 +277,7 @@ def test_a_missing_key_is_warned_of_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
-    text = changed(served(f"{TURN}, retention: kept"), DOCKER).replace("''", "NO_SUCH_KEY")
+    text = changed((NEW, SERVED), ("{kind: local}", "{kind: docker}"))
     text = text.replace("  - [old-1, new]\n", "  - [old-1, new]\n" * 2)
     folder = make(tmp_path / "study", text)
     (folder / "prices.yaml").unlink()
