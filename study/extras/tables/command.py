@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.report.write import check_folder, write_report
+from analysis.report.report import report_json
+from analysis.report.write import DATA, check_folder, write_report
+from registry.files import write_whole
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
@@ -153,5 +156,10 @@ def analyze(
     if out is not None:
         check_folder(out)  # before a large table is analysed
     report = analyze_table(table, plan, now=utc_now(), **options)
-    page = write_report(out, report)[0] if out is not None else None
-    print_verdicts(report, page, as_json)
+    body, page = report if isinstance(report, dict) else report_json(report), None
+    if out is not None and isinstance(report, dict):
+        page = out / DATA  # of counts there are no pages
+        write_whole(page, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    elif out is not None and not isinstance(report, dict):
+        page = write_report(out, report)[0]
+    print_verdicts(body, page, as_json)
