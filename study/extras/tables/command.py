@@ -16,6 +16,7 @@ from registry.files import write_whole
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
+from study.extras.tables.harness_logs import HARNESSES, import_logs
 from study.extras.templates.import_results import import_parametr, import_picard, write_rows
 from study.extras.templates.run_folder import named_folders
 from study.options import PATH, json_option
@@ -90,6 +91,37 @@ def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json:
       dosimeter import parametr run-2 --arm private --out rows.parquet
     """
     _write(import_parametr(folders, Arm(arm), look), out, as_json)
+
+
+def _logs_command(kind: str, of: str) -> None:
+    """Add the command that imports logs of a harness."""
+
+    @import_.command(kind, short_help=f"Read logs of {of} into a table.")
+    @click.argument("places", nargs=-1, required=True, type=PATH, metavar="FILE|DIR…")
+    @_arm
+    @_look
+    @click.option(
+        "--stratum", metavar="NAME", show_default="the task", help="The stratum of all samples."
+    )
+    @_out
+    @json_option
+    def command(
+        places: tuple[Path, ...], arm: str, look: int, stratum: str | None, out: Path, as_json: bool
+    ) -> None:
+        _write(import_logs(kind, places, Arm(arm), look, stratum), out, as_json)
+
+    command.help = (
+        f"Read logs of {of} into a table, a row for each sample, epoch and score.\n\nScores are "
+        "taken as they are, from 0 to 1; samples that failed are missing, and no zeros. With "
+        "several scores, choose one by `analyze --grader`. Where the arms are two tasks, give both "
+        f"one --stratum.\n\n\b\nExample:\n  dosimeter import {kind} logs/open --arm public "
+        f"--stratum sums --out rows.parquet\n  dosimeter import {kind} logs/kept --arm private "
+        "--stratum sums --out rows.parquet"
+    )
+
+
+for _kind, _name in HARNESSES.items():
+    _logs_command(_kind, _name)
 
 
 def _write(imported: Imported, out: Path, as_json: bool) -> None:
