@@ -69,9 +69,16 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
 
 def read_graded_file(path: Path, *, grader: str | None = None, second: str = "") -> GradedFile:
     """Return the same with the file's name for the grader of the tested scores, and the dates."""
+    return graded_columns(read_columns(path), path, grader=grader, second=second)
+
+
+def graded_columns(
+    arrow: Any, path: Path, *, grader: str | None = None, second: str = ""
+) -> GradedFile:
+    """Return the same of a file's columns."""
     import pandas as pd
 
-    arrow = _rename(_read(path), path)
+    arrow = _rename(arrow, path)
     have = arrow.column_names
     lacking = [name for name in REQUIRED if name not in have]
     if lacking:
@@ -83,7 +90,7 @@ def read_graded_file(path: Path, *, grader: str | None = None, second: str = "")
     if not arrow.num_rows:
         raise AnalysisError(f"{path}: no rows below the header")
     arrow, tested = _one_grader(arrow, path, grader, second)
-    _refuse_controls(arrow, path)
+    refuse_controls(arrow, path)
     table = table_of_columns({n: _column(arrow, n, path) for n in SCHEMA}, str(path))
     for shown, name in (("look", "wave"), ("replicate", "replicate")):
         if (below := table[name] < 0).any():
@@ -127,7 +134,8 @@ def owe_absent(rows: Any) -> Any:
     return joined.fillna({n: _ZEROS[kind] for n, kind in SCHEMA.items() if kind in _ZEROS})
 
 
-def _read(path: Path) -> Any:
+def read_columns(path: Path) -> Any:
+    """The columns of a file as Arrow has them. Raises AnalysisError where it cannot be read."""
     import pyarrow as pa
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
@@ -248,7 +256,7 @@ def _only_grader(graders: Sequence[str], path: Path) -> str | None:
     return graders[0] if graders else None
 
 
-def _refuse_controls(arrow: Any, path: Path) -> None:
+def refuse_controls(arrow: Any, path: Path) -> None:
     """Names go to terminals and pages: no escape sequence, no line break, no turned text. No two
     differ by what a reader cannot see."""
     import pyarrow as pa

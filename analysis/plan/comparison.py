@@ -8,7 +8,7 @@ the scale of scores, and on that of log odds, on which models of different abili
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from analysis.stats.permutation import Floats, holm
 from registry.ledger.records import Plan
 
 LEAST_CONTROLS = 8
-_EDGE = 0.005  # a mean score that log odds can be taken of lies so far from 0 and 1
+EDGE = 0.005  # a mean score that log odds can be taken of lies so far from 0 and 1
 
 
 def compare_gaps(
@@ -37,14 +37,44 @@ def compare_gaps(
         return
     own, others = _arm_means(data, data.means.values), _arm_means(data, controls)
     p = np.max([_p(data, own, others, controls, odds=odds) for odds in (False, True)], axis=0)
+    given = [result.verdict for result in results]
+    private = Private(own[1], others[1], models)
+    for result, verdict in zip(results, compare(given, p, private, look_alpha(plan)), strict=True):
+        yield replace(result, verdict=verdict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Private:
+    """Mean private scores of the models under test, and of the columns of the control models."""
+
+    own: Floats
+    others: Floats
+    models: int  # control models
+
+
+def compare(
+    verdicts: Sequence[Verdict], p: Floats, private: Private, alpha: float
+) -> Iterator[Verdict]:
+    """The verdicts by comparison, where ``p`` is that of a gap beyond the control models'."""
     adjusted = holm(np.nan_to_num(p, nan=1.0))
-    for m, result in enumerate(results):
-        word = BEYOND if adjusted[m] <= look_alpha(plan) else WITHIN
-        note = f"beside the gaps of {models} control models, by points and by log odds"
-        if not others[1].min() <= own[1, m] <= others[1].max():
+    for m, verdict in enumerate(verdicts):
+        word = BEYOND if adjusted[m] <= alpha else WITHIN
+        note = f"beside the gaps of {private.models} control models, by points and by log odds"
+        if not private.others.min() <= private.own[m] <= private.others.max():
             word, note = NOT_COMPARABLE, "its private scores lie outside the control models' range"
-        verdict = replace(result.verdict, verdict=word, note=note, p=float(p[m]), p_floor=0.0)
-        yield replace(result, verdict=replace(verdict, p_adjusted=float(adjusted[m])))
+        numbers = {"p": float(p[m]), "p_adjusted": float(adjusted[m]), "p_floor": 0.0}
+        yield replace(verdict, verdict=word, note=note, **numbers)
+
+
+def placebo_p(gap: Floats, error: Floats, others: Floats, sampling: float) -> Floats:
+    """One-sided p of gaps beyond ``others``, those of control models, whose sampling variance is
+    ``sampling``: Student's t of the distance from their mean, over its standard ``error`` and their
+    spread beyond sampling."""
+    from scipy.special import stdtr
+
+    count = len(others)
+    spread = max(float(others.var(ddof=1) - sampling), 0.0) * (1 + 1 / count)
+    return np.asarray(stdtr(count - 1, -(gap - others.mean()) / np.sqrt(error**2 + spread)))
 
 
 def estimate_only(verdict: Verdict, why: str) -> Verdict:
@@ -62,21 +92,17 @@ def _arm_means(data: LookData, values: Floats) -> Floats:
 
 
 def _p(data: LookData, own: Floats, others: Floats, controls: Floats, *, odds: bool) -> Floats:
-    """One-sided p (models,) of gaps beyond those of the control models: Student's t of the distance
-    from their mean, over its standard error and their spread beyond sampling."""
-    from scipy.special import logit, stdtr
+    """One-sided p (models,) of gaps beyond those of the control models."""
+    from scipy.special import logit
 
     stratum, public, count = data.means.stratum, data.means.public, controls.shape[1]
     apart = centre_within(controls, stratum) - control_means(controls, stratum)[:, None]
     scores = (data.adjusted.residuals, apart)
     errors = [estimate_gaps(part[:, :, 0], stratum, public).se for part in scores]
     if odds:
-        own, others = np.clip(own, _EDGE, 1 - _EDGE), np.clip(others, _EDGE, 1 - _EDGE)
+        own, others = np.clip(own, EDGE, 1 - EDGE), np.clip(others, EDGE, 1 - EDGE)
         middle = (part.mean(axis=0) for part in (own, others))
         errors = [se / (p * (1 - p)) for se, p in zip(errors, middle, strict=True)]
         own, others = logit(own), logit(others)
-    gap, gaps = own[0] - own[1], others[0] - others[1]
-    sampling = np.nanmean(errors[1] ** 2) * count / (count - 1)
-    spread = max(float(gaps.var(ddof=1) - sampling), 0.0) * (1 + 1 / count)
-    t = (gap - gaps.mean()) / np.sqrt(errors[0] ** 2 + spread)
-    return np.asarray(stdtr(count - 1, -t))
+    sampling = float(np.nanmean(errors[1] ** 2)) * count / (count - 1)
+    return placebo_p(own[0] - own[1], errors[0], others[0] - others[1], sampling)

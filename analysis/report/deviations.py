@@ -39,7 +39,7 @@ def deviations(
     graded = table.where(table["grader"] == GRADER)
     return (
         *_provenance_departures(manifests, entropy, dirty),
-        *_sample_departures(plan, graded, reserve),
+        *_sample_departures(plan, graded, (plan.seeds_per_arm, *reserve)),
         *_run_departures(plan, graded, manifests),
         *_row_departures(plan, graded, history),
     )
@@ -58,10 +58,12 @@ def mode_departures(registered: Preregistration, runs: Iterable[RunManifest]) ->
 
 
 def table_departures(
-    plan: Plan, table: ResultTable, history: WaveHistory = NO_HISTORY
+    plan: Plan, table: ResultTable, history: WaveHistory = NO_HISTORY, *, sized: bool = True
 ) -> tuple[str, ...]:
-    """Return the deviations of a table from elsewhere from a plan, one sentence each."""
-    return (*_sample_departures(plan, table), *_row_departures(plan, table, history))
+    """Return the deviations of a table from elsewhere from a plan, one sentence each. ``sized``
+    says that the plan states the instances of an arm; otherwise they are those of the table."""
+    sample = _sample_departures(plan, table, (plan.seeds_per_arm,) if sized else ())
+    return (*sample, *_row_departures(plan, table, history))
 
 
 def _row_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Iterator[str]:
@@ -88,12 +90,10 @@ def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str
             yield f"{seeds.model} at wave {seeds.wave}: {burned_words(seeds)}."
 
 
-def _sample_departures(
-    plan: Plan, table: ResultTable, reserve: Sequence[int] | None = None
-) -> Iterator[str]:
-    """``reserve`` None: how large reserve tranches should be is not known."""
+def _sample_departures(plan: Plan, table: ResultTable, sizes: Sequence[int]) -> Iterator[str]:
+    """``sizes`` are the instances an arm and stratum of the tranches, as far as they are known."""
     counts = Counter(cell[:4] for cell in count_rows(*(table[name] for name in _CELL)))
-    drawn = dict(enumerate((plan.seeds_per_arm, *(reserve or ()))))
+    drawn = dict(enumerate(sizes))
     there = sorted({(w, t) for w, t, _, _ in counts})
     for at, k, name in ((w, t, s) for w, t in there for s in plan.strata):
         public, private = (counts[at, k, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.report.write import check_folder, write_report
+from analysis.report.report import report_json
+from analysis.report.write import DATA, check_folder, write_report
+from registry.files import write_whole
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
+from study.extras.tables.harness_logs import HARNESSES, import_logs
 from study.extras.templates.import_results import import_parametr, import_picard, write_rows
 from study.extras.templates.run_folder import named_folders
 from study.options import PATH, json_option
@@ -89,6 +93,37 @@ def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json:
     _write(import_parametr(folders, Arm(arm), look), out, as_json)
 
 
+def _logs_command(kind: str, of: str) -> None:
+    """Add the command that imports logs of a harness."""
+
+    @import_.command(kind, short_help=f"Read logs of {of} into a table.")
+    @click.argument("places", nargs=-1, required=True, type=PATH, metavar="FILE|DIR…")
+    @_arm
+    @_look
+    @click.option(
+        "--stratum", metavar="NAME", show_default="the task", help="The stratum of all samples."
+    )
+    @_out
+    @json_option
+    def command(
+        places: tuple[Path, ...], arm: str, look: int, stratum: str | None, out: Path, as_json: bool
+    ) -> None:
+        _write(import_logs(kind, places, Arm(arm), look, stratum), out, as_json)
+
+    command.help = (
+        f"Read logs of {of} into a table, a row for each sample, epoch and score.\n\nScores are "
+        "taken as they are, from 0 to 1; samples that failed are missing, and no zeros. With "
+        "several scores, choose one by `analyze --grader`. Where the arms are two tasks, give both "
+        f"one --stratum.\n\n\b\nExample:\n  dosimeter import {kind} logs/open --arm public "
+        f"--stratum sums --out rows.parquet\n  dosimeter import {kind} logs/kept --arm private "
+        "--stratum sums --out rows.parquet"
+    )
+
+
+for _kind, _name in HARNESSES.items():
+    _logs_command(_kind, _name)
+
+
 def _write(imported: Imported, out: Path, as_json: bool) -> None:
     total = write_rows(out, imported.rows)
     count, overall = len(imported.rows), [asdict(score) for score in imported.overall]
@@ -153,5 +188,10 @@ def analyze(
     if out is not None:
         check_folder(out)  # before a large table is analysed
     report = analyze_table(table, plan, now=utc_now(), **options)
-    page = write_report(out, report)[0] if out is not None else None
-    print_verdicts(report, page, as_json)
+    body, page = report if isinstance(report, dict) else report_json(report), None
+    if out is not None and isinstance(report, dict):
+        page = out / DATA  # of counts there are no pages
+        write_whole(page, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    elif out is not None and not isinstance(report, dict):
+        page = write_report(out, report)[0]
+    print_verdicts(body, page, as_json)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from analysis.data.import_file import read_graded_file
+from analysis.data.counts import Counts, read_either
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
+from analysis.plan.counts import verdicts_of_counts
 from analysis.plan.history import ALLOCATIONS, RANDOM, WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
+from analysis.plan.verdict import Rule
 from analysis.report.deviations import table_departures
 from analysis.report.episodes import count_rows
 from analysis.report.report import Report, build_table_report
@@ -35,6 +37,7 @@ from study.protocol.yaml import explain_fault, read_yaml
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_OF_COUNTS = {"preset", "allocation", "alpha", "margin", "controls"}
 _words = partial(sentence_of, "tables_from_elsewhere")
 
 
@@ -45,16 +48,19 @@ def analyze_table(
     pre_exposure: Sequence[str] = (),
     grader: str | None = None,
     now: str,
-) -> Report:
+) -> Report | dict[str, Any]:
     """Read a table and run a plan on it; without a file, the preset standard-v1.
 
     No ledger registers it, which is the first of the deviations. ``now`` is the
-    time of the report. Raises AnalysisError and StudyError that name the file.
+    time of the report. A table of counts has no report: its verdicts are returned as
+    ``report_json`` has those of one. Raises AnalysisError and StudyError that name the file.
     """
     section, notes = _read_plan(plan_path)
     second = section.second_grader or ""
-    reader = partial(read_graded_file, grader=grader, second=second)
+    reader = partial(read_either, grader=grader, second=second)
     read = read_from_elsewhere(reader, path)
+    if isinstance(read, Counts):
+        return _analyze_counts(path, read, section, pre_exposure, plan_path)
     table = read.table
     first = table.where(table["grader"] == GRADER)
     if pre_exposure:
@@ -73,9 +79,41 @@ def analyze_table(
     bare = plan.standard is None or not plan.standard.frozen
     notes_of = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
     more += [_words(name) for name, holds in notes_of.items() if holds]
-    deviations = (*notes, *more, *table_departures(plan, first, history))
+    sized = section.seeds_per_arm is not None
+    departures = table_departures(plan, first, history, sized=sized)
+    deviations = (*notes, *more, *departures)
     published = "" if section.published is None else section.published.isoformat()
     return build_table_report(path.name, table, result, deviations, now, published)
+
+
+def _analyze_counts(
+    path: Path,
+    counts: Counts,
+    section: PlanFile,
+    pre_exposure: Sequence[str],
+    plan_path: Path | None,
+) -> dict[str, Any]:
+    if idle := sorted(section.model_fields_set - _OF_COUNTS):
+        known = ", ".join(sorted(_OF_COUNTS))
+        raise StudyError(f"{plan_path}: {idle[0]}: with counts a plan has {known}")
+    controls = {*pre_exposure, *_control_names(section)}
+    if unknown := sorted(controls - {*counts.models}):
+        known = ", ".join(sorted(counts.models)[:8])
+        raise StudyError(f"{path}: no rows of the control {unknown[0]!r}; its models are {known}")
+    if controls == {*counts.models}:
+        raise StudyError(f"{path}: every model is a control: there is none to test")
+    allotted = _allocation(path, {section.allocation, *counts.allocation} - {None})
+    rule = Rule(alpha=section.alpha, margin=section.margin)
+    words = [] if plan_path is None else [_words("plan_file", name=plan_path.name)]
+    words += [_words("counts")] + ([_words("not_random")] if allotted != RANDOM else [])
+    return {
+        "study": path.name,
+        "models": [asdict(v) for v in verdicts_of_counts(counts, controls, allotted, rule)],
+        "control_models": sorted(controls),
+        "allocation": allotted,
+        "margin": rule.margin,
+        "deviations": words,
+    }
 
 
 def _history_of(

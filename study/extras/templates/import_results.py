@@ -124,7 +124,7 @@ def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow
     sample, answered = result.sample, result.scores is not None
     status = Status.SCORED if answered else Status.MODEL_FAILURE
     status = Status.MISSING if result.undetermined else status
-    return _row(
+    return make_row(
         wave=look,
         model=run.model,
         arm=arm,
@@ -278,7 +278,7 @@ def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
         scores = {"status": Status.SCORED, "score": _mean(parts), "passed": passed, "total": total}
         for dimension in {part.dimension for part in parts if part.dimension}:
             scores[dimension] = _mean([part for part in parts if part.dimension == dimension])
-    return _row(
+    return make_row(
         wave=look,
         model=task.model,
         arm=arm,
@@ -306,7 +306,8 @@ _UNKNOWN: Mapping[str, Any] = {
 }
 
 
-def _row(*, stratum: str, **known: Any) -> ResultRow:
+def make_row(*, stratum: str, **known: Any) -> ResultRow:
+    """A row with what is known; the rest has the values of files that do not say it."""
     family, _, difficulty = stratum.partition("/")
     place = {"stratum": stratum, "family": family, "difficulty": difficulty}
     return ResultRow(**{**_UNKNOWN, **place, **known})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from analysis.report.report import report_json
 from study.options import PATH, json_option
 from study.printing import progress_watch
 from study.steps.report.command import print_verdicts
@@ -43,4 +44,4 @@ def demo(folder: Path, sandbox: str, as_json: bool) -> None:
 
     display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
     report, path = run_demo(folder, sandbox, display)
-    print_verdicts(report, path, as_json)
+    print_verdicts(report_json(report), path, as_json)

@@ -14,7 +14,6 @@ from study.printing import print_json, print_line, print_records, progress_watch
 from study.steps import pipeline
 
 if TYPE_CHECKING:
-    from analysis.report.report import Report
     from study.workspace.study import Study
 
 
@@ -40,7 +39,7 @@ def report(study: Study, through: int | None, as_json: bool) -> None:
     """
     with progress_watch("reporting") as watch:
         made, path = pipeline.report(study, through, watch)
-    print_verdicts(made, path, as_json)
+    print_verdicts(report_json(made), path, as_json)
 
 
 _VERDICT_STYLES = {
@@ -51,15 +50,15 @@ _VERDICT_STYLES = {
 }
 
 
-def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
-    """Print the table of verdicts, notes, deviations, and the path of the report."""
+def print_verdicts(body: Mapping[str, Any], path: Path | None, as_json: bool) -> None:
+    """Print the table of verdicts of a report as JSON has it, notes, deviations, and its path."""
     from analysis.report.wording import with_margin
     from analysis.stats.intervals import p_words
 
-    body, margin = report_json(report), report.plan.margin
     if as_json:
         print_json(body)
         return
+    margin = body["margin"] if "margin" in body else body["plan"]["margin"]
     rows = [
         {
             "wave": row["wave"],
@@ -72,9 +71,10 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
         for row, word in ((row, row["verdict"]) for row in body["models"])
     ]
     title = f"Verdicts of {body['study']}: public minus private, in points"
-    if rows or not body["before_publication"]:
+    early = [_early_row(row) for row in body.get("before_publication", ())]
+    if rows or not early:
         print_records(rows, title=title, right=("gap (95 %)", "adj. p", "seeds"))
-    if early := [_early_row(row) for row in body["before_publication"]]:
+    if early:
         title = "Before publication: no verdicts; public minus private, in points"
         print_records(early, title=title, right=("gap (95 %)", "seeds"))
     if not rows:
@@ -84,7 +84,7 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     for note in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
         about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == note)
         print_line(note, f"{', '.join(about)}:", "yellow")
-    for remark in body["remarks"]:
+    for remark in body.get("remarks", ()):
         print_line(remark, "remark:", "yellow")
     for deviation in body["deviations"]:
         print_line(deviation, "deviation:", "yellow")

@@ -1,0 +1,118 @@
+"""Results from elsewhere as counts: right answers of each model in each arm and stratum, or means
+and standard deviations of their scores, without the instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.data.import_file import GradedFile, graded_columns, read_columns, refuse_controls
+from analysis.errors import AnalysisError
+from analysis.stats.permutation import Floats
+from registry.result_row import Arm
+
+NAMED = ("model", "arm", "stratum")
+_FORMS = (("k", "n"), ("mean", "sd", "n"))  # of a row, beside what is named
+_ALLOCATION = "allocation"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Scores by model, stratum and arm, the public one first: arrays (M, S, 2). ``n`` instances
+    (0 for a stratum that the model lacks) have a ``mean`` and the unbiased ``variance`` of one
+    score; ``shares`` says that scores are 0 or 1. ``allocation`` has the names in that column."""
+
+    models: tuple[str, ...]
+    strata: tuple[str, ...]
+    n: Floats
+    mean: Floats
+    variance: Floats
+    shares: bool
+    allocation: frozenset[str]
+
+
+def read_either(path: Path, *, grader: str | None = None, second: str = "") -> GradedFile | Counts:
+    """What ``read_graded_file`` reads, or the counts of a file that has no instances."""
+    arrow = read_columns(path)
+    names = {*arrow.column_names}
+    if "instance" in names or "n" not in names or not names & {"k", "mean"}:
+        return graded_columns(arrow, path, grader=grader, second=second)
+    return _read_counts(arrow, path)
+
+
+def _read_counts(arrow: Any, path: Path) -> Counts:
+    form = _FORMS[0] if "k" in arrow.column_names else _FORMS[1]
+    wanted = (*NAMED, *form)
+    if lacking := [name for name in wanted if arrow.column_names.count(name) != 1]:
+        raise AnalysisError(
+            f"{path}: a table of counts has each of the columns {', '.join(wanted)} once; "
+            f"{', '.join(lacking)} is not"
+        )
+    kept = [name for name in arrow.column_names if name in (*wanted, _ALLOCATION)]
+    refuse_controls(arrow.select(kept), path)
+    rows = arrow.select(kept).to_pylist()
+    if not rows:
+        raise AnalysisError(f"{path}: no rows below the header")
+    cells: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+    for number, row in enumerate(rows, 1):
+        place = f"{path}: row {number}"
+        model, arm, stratum = (_text(row, name, place) for name in NAMED)
+        if arm not in {*Arm}:
+            raise AnalysisError(f"{place}: arm must be 'public' or 'private'")
+        if (key := (model, arm, stratum)) in cells:
+            raise AnalysisError(f"{place}: repeats another row's {', '.join(NAMED)}")
+        cells[key] = (_of_count if "k" in form else _of_mean)(row, place)
+    return _counts_of(path, cells, "k" in form, frozenset(str(r.get(_ALLOCATION)) for r in rows))
+
+
+def _counts_of(
+    path: Path,
+    cells: Mapping[tuple[str, str, str], tuple[float, float, float]],
+    shares: bool,
+    allocation: frozenset[str],
+) -> Counts:
+    models, strata = ({key[at]: None for key in cells} for at in (0, 2))
+    values = np.zeros((len(models), len(strata), 2, 3))
+    for m, model in enumerate(models):
+        for s, stratum in enumerate(strata):
+            arms = [cells.get((model, arm, stratum)) for arm in (Arm.PUBLIC, Arm.PRIVATE)]
+            if None not in arms:
+                values[m, s] = arms
+            elif arms != [None, None]:
+                raise AnalysisError(f"{path}: {model}, {stratum}: has one arm; both are needed")
+    n, mean, variance = np.moveaxis(values, -1, 0)
+    return Counts((*models,), (*strata,), n, mean, variance, shares, allocation - {"None"})
+
+
+def _of_count(row: Mapping[str, Any], place: str) -> tuple[float, float, float]:
+    n = _number(row, "n", place, lambda n: n >= 2 and n == int(n), "a whole number from 2 on")
+    fits: Callable[[float], bool] = lambda k: 0 <= k <= n and k == int(k)  # noqa: E731
+    mean = _number(row, "k", place, fits, f"a whole number from 0 to {n:.0f}") / n
+    return n, mean, mean * (1 - mean) * n / (n - 1)
+
+
+def _of_mean(row: Mapping[str, Any], place: str) -> tuple[float, float, float]:
+    n = _number(row, "n", place, lambda n: n >= 2 and n == int(n), "a whole number from 2 on")
+    mean = _number(row, "mean", place, lambda mean: 0 <= mean <= 1, "a number from 0 to 1")
+    sd = _number(row, "sd", place, lambda sd: 0 <= sd <= 1, "a number from 0 to 1")
+    return n, mean, sd * sd
+
+
+def _number(
+    row: Mapping[str, Any], name: str, place: str, fits: Callable[[float], bool], right: str
+) -> float:
+    value = row[name]
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+    if not plain or not fits(value):
+        raise AnalysisError(f"{place}: {name}: {right} is wanted")
+    return float(value)
+
+
+def _text(row: Mapping[str, Any], name: str, place: str) -> str:
+    if not isinstance(row[name], str) or not row[name].strip():
+        raise AnalysisError(f"{place}: {name}: a text is wanted")
+    return str(row[name])
