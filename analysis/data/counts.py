@@ -85,7 +85,15 @@ def _counts_of(
             elif arms != [None, None]:
                 raise AnalysisError(f"{path}: {model}, {stratum}: has one arm; both are needed")
     n, mean, variance = np.moveaxis(values, -1, 0)
-    return Counts((*models,), (*strata,), n, mean, variance, shares, allocation - {"None"})
+    return Counts(
+        models=tuple(models),
+        strata=tuple(strata),
+        n=n,
+        mean=mean,
+        variance=variance,
+        shares=shares,
+        allocation=allocation - {"None"},
+    )
 
 
 def _of_count(row: Mapping[str, Any], place: str) -> tuple[float, float, float]:

@@ -62,8 +62,8 @@ def compare(
         note = f"beside the gaps of {private.models} control models, by points and by log odds"
         if not private.others.min() <= private.own[m] <= private.others.max():
             word, note = NOT_COMPARABLE, "its private scores lie outside the control models' range"
-        numbers = {"p": float(p[m]), "p_adjusted": float(adjusted[m]), "p_floor": 0.0}
-        yield replace(verdict, verdict=word, note=note, **numbers)
+        own, over_all = float(p[m]), float(adjusted[m])
+        yield replace(verdict, verdict=word, note=note, p=own, p_adjusted=over_all, p_floor=0.0)
 
 
 def placebo_p(gap: Floats, error: Floats, others: Floats, sampling: float) -> Floats:

@@ -274,9 +274,10 @@ def _lacking_words(
         if wave in (None, column.wave) and means.scored[:, place].any()
     }
     alike, absent = ([n for n in lacking if (n in ran) == has_run] for has_run in (True, False))
-    said = ((absent, "promised and not run"), (alike, "no information, since its scores are alike"))
     instead = f"; {', '.join(sorted(others))} instead" if others else ""
-    return " ".join(f"{', '.join(names)}: {what}{instead}." for names, what in said if names)
+    why = "promised and not run", "no information, since its scores are alike"
+    words = zip((absent, alike), why, strict=True)
+    return " ".join(f"{', '.join(names)}: {what}{instead}." for names, what in words if names)
 
 
 def _negative_words(control: ControlTest, models: Sequence[str]) -> str:

@@ -23,18 +23,11 @@ from analysis.plan.look import analyse
 from analysis.plan.presets import standard_plan
 from analysis.plan.standard import run_standard
 from analysis.plan.verdict import BEYOND, CONTAMINATED, NO_INFLATION
+from analysis.stats import sequential
 from analysis.stats.adjustment import calibrate, control_means
 from analysis.stats.clearing import clear_models, find_doubts
 from analysis.stats.intervals import estimate_gaps
 from analysis.stats.permutation import max_t, p_values, permute_gaps
-from analysis.stats.sequential import (
-    LookScores,
-    monitor,
-    permute_looks,
-    remove_rows,
-    scan_windows,
-    tie_keys,
-)
 from benchmarks.statistics.mixed_strata import Bools, Floats, Ints
 from registry.result_row import GRADER
 
@@ -82,9 +75,8 @@ def count_clearing(
             for place, (ability, leak) in enumerate(zip((*ABILITIES, 0.2), leaks, strict=True))
         )
         if stratum_leak:
-            new[(stream.random(new.shape) < stratum_leak) & (public & (stratum == 0))[:, None]] = (
-                1.0
-            )
+            known = (public & (stratum == 0))[:, None]
+            new[(stream.random(new.shape) < stratum_leak) & known] = 1.0
         controls = np.stack(old, axis=2)[..., None]
         x = control_means(controls, stratum)
         scores = calibrate(new[..., None], x, stratum).residuals[:, :, None]
@@ -103,10 +95,7 @@ def count_unequal(
     for _ in range(of):
         label, (scores,) = _unequal_arms(public, private, 1, stream)
         hits["with"] += int(_p(scores, label, stream) <= ALPHA)
-        labels = stream.random((ROWS, len(label))).argsort(axis=1) < public[0]
-        drawn = (labels @ scores) / public[0] - (~labels @ scores) / private[0]
-        gap = scores[label].mean() - scores[~label].mean()
-        hits["without"] += int(1 + (drawn >= gap - 1e-9).sum() <= ALPHA * (ROWS + 1))
+        hits["without"] += int(_p(scores, label, stream, studentise=False) <= ALPHA)
     return hits
 
 
@@ -119,11 +108,13 @@ def count_monitored(
     for _ in range(of):
         label, scores = _unequal_arms(public, private, LOOKS, stream)
         draws["seed"], names = int(stream.integers(1 << 62)), np.arange(len(label))
-        looks = [LookScores(names, 0 * names, 0 * names, label, own) for own in scores]
-        found = monitor(looks, alpha=ALPHA, looks_planned=LOOKS, **draws)
+        looks = [sequential.LookScores(names, 0 * names, 0 * names, label, own) for own in scores]
+        found = sequential.monitor(looks, alpha=ALPHA, looks_planned=LOOKS, **draws)
         hits["with"] += int(found.rejected_at is not None)
-        gaps = permute_looks(looks, **draws)
-        bare = remove_rows(scan_windows(gaps)[0], quota, tie_keys(len(gaps), draws["seed"]))
+        gaps = sequential.permute_looks(looks, **draws)
+        bare = sequential.remove_rows(
+            sequential.scan_windows(gaps)[0], quota, sequential.tie_keys(len(gaps), draws["seed"])
+        )
         hits["without"] += int(bare[0] > 0)
     return hits
 
@@ -138,12 +129,10 @@ def _unequal_arms(
     return label > 0, stream.binomial(runs, passed, (looks, len(label))) / runs
 
 
-def _p(scores: Floats, label: Bools, stream: Stream) -> float:
-    one, draws = (
-        np.zeros(len(label), dtype=np.int64),
-        {"permutations": ROWS, "enumerate_up_to": 0, "seed": int(stream.integers(1 << 62))},
-    )
-    gaps = permute_gaps(scores[:, None, None], one, label, studentise=True, **draws)
+def _p(scores: Floats, label: Bools, stream: Stream, *, studentise: bool = True) -> float:
+    one = np.zeros(len(label), dtype=np.int64)
+    draws = {"permutations": ROWS, "enumerate_up_to": 0, "seed": int(stream.integers(1 << 62))}
+    gaps = permute_gaps(scores[:, None, None], one, label, studentise=studentise, **draws)
     return float(p_values(max_t(gaps))[0])
 
 

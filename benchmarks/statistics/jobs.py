@@ -11,28 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.statistics.borders import (
-    count_clearing,
-    count_monitored,
-    count_tables,
-    count_unequal,
-    count_units,
-)
-from benchmarks.statistics.trials import (
-    Hits,
-    Look,
-    Stream,
-    count_control_loss,
-    count_coverage,
-    count_look_fault,
-    count_looks,
-    count_one_model,
-    count_selective_loss,
-    count_study_loss,
-    count_verdicts,
-    count_wrong_units,
-    forecast_verdicts,
-)
+from benchmarks.statistics import borders, trials
+from benchmarks.statistics.trials import Hits, Look, Stream
 
 NOTHING_LOST, UNEVENLY_LOST = (0.0, 0.0), (0.02, 0.06)
 FAULTS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.10)
@@ -140,42 +120,44 @@ _TABLES = {
     "the same, half of them known: found": "by time, leaking",
 }
 BORDERS = {
-    f"{what}: cleared, 4 × {n}": Job(partial(count_clearing, leaks, 0.0, 4, n), 4)
+    f"{what}: cleared, 4 × {n}": Job(partial(borders.count_clearing, leaks, 0.0, 4, n), 4)
     for what, leaks in _LEAKS.items()
     for n in (64, 128, 256)
 }
 for _what, _leak in _STRATA.items():
-    BORDERS[f"{_what}: cleared"] = Job(partial(count_clearing, NOTHING, _leak, 12, 64), 2)
+    BORDERS[f"{_what}: cleared"] = Job(partial(borders.count_clearing, NOTHING, _leak, 12, 64), 2)
 for _what, _arms in _UNEQUAL.items():
-    BORDERS[f"{_what}: a false alarm"] = Job(partial(count_unequal, *_arms), 4)
+    BORDERS[f"{_what}: a false alarm"] = Job(partial(borders.count_unequal, *_arms), 4)
 for _what, _arms in _UNEQUAL.items():
     _what = f"the same in four looks, {_what}: a false alarm of the study"
-    BORDERS[_what] = Job(partial(count_monitored, *_arms), 2)
+    BORDERS[_what] = Job(partial(borders.count_monitored, *_arms), 2)
 for _n in (5, 20):
     _what = f"documents of {_n} questions are allotted: a false alarm"
-    BORDERS[_what] = Job(partial(count_units, _n, 1.5), 4)
-BORDERS |= {what: Job(partial(count_tables, case), 0.1) for what, case in _TABLES.items()}
+    BORDERS[_what] = Job(partial(borders.count_units, _n, 1.5), 4)
+BORDERS |= {what: Job(partial(borders.count_tables, case), 0.1) for what, case in _TABLES.items()}
 
 
 def all_jobs() -> dict[str, Job]:
     """All simulations by name, in the order of the page."""
-    jobs = {one_key(*case): Job(partial(count_one_model, *case), 2) for case in (*ONE, *POWER)}
+    one = trials.count_one_model
+    jobs = {one_key(*case): Job(partial(one, *case), 2) for case in (*ONE, *POWER)}
     for case in (*ONE, *POWER):
-        jobs[one_key(*case, COVERAGE)] = Job(partial(count_coverage, *case), 10)
-    jobs |= {looks_key(*c): Job(partial(count_looks, *c), 2) for c in SHARED}
-    jobs |= {looks_key(*c): Job(partial(count_looks, *c), 0.4) for c in UNPROTECTED}
+        jobs[one_key(*case, COVERAGE)] = Job(partial(trials.count_coverage, *case), 10)
+    jobs |= {looks_key(*c): Job(partial(trials.count_looks, *c), 2) for c in SHARED}
+    jobs |= {looks_key(*c): Job(partial(trials.count_looks, *c), 0.4) for c in UNPROTECTED}
     for look in VERDICTS:
         part = 4 if look.looks == 1 else 2
-        jobs[verdicts_key(look)] = Job(partial(count_verdicts, look), part)
-        jobs[verdicts_key(look, FORECAST)] = Job(partial(forecast_verdicts, look), part)
-    jobs |= {verdicts_key(look): Job(partial(count_verdicts, look), 2) for look in CLEARING}
+        jobs[verdicts_key(look)] = Job(partial(trials.count_verdicts, look), part)
+        jobs[verdicts_key(look, FORECAST)] = Job(partial(trials.forecast_verdicts, look), part)
+    jobs |= {verdicts_key(look): Job(partial(trials.count_verdicts, look), 2) for look in CLEARING}
     for fault, frozen in LOOK_FAULTS:
-        of = partial(count_look_fault, fault, frozen)
+        of = partial(trials.count_look_fault, fault, frozen)
         jobs[fault_key(fault, frozen)] = Job(of, 0.4 if fault else 1)
-    counts = {MODEL: count_selective_loss, CONTROLS: count_control_loss, STUDY: count_study_loss}
+    lost = trials.count_selective_loss, trials.count_control_loss, trials.count_study_loss
+    counts = dict(zip((MODEL, CONTROLS, STUDY), lost, strict=True))
     parts = {MODEL: 1.0, CONTROLS: 0.4, STUDY: 0.2}
     jobs |= {loss_key(n, of): Job(partial(counts[of], n), parts[of]) for n, of in SELECTIVE}
     for share in RANDOM_LOSS:
-        count = partial(count_control_loss, 64, gap=0.10, at_random=share)
+        count = partial(trials.count_control_loss, 64, gap=0.10, at_random=share)
         jobs[random_loss_key(share)] = Job(count, 0.4)
-    return jobs | BORDERS | {"wrong units": Job(count_wrong_units)}
+    return jobs | BORDERS | {"wrong units": Job(trials.count_wrong_units)}

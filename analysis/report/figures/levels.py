@@ -66,7 +66,7 @@ def plot_levels(means: Sequence[ArmMean], width: float = style.WIDE) -> str:
 
 def _draw_panel(axes: Any, means: Sequence[ArmMean], strata: Sequence[str]) -> str:
     """Draw both arms of one model; return their scores in words."""
-    said: dict[str, list[str]] = {stratum.rpartition("/")[2]: [] for stratum in strata}
+    scored: dict[str, list[str]] = {stratum.rpartition("/")[2]: [] for stratum in strata}
     axes.grid(axis="y")
     for arm, shift in ((Arm.PUBLIC, -_APART), (Arm.PRIVATE, _APART)):
         scores = {mean.stratum: mean.estimate for mean in means if mean.arm == arm}
@@ -74,14 +74,14 @@ def _draw_panel(axes: Any, means: Sequence[ArmMean], strata: Sequence[str]) -> s
         for x, estimate in found:
             if estimate.interval is not None:
                 axes.plot([x, x], estimate.interval, color=style.MUTED, lw=1)
-            said[strata[round(x)].rpartition("/")[2]].append(f"{points(estimate.mean)} {arm}")
+            scored[strata[round(x)].rpartition("/")[2]].append(f"{points(estimate.mean)} {arm}")
         xs, ys = [x for x, _ in found], [estimate.mean for _, estimate in found]
         axes.plot(xs, ys, clip_on=False, **_look(arm))
     axes.set_ylim(0, 1)
     style.points_axis(axes.yaxis)
     axes.set_xlim(-0.4, len(strata) - 0.6)
-    axes.set_xticks(range(len(strata)), list(said))
-    return "; ".join(f"{level} {', '.join(scores)}" for level, scores in said.items())
+    axes.set_xticks(range(len(strata)), list(scored))
+    return "; ".join(f"{level} {', '.join(scores)}" for level, scores in scored.items())
 
 
 def _look(arm: Arm) -> dict[str, Any]:

@@ -146,8 +146,10 @@ class ProviderModel(ABC):
                 own = (last and error.kind == RECITATION) or self._recurs(request, error)
                 if request.keep is not None:
                     usage = Usage(0, 0) if own else error.usage.bounded  # else it is the reply's
-                    keep = Try(error.kind, error.status, seconds, error.raw, error.wait, usage)
-                    request.keep(keep)
+                    raw, asked = error.raw, error.wait
+                    request.keep(
+                        Try(error.kind, error.status, seconds, raw=raw, wait=asked, usage=usage)
+                    )
                 if own:
                     reply = self._own_reply(request, error)
                     return replace(reply, retries=len(failed), failed=tuple(failed))

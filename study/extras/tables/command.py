@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -93,35 +94,44 @@ def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json:
     _write(import_parametr(folders, Arm(arm), look), out, as_json)
 
 
-def _logs_command(kind: str, of: str) -> None:
-    """Add the command that imports logs of a harness."""
+@click.command()
+@click.argument("places", nargs=-1, required=True, type=PATH, metavar="FILE|DIR…")
+@_arm
+@_look
+@click.option(
+    "--stratum", metavar="NAME", show_default="the task", help="The stratum of all samples."
+)
+@_out
+@json_option
+@click.pass_context
+def _logs(
+    context: click.Context,
+    places: tuple[Path, ...],
+    arm: str,
+    look: int,
+    stratum: str | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Read logs of this harness into a table, a row for each sample, run and score.
 
-    @import_.command(kind, short_help=f"Read logs of {of} into a table.")
-    @click.argument("places", nargs=-1, required=True, type=PATH, metavar="FILE|DIR…")
-    @_arm
-    @_look
-    @click.option(
-        "--stratum", metavar="NAME", show_default="the task", help="The stratum of all samples."
-    )
-    @_out
-    @json_option
-    def command(
-        places: tuple[Path, ...], arm: str, look: int, stratum: str | None, out: Path, as_json: bool
-    ) -> None:
-        _write(import_logs(kind, places, Arm(arm), look, stratum), out, as_json)
+    Scores are taken as they are, from 0 to 1; samples that failed are missing, and no zeros. With
+    several scores, choose one by `analyze --grader`. Where the arms are two tasks, give both one
+    --stratum.
 
-    command.help = (
-        f"Read logs of {of} into a table, a row for each sample, epoch and score.\n\nScores are "
-        "taken as they are, from 0 to 1; samples that failed are missing, and no zeros. With "
-        "several scores, choose one by `analyze --grader`. Where the arms are two tasks, give both "
-        f"one --stratum.\n\n\b\nExample:\n  dosimeter import {kind} logs/open --arm public "
-        f"--stratum sums --out rows.parquet\n  dosimeter import {kind} logs/kept --arm private "
-        "--stratum sums --out rows.parquet"
-    )
+    \b
+    Example:
+      dosimeter import inspect logs/open --arm public --stratum s --out rows.parquet
+      dosimeter import inspect logs/kept --arm private --stratum s --out rows.parquet
+    """
+    _write(import_logs(str(context.info_name), places, Arm(arm), look, stratum), out, as_json)
 
 
-for _kind, _name in HARNESSES.items():
-    _logs_command(_kind, _name)
+for _name, _harness in HARNESSES.items():
+    _of_harness = copy.copy(_logs)
+    _of_harness.help = str(_logs.help).replace("import inspect", f"import {_name}")
+    _of_harness.short_help = f"Read logs of {_harness} into a table."
+    import_.add_command(_of_harness, _name)
 
 
 def _write(imported: Imported, out: Path, as_json: bool) -> None:

@@ -162,7 +162,9 @@ def _inspect_sample(path: Path, task: str, model: str, summary: Any) -> Sample:
     if summary.total_time is not None:
         columns["seconds"] = float(summary.total_time)
     error = "" if scores else "error" if summary.error else "no score"
-    return Sample(model, task, str(summary.id), scores, error, summary.uuid or "", columns)
+    return Sample(
+        model, task, str(summary.id), scores, error=error, run=summary.uuid or "", columns=columns
+    )
 
 
 # -- lm-evaluation-harness
@@ -228,7 +230,8 @@ def _read_eee(path: Path) -> Log:
         columns = {n: usage[n] for n in ("input_tokens", "output_tokens") if n in usage}
         error = "error" if row.get("error") else ""
         score = None if error else _number(value, f"{place}: evaluation.score")
-        samples.append(Sample(model, task, name, {"score": score}, error, columns=columns))
+        score_of = {"score": score}
+        samples.append(Sample(model, task, name, score_of, error=error, columns=columns))
     return Log(tuple(samples))
 
 
@@ -255,7 +258,7 @@ def _read_harbor(path: Path) -> Log:
     task, _, sample = str(value["task_name"]).rpartition("/")
     source = str(value.get("source") or task or "harbor")
     missing, run = str(failure) if lost else "", str(value.get("id") or "")
-    return Log((Sample(str(name), source, sample, scores, missing, run),))
+    return Log((Sample(str(name), source, sample, scores, error=missing, run=run),))
 
 
 # -- all

@@ -85,7 +85,10 @@ def test_few_instances_and_unequal_arms_raise_no_false_alarms() -> None:
     right = rng.random(hard.shape) < 1 / (1 + np.exp(hard - rng.standard_normal((studies, 1, 1))))
     mean = np.stack([right[..., : sizes[0]].mean(-1), right[..., sizes[0] :].mean(-1)], axis=-1)
     names = tuple(map(str, range(studies)))
-    counts = Counts(names, ("a", "b"), n, mean, mean * (1 - mean) * n / (n - 1), True, frozenset())
+    spread = mean * (1 - mean) * n / (n - 1)
+    counts = Counts(
+        names, ("a", "b"), n=n, mean=mean, variance=spread, shares=True, allocation=frozenset()
+    )
     alarms = (gap_tail(counts) <= 0.025).mean()
     assert alarms <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / studies)
     assert estimate_count_gaps(counts).gap.mean() == pytest.approx(0, abs=0.01)
