@@ -6,17 +6,13 @@ import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from study.errors import StudyError
 from study.printing import wants_json
 from study.workspace.address import open_study, store_address
-
-if TYPE_CHECKING:
-    pass
-
 
 PATH = click.Path(path_type=Path)
 

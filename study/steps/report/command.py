@@ -52,6 +52,7 @@ _VERDICT_STYLES = {
 
 def print_verdicts(body: Mapping[str, Any], path: Path | None, as_json: bool) -> None:
     """Print the table of verdicts of a report as JSON has it, notes, deviations, and its path."""
+    from analysis.plan.verdict import ESTIMATE
     from analysis.report.wording import with_margin
     from analysis.stats.intervals import p_words
 
@@ -65,7 +66,7 @@ def print_verdicts(body: Mapping[str, Any], path: Path | None, as_json: bool) ->
             "model": row["model"],
             "verdict": styled(with_margin(word, margin), _VERDICT_STYLES.get(word, "")),
             "gap (95 %)": _gap(row["estimate"], row["interval"]),
-            "adj. p": p_words(row["p_adjusted"], row["p_floor"]),
+            "adj. p": "–" if word == ESTIMATE else p_words(row["p_adjusted"], row["p_floor"]),
             "seeds": f"{row['n_public']}/{row['n_private']}",
         }
         for row, word in ((row, row["verdict"]) for row in body["models"])
