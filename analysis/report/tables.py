@@ -15,7 +15,7 @@ from analysis.plan.negative_controls import AGREES, DISAGREES, NOT_RUN, UNINFORM
 from analysis.plan.presets import SENSITIVITY, look_alpha
 from analysis.plan.results import PrimaryResult
 from analysis.plan.sensitivity import SensitivityResult
-from analysis.plan.verdict import Verdict
+from analysis.plan.verdict import ESTIMATE, Verdict
 from analysis.report.figures.timeline import make_timeline
 from analysis.report.part import NONE, ColumnHead, Columns, ReportTable, StatusCell, tabulate
 from analysis.report.report import FunnelRow, Report
@@ -157,7 +157,7 @@ def _bound(verdict: Verdict) -> str:
 
 
 def _verdict_p(name: str) -> Callable[[Verdict], str]:
-    return lambda v: p_words(getattr(v, name), v.p_floor)
+    return lambda v: NONE if v.verdict == ESTIMATE else p_words(getattr(v, name), v.p_floor)
 
 
 # -- rows that are joined from several parts of a report
