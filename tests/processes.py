@@ -139,6 +139,8 @@ def _fork(session: pytest.Session, number: int, items: Iterator[pytest.Item]) ->
         return Child(pid, path.open(encoding="utf-8"))
     status = 1
     try:
+        # Shells ignore it for what they put into the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)  # however the first process ends
         if os.getppid() != first:
             raise KeyboardInterrupt

@@ -211,6 +211,6 @@ def check_parties(study: Study) -> None:
         if now != then:
             raise StudyError(
                 f"{_placed(study, 'operator')}: `operator:` is not that of the ledger's first"
-                f" record, and cannot change after it: here is {_words(now)}, and there"
-                f" {_words(then)}"
+                f" record, and cannot change after it: here is {_words(now)[:12]}…, and there"
+                f" {_words(then)[:12]}…"
             )

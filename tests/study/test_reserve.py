@@ -30,7 +30,7 @@ tasks: [compute_average/easy]
 seeds_per_arm: 2
 reserve: {tranches: 1, seeds_per_arm: 2}
 models:
-  before: {provider: scripted, agent: honest, error_rate: 0.0, released: 2024-01-01}
+  before: {provider: scripted, agent: honest, error_rate: 0.5, released: 2024-01-01}
   reader: {provider: scripted, agent: spiked, error_rate: 1.0, release: release}
 waves:
   - {models: [before], tranches: 1}

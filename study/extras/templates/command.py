@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generators.templates.language.keys import MAX_SAMPLES
+from study.errors import error_line
 from study.extras.templates.agents import ModelAgent, ServerAgent
 from study.extras.templates.answers import report_runs
 from study.extras.templates.checkout_values import write_checkout_values
@@ -108,7 +109,7 @@ def _print_template_report(report: TemplateReport) -> None:
         right = ("log10 variables", "log10 data", "answers", "commonest", "guess")
         print_records([_question_row(q) for q in report.questions], title=report.path, right=right)
     for problem in report.errors:
-        print_line(problem.text(report.path), "error", "bold red")
+        print_line(error_line(problem.text(report.path)), "error", "bold red")
     for problem in report.warnings:
         print_line(problem.text(report.path), "warning", "yellow")
     errors, warnings = len(report.errors), len(report.warnings)

@@ -343,7 +343,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
     html = (study.folder / "reports" / "wave-0" / "report.html").read_text()
     assert "withheld: specificity 0.000" in html
     assert "freed of its errors" in html
-    assert "judge strict, criteria 4" in run(study, "log").stdout
+    assert re.search("criteria 4.*judge strict", run(study, "log").stdout)
     found = verify_study(study.store, study.identities())
     assert found.holds
     assert dict(found.counts)["checks of judges"] == 2
@@ -415,7 +415,7 @@ def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterward
     assert any("without naming judge late" in each for each in report.deviations)
     log = run(study, "log")
     assert log.exit_code == 0, log.output
-    assert "judge late, pinned False" in log.stdout
+    assert re.search("judge late, .*pinned False", log.stdout)
     assert verify_study(study.store, study.identities()).holds
     # Nobody can say afterwards that it was named.
     path = next(
@@ -460,8 +460,8 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert (again[0], len(served.requests)) == (1, 2)
     foretold = json.loads(run(study, "sweep", "--wave", "0", "--estimate", "--json").stdout)
     first, second = foretold["judges"]
-    assert (first["judge"], first["episodes"], first["pilots"]) == ("strict", EPISODES - 2, 2)
-    assert first["cost_usd"]["mean"] == pytest.approx(float((EPISODES - 2) * CALL))
+    # Two graded episodes are no two of each stratum.
+    assert (first["judge"], first["episodes"], first["basis"]) == ("strict", EPISODES - 2, "bounds")
     assert (second["judge"], second["basis"], second["cost_usd"]["high"]) == (
         "kind",
         "bounds",

@@ -39,7 +39,7 @@ models:
 waves:
   - [honest]
   - [spiked]
-plan: {permutations: 99}
+plan: {alpha: 0.4, permutations: 99}
 sandbox: {kind: docker}
 sweep: {parallel: 6}
 entropy: "fixed:00000000000000000000000000000000000000000000000000000000000007ed"

@@ -55,7 +55,7 @@ def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None
     folder = tmp_path / "demo"
     text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
     assert "seeds_per_arm: 12\n" in text
-    init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 2\n"))
+    init_study(folder, text.replace("seeds_per_arm: 12\n", "seeds_per_arm: 3\n"))
     kill_with_results(start_demo(folder), folder, 12)
     before = results(folder)
 
@@ -64,7 +64,7 @@ def test_a_demo_that_is_killed_resumes_and_loses_nothing(tmp_path: Path) -> None
     report: dict[str, Any] = json.loads(out)
     assert {row["model"] for row in report["models"]} == TESTED
     after = results(folder)
-    assert len(after) == 3 * 4 * 2 * 2 * 2
+    assert len(after) == 3 * 4 * 2 * 2 * 3
     assert {name: after[name] for name in before} == before
     check_study(folder)
 

@@ -29,8 +29,9 @@ from study.workspace.study import Study
 from tests.study.conftest import SINGLE, make_study, run_wave
 
 TINY = SINGLE.replace("seeds_per_arm: 6", "seeds_per_arm: 3")
+TINY = TINY.replace("plan: {", "plan: {alpha: 0.2, ")
 TEXT = TINY.replace(
-    "  - [honest, spiked]\nplan: {permutations: 1999}",
+    "  - [honest, spiked]\nplan: {alpha: 0.2, permutations: 1999}",
     "  - [honest, spiked]\n  - [spiked]\n  - [spiked]\n"
     "plan: {alpha: 0.2, permutations: 1999, looks: 2}",
 )
@@ -81,7 +82,7 @@ def test_a_dropped_wave_is_a_deviation_and_the_early_one_has_no_verdict(study: S
         f"Wave 1 (honest, spiked) was begun on {begun} and is not closed, with 5 episodes stored: "
         "none of its results is shown. Its look is spent."
     ) in report.deviations
-    assert [(v.model, v.wave, v.alpha) for v in report.verdicts] == [("spiked", 2, 0.0125)]
+    assert [(v.model, v.wave, v.alpha) for v in report.verdicts] == [("spiked", 2, 0.1)]
     assert [(e.model, e.wave) for e in report.before_publication] == [("honest", 0)]
     assert not report.exploratory
     body = json.loads((page.parent / "report.json").read_text(encoding="utf-8"))
