@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
     "platform": 43_180,
-    "picard": 11_701,
+    "picard": 11_700,
     "families": 7_330,
     "benchmarks": 2_850,
     "tests": 50_900,
 }
-MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 26, 155, 80
+MOST_PARAMETERS, MOST_POSITIONAL, MOST_COMMANDS, MOST_OPTIONS, WIDTH = 8, 5, 26, 154, 80
 _FAMILIES = ("generators/physics", "generators/ladder", "generators/basics")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
