@@ -6,14 +6,15 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from generators.child_process import ChildLimits, run_in_child
 from generators.errors import ChildLimitError
+from registry.files import PARTIAL
 from study.errors import StudyError
 
 logger = logging.getLogger(__name__)
@@ -40,21 +41,24 @@ def _read_in(folder: Path, read: Callable[[Path], T], path: Path) -> T:
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A draft that becomes ``out`` when the block ends well, and is removed when it does not, with
-    the folders above it that were made for it.
+    the folders above it that were made for it; what a killed process left of it,
+    ``.NAME.partial``, is removed by the next one.
 
-    Raises StudyError where ``out`` is there already or cannot be.
+    Raises StudyError where ``out`` is there already, is being written, or cannot be.
     """
     if os.path.lexists(out):
         raise StudyError(f"{out}: is there already; give a folder that is not")
+    draft = out.with_name(f".{out.name}{PARTIAL}")
     fresh = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
-    draft = out
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".dosimeter-", dir=out.parent) as place:
-            draft = Path(place) / "draft"
-            draft.mkdir()
-            yield draft
-            os.rename(draft, out)
+        with _empty_draft(draft, out):
+            try:
+                draft.chmod(0o755)
+                yield draft
+                os.rename(draft, out)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         reason, inside = error.strerror or str(error), _inside(error.filename, draft)
         what = f"{reason}: {inside}" if inside else f"{reason}; give a folder that you may write"
@@ -63,6 +67,27 @@ def new_folder(out: Path) -> Iterator[Path]:
         with suppress(OSError):  # the first that is not empty, or not there, ends it
             for folder in fresh:
                 folder.rmdir()
+
+
+@contextmanager
+def _empty_draft(draft: Path, out: Path) -> Iterator[None]:
+    """Make the folder of a draft and lock it; the kernel releases it when this process ends. Raises
+    StudyError if another process writes it."""
+    draft.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.lexists(out):  # another process was quicker
+            with suppress(OSError):
+                draft.rmdir()
+            raise StudyError(f"{out}: is there already; give a folder that is not")
+        for left in draft.iterdir():
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield
+    except BlockingIOError:
+        raise StudyError(f"{out}: another process is writing it; let it finish") from None
+    finally:
+        os.close(lock)
 
 
 def _inside(name: object, draft: Path) -> str:

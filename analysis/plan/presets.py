@@ -108,7 +108,7 @@ def look_alpha(plan: Plan) -> float:
 
 
 def least_p(plan: Plan, reserve: Sequence[int] = ()) -> float:
-    """The least p that the plan's instances can give, with reserve tranches of so many an arm."""
+    """The least p that the plan's instances can give, with those of reserve tranches."""
     blocks = (math.comb(2 * n, n) for n in (plan.seeds_per_arm, *reserve))
     return float(1 / math.prod(blocks) ** len(plan.strata))
 

@@ -21,7 +21,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("count", [32, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.slow)])
 def test_no_fault_of_a_provider_costs_a_score(count: int) -> None:
     """Only a refusal or two messages without an answer, which are the model's own, or more faults
     in a row than are retried may."""

@@ -133,8 +133,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_at_each_third_request_some_fault_is_one_message_and_no_tag(case: Case) -> None:
-    for skip, fault in zip(range(0, len(_requests(case)), 3), cycle(FAULTS), strict=False):
+def test_at_each_second_request_some_fault_is_one_message_and_no_tag(case: Case) -> None:
+    for skip, fault in zip(range(0, len(_requests(case)), 2), cycle(FAULTS), strict=False):
         _fail(case, fault, skip)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from click import FloatRange, IntRange
@@ -124,8 +124,8 @@ class _Questions:
         ]
         tasks = self.ask("Tasks, as family/difficulty", ", ".join(usual.tasks), _read_tasks)
         looks = self.ask("Waves of models under test over the years (looks)", "2", IntRange(1, 20))
-        gap = self.ask("Gap to detect in a model, in points of 100", "10", FloatRange(0.5, 90))
-        budget = self.ask("Budget of a wave in USD", f"{usual.budget:g}", FloatRange(0.01, 1e9))
+        gap = self.ask("Gap to detect in a model, in points of 100", "10", _Range(0.5, 90))
+        budget = self.ask("Budget of a wave in USD", f"{usual.budget:g}", _Range(0.01, 1e9))
         return NewStudy(
             name, tuple(models), tuple(controls), tasks, looks=looks, gap=gap / 100, budget=budget
         )
@@ -203,6 +203,18 @@ def _words(answer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in answer.split(",") if (word := part.strip())))
 
 
+class _Range(FloatRange):
+    """A number in a range. NaN, which lies beside every range, is none."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        number = super().convert(value, parameter, context)
+        if number != number:
+            self.fail(f"{value} is not in the range {self._describe_range()}.", parameter, context)
+        return float(number)
+
+
 def _text(answer: str) -> str:
     if not answer.strip() or not answer.isprintable():
         raise click.UsageError("give a printable text")
@@ -210,7 +222,7 @@ def _text(answer: str) -> str:
 
 
 def _price(answer: str) -> float | None:
-    return None if answer.strip() == "-" else FloatRange(0, 1e6)(answer)
+    return None if answer.strip() == "-" else _Range(0, 1e6)(answer)
 
 
 def _variable(answer: str) -> str:

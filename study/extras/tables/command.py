@@ -95,36 +95,26 @@ def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json:
 
 
 @click.command()
-@click.argument("places", nargs=-1, required=True, type=PATH, metavar="FILE|DIR…")
+@click.argument("places", nargs=-1, required=True, metavar="[STRATUM=]FILE|DIR…")
 @_arm
-@_look
-@click.option(
-    "--stratum", metavar="NAME", show_default="the task", help="The stratum of all samples."
-)
 @_out
 @json_option
 @click.pass_context
 def _logs(
-    context: click.Context,
-    places: tuple[Path, ...],
-    arm: str,
-    look: int,
-    stratum: str | None,
-    out: Path,
-    as_json: bool,
+    context: click.Context, places: tuple[str, ...], arm: str, look: int, out: Path, as_json: bool
 ) -> None:
     """Read logs of this harness into a table, a row for each sample, run and score.
 
     Scores are taken as they are, from 0 to 1; samples that failed are missing, and no zeros. With
-    several scores, choose one by `analyze --grader`. Where the arms are two tasks, give both one
-    --stratum.
+    several scores, choose one by `analyze --grader`. The stratum is the task; where the arms are
+    two tasks, name one for both.
 
     \b
     Example:
-      dosimeter import inspect logs/open --arm public --stratum s --out rows.parquet
-      dosimeter import inspect logs/kept --arm private --stratum s --out rows.parquet
+      dosimeter import inspect sums=logs/open --arm public --out rows.parquet
+      dosimeter import inspect sums=logs/kept --arm private --out rows.parquet
     """
-    _write(import_logs(str(context.info_name), places, Arm(arm), look, stratum), out, as_json)
+    _write(import_logs(str(context.info_name), places, Arm(arm)), out, as_json)
 
 
 for _name, _harness in HARNESSES.items():

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from analysis.data.counts import Counts, read_either
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.plan.counts import verdicts_of_counts
 from analysis.plan.history import ALLOCATIONS, RANDOM, WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
@@ -24,6 +22,8 @@ from analysis.plan.verdict import Rule
 from analysis.report.deviations import table_departures
 from analysis.report.episodes import count_rows
 from analysis.report.report import Report, build_table_report
+from analysis.tables.counts import Counts, read_either
+from analysis.tables.verdicts import verdicts_of_counts
 from analysis.words import sentence_of
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value

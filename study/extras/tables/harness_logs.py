@@ -10,8 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from generators.yaml_lines import key_of
 from registry.result_row import GRADER, Arm, Status
 from study.errors import StudyError
 from study.extras.templates.import_results import Imported, make_row
@@ -23,14 +26,18 @@ HARNESSES: Mapping[str, str] = {
     "eee": "Every Eval Ever",
     "harbor": "Harbor",
 }
+M = TypeVar("M", bound=BaseModel)
 _MOST_BYTES = 2_000_000_000
+_UNREAD = {"messages", "events", "output", "store", "attachments", "timelines"}  # long, of Inspect
+_CUT_OFF = "(content truncated)"  # as Inspect marks it
 _WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One run of a model on a sample of a task, with its score by each grader; None where the run
-    failed or the grader gave none."""
+    failed or the grader gave none. ``sample`` names what was asked, so that no other question of
+    the task has that name, nor the same question another one."""
 
     model: str
     task: str
@@ -47,49 +54,54 @@ class Log:
     warnings: tuple[str, ...] = ()
 
 
-def import_logs(
-    kind: str, places: Sequence[Path], arm: Arm, look: int, stratum: str | None = None
-) -> Imported:
-    """Rows of the logs that lie at ``places``, files or folders. ``stratum`` names the stratum of
-    all of them, otherwise it is the task. Of one model on one sample, further runs are replicates.
-    Raises StudyError that names file and place."""
+def import_logs(kind: str, places: Sequence[str], arm: Arm) -> Imported:
+    """Rows of the logs that lie at ``places``: files or folders, after ``STRATUM=`` if the stratum
+    is not the task. Of one model on one sample, further runs are replicates. Raises StudyError that
+    names file and place."""
     pattern, read = _KINDS[kind]
-    paths = [path for place in places for path in _files(place, pattern)]
-    logs = [read_from_elsewhere(read, path) for path in paths]
     seen: set[str] = set()
-    samples: list[Sample] = []
-    for sample in (sample for log in logs for sample in log.samples):
-        if not sample.run or sample.run not in seen:
-            seen.add(sample.run)
-            samples.append(sample)
-    graders = {name for sample in samples for name in sample.scores}
+    samples: list[tuple[str, Sample]] = []
+    warnings: list[str] = []
+    for stratum, place in map(_named, places):
+        for path in _files(place, pattern):
+            log = read_from_elsewhere(read, path)
+            warnings += log.warnings
+            for sample in log.samples:
+                if not sample.run or sample.run not in seen:
+                    seen.add(sample.run)
+                    samples.append((stratum or sample.task, sample))
+    graders = sorted({name for _, sample in samples for name in sample.scores})
     if not graders:
-        raise StudyError(f"{paths[0]}: none of its samples has a score")
-    only = len(graders) == 1
-    replicates: Counter[tuple[str, str, str]] = Counter()
+        raise StudyError(f"{places[0]}: none of its samples has a score")
+    runs: Counter[tuple[str, str, str]] = Counter()
     rows = []
-    for sample in samples:
-        for grader in sorted(graders) if sample.error else sorted(sample.scores):
-            # Both arms of a task number their samples from one: the arm is part of the name.
-            instance = f"{sample.task}/{arm}/{sample.sample}"
-            key = sample.model, grader, instance
+    for stratum, sample in samples:
+        for grader in graders if sample.error else sample.scores:
+            instance = f"{stratum}/{sample.sample}"
+            replicate = runs[sample.model, grader, instance]
+            runs[sample.model, grader, instance] += 1
             score = None if sample.error else sample.scores[grader]
             row = make_row(
-                wave=look,
+                wave=0,
                 model=sample.model,
                 arm=arm,
-                stratum=stratum or sample.task,
+                stratum=stratum,
                 instance=instance,
-                replicate=replicates[key],
-                grader=GRADER if only else grader,
+                replicate=replicate,
+                grader=GRADER if len(graders) == 1 else grader,
                 status=Status.MISSING if score is None else Status.SCORED,
                 score=score,
                 error_class=sample.error or ("no score" if score is None else ""),
                 **sample.columns,
             )
-            replicates[key] += 1
             rows.append(row)
-    return Imported(tuple(rows), (), tuple(text for log in logs for text in log.warnings))
+    return Imported(tuple(rows), (), tuple(warnings))
+
+
+def _named(place: str) -> tuple[str, Path]:
+    """A stratum, or "", and a path."""
+    stratum, equals, path = place.partition("=")
+    return (stratum, Path(path)) if equals and not Path(place).exists() else ("", Path(place))
 
 
 def _files(place: Path, pattern: str) -> list[Path]:
@@ -105,6 +117,12 @@ def _files(place: Path, pattern: str) -> list[Path]:
         if size > _MOST_BYTES:
             raise StudyError(f"{path}: more than {_MOST_BYTES:,} bytes")
     return found
+
+
+def _digest(*parts: object) -> str:
+    """Sixteen digits that name a question by its content."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _number(value: object, place: str) -> float | None:
@@ -124,6 +142,17 @@ def _number(value: object, place: str) -> float | None:
     return number
 
 
+def _parse(model: type[M], value: object, place: str, what: str) -> M:
+    """A value in a form. Raises StudyError for another, which is then not ``what``."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StudyError(
+            f"{place}: not {what}: {key_of(first['loc']) or 'it'}: {first['msg']}"
+        ) from None
+
+
 # -- Inspect
 
 
@@ -132,17 +161,17 @@ def _read_inspect(path: Path) -> Log:
     try:
         from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
     except ImportError:
-        raise StudyError(
-            f"{path}: to read it install inspect-ai, dosimeter's extra inspect"
-        ) from None
+        raise StudyError(f"{path}: to read it install inspect-ai") from None
     try:
         log = read_eval_log(path, header_only=True)
-        summaries = read_eval_log_sample_summaries(path)
+        found: Sequence[Any] = read_eval_log_sample_summaries(path)
+        # A summary's question is without pictures, and cut off where it is long.
+        if not all(isinstance(s.input, str) and _CUT_OFF not in s.input for s in found):
+            found = read_eval_log(path, exclude_fields=_UNREAD).samples or ()
     except Exception as error:  # of any kind: the file is untrusted, and its reader not ours
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise StudyError(f"{path}: not a log of Inspect that can be read ({reason})") from None
-    task, model = log.eval.task, log.eval.model
-    samples = [_inspect_sample(path, task, model, each) for each in summaries]
+    samples = [_inspect_sample(path, log.eval, each) for each in found]
     owed = (log.eval.dataset.samples or 0) * (log.eval.config.epochs or 1)
     warnings = []
     if log.status != "success" or len(samples) < owed:
@@ -151,133 +180,221 @@ def _read_inspect(path: Path) -> Log:
     return Log(tuple(samples), tuple(warnings))
 
 
-def _inspect_sample(path: Path, task: str, model: str, summary: Any) -> Sample:
-    place = f"{path}: sample {summary.id}"
-    scores = {n: _number(s.value, f"{place}, {n}") for n, s in (summary.scores or {}).items()}
-    usage = (summary.model_usage or {}).values()
-    columns: dict[str, Any] = {"limits_hit": summary.limit or ""}
+def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
+    place = f"{path}: sample {sample.id}"
+    scores = {n: _number(s.value, f"{place}, {n}") for n, s in (sample.scores or {}).items()}
+    usage = (sample.model_usage or {}).values()
+    columns: dict[str, Any] = {"limits_hit": str(getattr(sample.limit, "type", sample.limit or ""))}
     if usage:
         columns["input_tokens"] = sum(each.input_tokens for each in usage)
         columns["output_tokens"] = sum(each.output_tokens for each in usage)
-    if summary.total_time is not None:
-        columns["seconds"] = float(summary.total_time)
-    error = "" if scores else "error" if summary.error else "no score"
+    asked = sample.model_dump(
+        include={"input", "target", "choices"}, exclude={"input": {"__all__": {"id"}}}
+    )
     return Sample(
-        model, task, str(summary.id), scores, error=error, run=summary.uuid or "", columns=columns
+        model=header.model,
+        task=header.task,
+        sample=f"{sample.id}-{_digest(asked, sample.target, sample.choices)}",
+        scores=scores,
+        error="" if scores else "error" if sample.error else "no score",
+        run=sample.uuid or "",
+        columns=columns,
     )
 
 
 # -- lm-evaluation-harness
 
 
+class _Document(BaseModel):
+    doc_id: int | str
+    doc: Any = None
+    doc_hash: str = ""
+    filter: str = "none"
+    metrics: tuple[str, ...]
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What each metric gave."""
+        given = self.model_extra or {}
+        suffix = "" if self.filter == "none" else f",{self.filter}"
+        return {f"{name}{suffix}": given.get(name) for name in self.metrics}
+
+
 def _read_lm_eval(path: Path) -> Log:
-    """A file of samples; the model is named in the file of results beside it."""
-    stem, _, date = path.stem.removeprefix("samples_").rpartition("_")
-    if not path.name.startswith("samples_") or not stem:
+    """A file of samples; the model is named in the file of results beside it. A metric is a score
+    if all of its numbers lie in 0 to 1; where a sample has none, it is missing."""
+    task, _, date = path.stem.removeprefix("samples_").rpartition("_")
+    if not path.name.startswith("samples_") or not task:
         raise StudyError(f"{path}: samples of lm-evaluation-harness lie in samples_TASK_DATE.jsonl")
-    model = _lm_eval_model(path, date)
-    samples, left = [], Counter[str]()
-    for place, row in _json_lines(path):
-        names = row.get("metrics")
-        if not isinstance(names, list) or "doc_id" not in row:
-            raise StudyError(
-                f"{place}: not a sample of lm-evaluation-harness: no doc_id or metrics"
-            )
-        kept = [n for n in names if isinstance(row.get(n), int | float) and 0 <= row[n] <= 1]
-        left.update(str(name) for name in names if name not in kept)
-        suffix = "" if row.get("filter", "none") == "none" else f",{row['filter']}"
-        scores = {f"{name}{suffix}": float(row[name]) for name in kept}
-        text = json.dumps(row.get("doc"), sort_keys=True)
-        name = str(row.get("doc_hash") or hashlib.sha256(text.encode()).hexdigest())
-        samples.append(Sample(model, stem, f"{row['doc_id']}-{name[:16]}", scores))
-    warnings = [
-        f"{path}: {name} is no number from 0 to 1 in {count} samples, and is left out"
-        for name, count in sorted(left.items())
+    model, what = _lm_eval_model(path, date), "a sample of lm-evaluation-harness"
+    documents = [_parse(_Document, row, place, what) for place, row in _json_lines(path)]
+    names = dict.fromkeys(name for each in documents for name in each.values)
+    given = {
+        name: [each.values[name] for each in documents if name in each.values] for name in names
+    }
+    scores = {name for name, values in given.items() if _are_scores(values)}
+    samples = [
+        Sample(
+            model,
+            task,
+            f"{each.doc_id}-{each.doc_hash[:16] or _digest(each.doc)}",
+            {
+                n: _number(math.nan if v is None else v, n)
+                for n, v in each.values.items()
+                if n in scores
+            },
+        )
+        for each in documents
+        if scores & {*each.values}
     ]
+    left = sorted({*given} - scores)
+    warnings = [f"{path}: {name} is no number from 0 to 1, and is left out" for name in left]
     return Log(tuple(samples), tuple(warnings))
+
+
+def _score(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value == value else None
+
+
+def _are_scores(values: Sequence[object]) -> bool:
+    """Report whether values are numbers from 0 to 1, but for those that are not there."""
+    known = [value for value in values if value is not None and value == value]
+    return bool(known) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in known)
+
+
+class _Results(BaseModel):
+    model_name: str = Field(min_length=1)
 
 
 def _lm_eval_model(path: Path, date: str) -> str:
     results = [*path.parent.glob(f"*{date}.json")]
     if len(results) != 1:
-        raise StudyError(
-            f"{path}: the file results_{date}.json beside it names the model: it lacks"
-        )
-    try:
-        value = json.loads(results[0].read_bytes())
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{results[0]}: not a JSON file that can be read") from error
-    name = value.get("model_name") if isinstance(value, dict) else None
-    if not isinstance(name, str) or not name.strip():
-        raise StudyError(f"{results[0]}: model_name is not there")
-    return name
+        raise StudyError(f"{path}: no results_{date}.json beside it, which names the model")
+    value = _json(results[0])
+    return _parse(_Results, value, str(results[0]), "results of lm-evaluation-harness").model_name
 
 
 # -- Every Eval Ever
 
 
+class _Asked(BaseModel):
+    raw: Any = None
+    reference: Any = None
+
+
+class _Graded(BaseModel):
+    score: float | str
+
+
+class _Tokens(BaseModel):
+    input_tokens: int | None = Field(default=None, ge=0)
+    output_tokens: int | None = Field(default=None, ge=0)
+
+
+class _Instance(BaseModel):
+    """A line of instance_level_eval.schema.json, as far as it is read."""
+
+    model_id: str = Field(min_length=1)
+    evaluation_name: str = Field(min_length=1)
+    sample_id: str = Field(min_length=1, coerce_numbers_to_str=True)
+    input: _Asked = _Asked()
+    evaluation: _Graded
+    token_usage: _Tokens | None = None
+    error: Any = None
+
+
 def _read_eee(path: Path) -> Log:
-    """Instances of Every Eval Ever (instance_level_eval.schema.json)."""
+    """Instances of Every Eval Ever."""
     samples = []
     for place, row in _json_lines(path):
-        try:
-            model, task, name = (str(row[n]) for n in ("model_id", "evaluation_name", "sample_id"))
-            value = row["evaluation"]["score"]
-        except (KeyError, TypeError):
-            wanted = "model_id, evaluation_name, sample_id and evaluation.score"
-            raise StudyError(f"{place}: not an instance of Every Eval Ever: {wanted}") from None
-        usage = row.get("token_usage") or {}
-        columns = {n: usage[n] for n in ("input_tokens", "output_tokens") if n in usage}
-        error = "error" if row.get("error") else ""
-        score = None if error else _number(value, f"{place}: evaluation.score")
-        score_of = {"score": score}
-        samples.append(Sample(model, task, name, score_of, error=error, columns=columns))
+        one = _parse(_Instance, row, place, "an instance of Every Eval Ever")
+        error = "error" if one.error else ""
+        score = None if error else _number(one.evaluation.score, f"{place}: evaluation.score")
+        sample = Sample(
+            model=one.model_id,
+            task=one.evaluation_name,
+            sample=f"{one.sample_id}-{_digest(one.input.raw, one.input.reference)}",
+            scores={"score": score},
+            error=error,
+            columns=one.token_usage.model_dump() if one.token_usage else {},
+        )
+        samples.append(sample)
     return Log(tuple(samples))
 
 
 # -- Harbor
 
 
+class _Name(BaseModel):
+    name: str = Field(min_length=1)
+
+
+class _Agent(_Name):
+    model_info: _Name | None = None
+
+
+class _Verified(BaseModel):
+    rewards: dict[str, Any] | None = None
+
+
+class _Failure(BaseModel):
+    exception_type: str = ""
+
+
+class _Trial(BaseModel):
+    """A trial's result.json, as far as it is read."""
+
+    id: str = ""
+    task_name: str = Field(min_length=1)
+    source: str | None = None
+    agent_info: _Agent
+    verifier_result: _Verified | None = None
+    exception_info: _Failure | None = None
+    reward_valid: bool | None = None
+
+
 def _read_harbor(path: Path) -> Log:
     """One trial of Harbor; the file of a whole job, which has the same name, has no trial."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: not a JSON file that can be read") from error
+    value = _json(path)
     if not isinstance(value, dict) or "trial_name" not in value:
         return Log(())
-    agent = value.get("agent_info") or {}
-    model = (agent.get("model_info") or {}).get("name")
-    name = f"{model} by {agent.get('name')}" if model else agent.get("name")
-    rewards = (value.get("verifier_result") or {}).get("rewards") or {}
-    if not name or not value.get("task_name"):
-        raise StudyError(f"{path}: not a trial of Harbor: no agent_info or task_name")
-    lost = not rewards or value.get("reward_valid") is False
-    failure = (value.get("exception_info") or {}).get("exception_type") or "no reward"
-    scores = {} if lost else {n: _number(r, f"{path}: reward {n}") for n, r in rewards.items()}
-    task, _, sample = str(value["task_name"]).rpartition("/")
-    source = str(value.get("source") or task or "harbor")
-    missing, run = str(failure) if lost else "", str(value.get("id") or "")
-    return Log((Sample(str(name), source, sample, scores, error=missing, run=run),))
+    trial = _parse(_Trial, value, str(path), "a trial of Harbor")
+    agent, model = trial.agent_info.name, trial.agent_info.model_info
+    rewards = (trial.verifier_result.rewards if trial.verifier_result else None) or {}
+    lost = not rewards or trial.reward_valid is False
+    failure = (trial.exception_info and trial.exception_info.exception_type) or "no reward"
+    sample = Sample(
+        model=f"{model.name} by {agent}" if model else agent,
+        task=trial.source or trial.task_name.rpartition("/")[0] or "harbor",
+        sample=trial.task_name,
+        scores={} if lost else {n: _number(r, f"{path}: reward {n}") for n, r in rewards.items()},
+        error=failure if lost else "",
+        run=trial.id,
+    )
+    return Log((sample,))
 
 
 # -- all
 
 
-def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place and the object of each line. Raises StudyError for what is no object."""
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: not a JSON file that can be read") from error
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the place and the value of each line. Raises StudyError for what is no JSON."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
-            place = f"{path}:{number}"
             try:
-                value = json.loads(line.decode("utf-8-sig"))
+                yield f"{path}:{number}", json.loads(line.decode("utf-8-sig"))
             except ValueError:
-                raise StudyError(f"{place}: not a line of JSON in UTF-8") from None
-            if not isinstance(value, dict):
-                raise StudyError(f"{place}: a JSON object is wanted")
-            yield place, value
+                raise StudyError(f"{path}:{number}: not a line of JSON in UTF-8") from None
 
 
 _KINDS: Mapping[str, tuple[str, Callable[[Path], Log]]] = {

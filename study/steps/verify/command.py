@@ -17,8 +17,6 @@ from study.printing import Exit, print_json, print_line, print_note, progress_wa
 from study.steps import pipeline
 from study.workspace.checkpoints import make_checkpoint
 
-_SHORT = 60  # characters of a value that `log` prints
-
 if TYPE_CHECKING:
     from registry.ledger.chain import Entry
     from registry.verify.findings import Verification
@@ -146,15 +144,51 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
         print_line("no records yet: `dosimeter register` makes the first")
     for entry in entries:
         digest = entry.digest.removeprefix("sha256:")[:12]
-        facts = f" {entry.time}  {digest}  {entry.kind:<15}  {_about(entry.body)}"
+        facts = f" {entry.time}  {digest}  {entry.kind:<15}  {_about(entry.kind, entry.body)}"
         print_line(facts, f"{entry.sequence:>4}", "bold")
 
 
-def _about(body: Mapping[str, Any]) -> str:
-    """Return a ledger record on one line: its short values, and the names of others."""
-    facts = {
-        key: value["name"] if isinstance(value, Mapping) and "name" in value else value
-        for key, value in body.items()
-    }
-    short = {k: v for k, v in facts.items() if isinstance(v, str | int) and len(str(v)) <= _SHORT}
-    return ", ".join(f"{key} {value}" for key, value in short.items() if value != "")
+def _about(kind: str, body: Mapping[str, Any]) -> str:
+    """Return the facts of a ledger record on one line."""
+    match kind:
+        case "announcement":
+            named = body["beacon"]
+            allots = f"drand round {named['round']}" if named else "a committed secret"
+            reason = f"; again: {body['again']}" if body.get("again") else ""
+            return f"a draw, to be allotted by {allots}{reason}"
+        case "revealed":
+            which = ", ".join(map(str, body["tranches"]))
+            reason = f": {body['reason']}" if body.get("reason") else ""
+            return f"{body['count']} seeds of tranche {which}{reason}"
+        case "sealed-set":
+            return f"{body['count']} seeds, entropy: {body['entropy']}"
+        case "preregistration":
+            return f"{body['plan']['name']}, commit {body['provenance']['commit'][:12]}"
+        case "study-files":
+            return "study.yaml and the files that it names"
+        case "run-manifest":
+            return f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
+        case "wave-closed":
+            return f"wave {body['wave']}: {body['finished']} of {body['owed']}"
+        case "graded":
+            facts = f"wave {body['wave']} by {body['judge']['name']}: {body['graded']} episodes"
+            return facts + ("" if body["pinned"] else ", a judge chosen afterwards")
+        case "regraded":
+            again = f"by {body['judge']['name']} again at wave {body['wave']}"
+            return f"wave {body['first']} {again}: {body['graded']} episodes"
+        case "judge-checked":
+            return f"{body['judge']['name']} on {body['criteria']} criteria"
+        case "calibrated":
+            return f"{body['trials']} trials, {body['how']}"
+        case "look":
+            waves = ", ".join(f"wave {wave}: {count}" for wave, count in body["waves"])
+            return f"`{body['command']}`, {waves} episodes"
+        case "leak":
+            return f"tranche {body['tranche']} from {body['since']}: {body['reason']}"
+        case "probed":
+            put = f"{body['what']} put to {body['model']['name']}"
+            return f"wave {body['wave']}, {put}: {body['probes']}"
+        case "release":
+            return f"{body['count']} instances, {body['location']}"
+        case _:
+            return f"through wave {body['through_wave']}"

@@ -31,9 +31,16 @@ def run(environment: dict[str, str], *arguments: str) -> tuple[int, bytes, bytes
     ids=str,
 )
 def test_commands_do_not_fail_for_an_encoding(environment: dict[str, str], command: str) -> None:
-    code, _, err = run(environment, *command.split())
+    code, out, err = run(environment, *command.split())
     assert code == (2 if "no–such" in command else 0), err
     assert b"Traceback" not in err
+    if environment is ASCII:
+        assert out.isascii()
+        assert err.isascii()
+        assert out + err
+    elif environment is LATIN:
+        for replaced in (b"\xe2\x80", b"\\u20"):  # neither UTF-8 nor escapes
+            assert replaced not in out + err
 
 
 def test_json_keeps_every_character() -> None:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import ttest_ind_from_stats
 
-from analysis.data.counts import Counts
-from analysis.plan.counts import estimate_count_gaps, gap_tail
+from analysis.tables.counts import Counts
+from analysis.tables.verdicts import estimate_count_gaps, gap_tail
 from study.main import main
 
 HEADER = "model,arm,stratum,k,n,allocation"
@@ -60,6 +60,26 @@ def test_one_stratum_that_is_known_by_heart_is_not_averaged_away(tmp_path: Path)
     assert "s has a gap by itself" in found["m"]["note"]
 
 
+def test_what_a_model_lacks_neither_makes_a_claim_nor_clears_it(tmp_path: Path) -> None:
+    rows = pairs("whole", 5010, 5000, 10_000)
+    for model, public, of, private, own in (
+        ("lost", 5000, 8000, 5000, 10_000),
+        ("leaky", 9900, 9950, 5000, 10_000),
+        ("gone", 4010, 8000, 4020, 8000),
+    ):
+        counts = ("public", public, of), ("private", private, own)
+        rows += [f"{model},{arm},s,{k},{n},random" for arm, k, n in counts]
+    _, found, _ = analyze(write(tmp_path / "t.csv", *rows))
+    words = {model: row["verdict"].split()[0] for model, row in found.items()}
+    assert words == {
+        "whole": "no",
+        "lost": "inconclusive",
+        "leaky": "contaminated",
+        "gone": "inconclusive",
+    }
+    assert "fewer instances of s than another model" in found["gone"]["note"]
+
+
 @pytest.mark.parametrize("how", ["time", "authored", "unknown"])
 def test_arms_that_were_not_random_are_held_against_unexposed_models(
     tmp_path: Path, how: str
@@ -103,7 +123,11 @@ def test_few_instances_and_unequal_arms_raise_no_false_alarms() -> None:
         ),
         (["m,public,s,1,1,random", "m,private,s,1,4,random"], "row 1: n: a whole number from 2 on"),
         (["m,public,s,,4,random", "m,private,s,1,4,random"], "row 1: k: a whole number"),
-        (["m,public,s,1,4,random"], "m, s: has one arm"),
+        (["m,public,s,1,4,random"], "m has no private row of s: give each model both arms"),
+        ([*pairs("m", 1, 1), "n,public,t,1,4,random", "n,private,t,1,4,random"], "m has no public"),
+        (["m,public,s,1,4,random", "m,private,s,1,4,"], "allotted to the arms: '', 'random'"),
+        (["m,public,s,1.5,4,random", "m,private,s,1,4,random"], "row 1: k: a whole number from 0"),
+        (["m,public,s,1,4.5,random", "m,private,s,1,4,random"], "row 1: n: a whole number from 2"),
         (["m,public,s,1,4,random", "m,public,s,1,4,random"], "row 2: repeats another row's"),
         (["m,open,s,1,4,random"], "row 1: arm must be 'public' or 'private'"),
         ([",public,s,1,4,random"], "row 1: model: a text is wanted"),

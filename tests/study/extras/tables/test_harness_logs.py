@@ -23,9 +23,9 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def imported(folder: Path, kind: str, *places: Path, more: tuple[str, ...] = ()) -> list[ResultRow]:
+def imported(folder: Path, kind: str, *places: str | Path) -> list[ResultRow]:
     out = folder / "rows.parquet"
-    code, _, error = run(kind, *places, "--arm", "public", "--out", out, *more)
+    code, _, error = run(kind, *places, "--arm", "public", "--out", out)
     assert code == 0, error
     return read_rows(read_table(out))
 
@@ -45,7 +45,7 @@ def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from inspect_ai import Task, eval
     from inspect_ai.dataset import MemoryDataset
     from inspect_ai.dataset import Sample as Question
-    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.model import ChatMessageUser, ContentImage, ModelOutput, ModelUsage, get_model
     from inspect_ai.scorer import exact, includes
     from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -70,6 +70,14 @@ def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     eval(
         Task(given, scorer=includes(), name="sums"), epochs=2, log_dir=str(folder / "a"), **options
     )
+    other = MemoryDataset([Question(input=f"p{n}", target=("yes", "no")[n % 2]) for n in range(6)])
+    eval(
+        Task(other, scorer=includes(), name="kept"), epochs=2, log_dir=str(folder / "c"), **options
+    )
+    for name in "de":
+        picture = ContentImage(image=f"data:image/png;base64,{name}")
+        seen = MemoryDataset([Question(input=[ChatMessageUser(content=[picture])], target="yes")])
+        eval(Task(seen, scorer=includes(), name="seen"), log_dir=str(folder / name), **options)
     broken = Task(given[:4], solver=fails_at(2), scorer=[includes(), exact()], name="fails")
     eval(broken, fail_on_error=False, log_dir=str(folder / "b"), **options)
     return folder
@@ -86,7 +94,7 @@ def test_every_sample_and_epoch_of_inspect_is_a_row(tmp_path: Path, inspect_logs
 
 
 def test_a_sample_that_failed_is_missing_by_each_scorer(tmp_path: Path, inspect_logs: Path) -> None:
-    rows = imported(tmp_path, "inspect", inspect_logs / "b", more=("--stratum", "s"))
+    rows = imported(tmp_path, "inspect", f"s={inspect_logs / 'b'}")
     assert len(rows) == 8
     assert {row.grader for row in rows} == {"includes", "exact"}
     lost = [row for row in rows if row.status is Status.MISSING]
@@ -103,16 +111,30 @@ def test_a_log_that_is_there_twice_counts_once(tmp_path: Path, inspect_logs: Pat
     assert len(imported(tmp_path, "inspect", twice)) == 12
 
 
-def test_logs_of_both_arms_are_analysed(tmp_path: Path, inspect_logs: Path) -> None:
+def test_logs_of_both_arms_are_analysed_and_the_same_questions_in_both_refused(
+    tmp_path: Path, inspect_logs: Path
+) -> None:
+    """Both arms number their samples from one; what they ask differs."""
     out = tmp_path / "rows.parquet"
-    for arm in ("public", "private"):
-        assert run("inspect", inspect_logs / "a", "--arm", arm, "--out", out)[0] == 0
+    for arm, name in (("public", "a"), ("private", "c")):
+        assert run("inspect", f"s={inspect_logs / name}", "--arm", arm, "--out", out)[0] == 0
     plan = tmp_path / "plan.yaml"
     plan.write_text("allocation: random\n", encoding="utf-8")
     result = CliRunner().invoke(main, ["analyze", str(out), "--plan", str(plan), "--json"])
     assert result.exit_code == 0, result.stderr
     [row] = json.loads(result.stdout)["models"]
     assert (row["n_public"], row["n_private"], row["estimate"]) == (6, 6, 0.0)
+    before = out.read_bytes()
+    code, _, error = run("inspect", f"s={inspect_logs / 'a'}", "--arm", "private", "--out", out)
+    assert (code, "in both arms" in error) == (2, True)
+    assert out.read_bytes() == before
+
+
+def test_questions_that_differ_by_their_picture_are_two(tmp_path: Path, inspect_logs: Path) -> None:
+    one = imported(tmp_path, "inspect", inspect_logs / "d")
+    (tmp_path / "rows.parquet").unlink()
+    other = imported(tmp_path, "inspect", inspect_logs / "e")
+    assert len({row.instance for row in (*one, *other)}) == 2
 
 
 @pytest.mark.parametrize("kept", [0, 40, 400])
@@ -183,7 +205,21 @@ def test_samples_of_lm_eval_have_a_row_for_each_filter(tmp_path: Path) -> None:
 def test_a_metric_that_is_no_score_is_named_and_left_out(tmp_path: Path) -> None:
     folder = lm_eval_folder(tmp_path / "out")
     code, _, error = run("lm-eval", folder, "--arm", "public", "--out", tmp_path / "rows.parquet")
-    assert (code, "perplexity is no number from 0 to 1 in 8 samples" in error) == (0, True)
+    assert (code, "perplexity,strict-match is no number from 0 to 1" in error) == (0, True)
+
+
+def test_a_metric_is_a_score_of_all_samples_or_of_none(tmp_path: Path) -> None:
+    """One of 0 to 100 is no score where it happens to be small; one that lacks is no zero."""
+    folder = lm_eval_folder(tmp_path / "out", metrics=["bleu", "acc"], acc=1.0)
+    path = next(folder.rglob("samples_*"))
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for number, row in enumerate(rows):
+        row |= {"bleu": 0.5 * number, "filter": "none", "doc_id": number, "doc_hash": str(number)}
+    rows[3]["acc"], rows[4]["acc"] = float("nan"), None
+    write_lines(path, rows)
+    found = imported(tmp_path, "lm-eval", folder)
+    assert [row.score for row in found] == [1, 1, 1, None, None, 1, 1, 1]
+    assert {row.grader for row in found} == {"deterministic"}
 
 
 def test_without_the_file_of_results_the_model_has_no_name(tmp_path: Path) -> None:
@@ -252,9 +288,9 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
     rows = imported(tmp_path, "harbor", job)
     found = [(row.instance, row.score, row.error_class) for row in rows]
     assert found == [
-        ("shell-tasks/public/a", 1, ""),
-        ("shell-tasks/public/a", 0, ""),
-        ("shell-tasks/public/b", None, "EnvironmentStartTimeoutError"),
+        ("shell-tasks/org/a", 1, ""),
+        ("shell-tasks/org/a", 0, ""),
+        ("shell-tasks/org/b", None, "EnvironmentStartTimeoutError"),
     ]
     assert {row.model for row in rows} == {"nova by terminus"}
 
@@ -266,11 +302,11 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
     ("kind", "name", "text", "why"),
     [
         ("eee", "log.jsonl", "{", "log.jsonl:1: not a line of JSON"),
-        ("eee", "log.jsonl", "[1]", "log.jsonl:1: a JSON object is wanted"),
+        ("eee", "log.jsonl", "[1]", "log.jsonl:1: not an instance of Every Eval Ever: it"),
         ("eee", "log.jsonl", "{}", "log.jsonl:1: not an instance of Every Eval Ever"),
         ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation=3)), "not an instance of Every Eval"),
         ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": 88})), "from 0 to 1"),
-        ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": {}})), "from 0 to 1"),
+        ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation={"score": {}})), "evaluation.score"),
         ("eee", "log.jsonl", "", "none of its samples has a score"),
         (
             "eee",
@@ -281,6 +317,20 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
         ("lm-eval", "samples.jsonl", "{}", "samples_TASK_DATE.jsonl"),
         ("harbor", "result.json", "{", "not a JSON file"),
         ("harbor", "result.json", '{"trial_name": "a"}', "not a trial of Harbor"),
+        ("harbor", "result.json", json.dumps(trial("a", 1, agent_info="t")), "agent_info"),
+        (
+            "harbor",
+            "result.json",
+            json.dumps(trial("a", 1, verifier_result=[1])),
+            "verifier_result",
+        ),
+        ("harbor", "result.json", json.dumps(trial("a", 1, exception_info=3)), "exception_info"),
+        (
+            "eee",
+            "log.jsonl",
+            json.dumps(eee_row(0, token_usage={"input_tokens": -1})),
+            "token_usage",
+        ),
         ("harbor", "result.json", '{"n_total_trials": 3}', "none of its samples has a score"),
         ("inspect", "log.eval", "PK", "not a log of Inspect"),
         ("inspect", "log.json", "{}", "not a log of Inspect"),

@@ -24,7 +24,7 @@ from study.workspace.address import open_study
 from study.workspace.setup import NO_IMAGE, PinnedImage
 from tests.study.conftest import SMALLNESS
 
-CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 8
+CASES = 24 if os.environ.get("DOSIMETER_ALL_SEEDS") else 12
 URL = "http://127.0.0.1:9/v1"
 TEMPLATE = """\
 tests:

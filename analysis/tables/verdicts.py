@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.data.counts import Counts
 from analysis.plan.comparison import (
     EDGE,
     LEAST_CONTROLS,
@@ -21,6 +20,7 @@ from analysis.plan.verdict import Bound, Evidence, Rule, Verdict, decide
 from analysis.stats.clearing import CONTROL_LEVEL, STRATUM_LEVEL, Doubts, clear_models
 from analysis.stats.intervals import GapEstimates
 from analysis.stats.permutation import Bools, Floats, Ints, holm
+from analysis.tables.counts import Counts
 
 _OUTCOME = "score"
 
@@ -29,14 +29,19 @@ def verdicts_of_counts(
     counts: Counts, controls: Collection[str], allocation: str, rule: Rule
 ) -> tuple[Verdict, ...]:
     """A verdict on each model that is no control, by its gap over the gap's standard error (Welch
-    1947). Where arms were not allotted at random, gaps are compared with those of the control
-    models."""
+    1947). Instances that other models have are missing: they count against a claim, and a model
+    without them is not cleared. Where arms were not allotted at random, each model may have arms of
+    its own, and gaps are compared with those of the control models."""
     gaps, p = estimate_count_gaps(counts), gap_tail(counts)
+    if allocation == RANDOM:
+        p = np.maximum(p, gap_tail(_fill_missing(counts)))
     unexposed = np.isin(counts.models, [*controls])
     tested = np.flatnonzero(~unexposed)
     doubts = Doubts(np.array(_controls_doubted(counts, unexposed)), _own_stratum(counts)[tested])
     clearing = clear_models(_of(gaps, tested), rule.margin, doubts)
     adjusted = holm(p[tested])
+    fewer = (counts.n < counts.n.max(axis=0)).any(axis=2)[tested] & (allocation == RANDOM)
+    doubt = [_doubt(counts, doubts, place, fewer[place]) for place in range(len(tested))]
     verdicts = [
         decide(
             counts.models[m],
@@ -52,8 +57,8 @@ def verdicts_of_counts(
                     outcome=_OUTCOME,
                     lower=None if np.isnan(low := clearing.lower[place]) else float(low),
                     p=float(clearing.adjusted[place]),
-                    cleared=bool(clearing.cleared[place]),
-                    doubt=_doubt(counts, doubts, place),
+                    cleared=bool(clearing.cleared[place]) and not doubt[place],
+                    doubt=doubt[place],
                 ),
             ),
             rule,
@@ -68,7 +73,7 @@ def verdicts_of_counts(
 def estimate_count_gaps(counts: Counts) -> GapEstimates:
     """The models' gaps (M, 1): those of the strata weighted by √(n₁n₂), with the degrees of freedom
     of Welch and Satterthwaite."""
-    n, weight = np.maximum(counts.n, 2), _weights(counts)
+    n, weight = counts.n, _weights(counts)
     parts = weight[..., None] ** 2 * counts.variance / n
     squared, arms = parts.sum(axis=(1, 2)), counts.n.sum(axis=1).astype(np.int64)
     squared = np.where(squared > 0, squared, np.nan)
@@ -86,11 +91,20 @@ def gap_tail(counts: Counts) -> Floats:
 
     if counts.shares:
         n = counts.n.sum(axis=2, keepdims=True)
-        mean = (counts.n * counts.mean).sum(axis=2, keepdims=True) / np.maximum(n, 1)
-        pooled = mean * (1 - mean) * n / np.maximum(n - 1, 1)
+        mean = (counts.n * counts.mean).sum(axis=2, keepdims=True) / n
+        pooled = mean * (1 - mean) * n / (n - 1)
         counts = replace(counts, variance=np.broadcast_to(pooled, counts.n.shape))
     gaps = estimate_count_gaps(counts)
     return np.nan_to_num(stdtr(gaps.df, -gaps.gap / gaps.se)[:, 0], nan=1.0)
+
+
+def _fill_missing(counts: Counts) -> Counts:
+    """The counts with what a model lacks as failed in the public arm and passed in the other, with
+    the largest variance that the means allow."""
+    n = np.broadcast_to(counts.n.max(axis=0), counts.n.shape)
+    mean = (counts.n * counts.mean + (n - counts.n) * np.array([0.0, 1.0])) / n
+    whole, most = n == counts.n, mean * (1 - mean) * n / (n - 1)
+    return replace(counts, n=n, mean=mean, variance=np.where(whole, counts.variance, most))
 
 
 def _weights(counts: Counts) -> Floats:
@@ -126,16 +140,17 @@ def _own_stratum(counts: Counts) -> Ints:
         )
         for s in range(count)
     )
-    with np.errstate(invalid="ignore"):  # of a stratum that a model lacks
-        p = np.stack([gap_tail(part) for part in parts], axis=1)
+    p = np.stack([gap_tail(part) for part in parts], axis=1)
     clear = (p.min(axis=1) < STRATUM_LEVEL / count) & (count > 1)
     return np.where(clear, p.argmin(axis=1), -1)
 
 
-def _doubt(counts: Counts, doubts: Doubts, place: int) -> str:
+def _doubt(counts: Counts, doubts: Doubts, place: int, fewer: Bools) -> str:
     stratum = int(doubts.stratum[place])
     if bool(doubts.controls):
         return "the control models have a gap of their own"
+    if fewer.any():
+        return f"it has fewer instances of {counts.strata[fewer.argmax()]} than another model"
     return "" if stratum < 0 else f"{counts.strata[stratum]} has a gap by itself"
 
 

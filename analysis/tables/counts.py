@@ -3,7 +3,7 @@ and standard deviations of their scores, without the instances."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from registry.result_row import Arm
 NAMED = ("model", "arm", "stratum")
 _FORMS = (("k", "n"), ("mean", "sd", "n"))  # of a row, beside what is named
 _ALLOCATION = "allocation"
+_MOST = 1e12  # instances
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
     """Scores by model, stratum and arm, the public one first: arrays (M, S, 2). ``n`` instances
-    (0 for a stratum that the model lacks) have a ``mean`` and the unbiased ``variance`` of one
-    score; ``shares`` says that scores are 0 or 1. ``allocation`` has the names in that column."""
+    have a ``mean`` and the unbiased ``variance`` of one score; ``shares`` says that scores are 0 or
+    1. ``allocation`` has the names in that column, "" for a blank."""
 
     models: tuple[str, ...]
     strata: tuple[str, ...]
@@ -66,7 +67,8 @@ def _read_counts(arrow: Any, path: Path) -> Counts:
         if (key := (model, arm, stratum)) in cells:
             raise AnalysisError(f"{place}: repeats another row's {', '.join(NAMED)}")
         cells[key] = (_of_count if "k" in form else _of_mean)(row, place)
-    return _counts_of(path, cells, "k" in form, frozenset(str(r.get(_ALLOCATION)) for r in rows))
+    allocation = {str(row[_ALLOCATION] or "") for row in rows if _ALLOCATION in row}
+    return _counts_of(path, cells, "k" in form, frozenset(allocation))
 
 
 def _counts_of(
@@ -79,11 +81,13 @@ def _counts_of(
     values = np.zeros((len(models), len(strata), 2, 3))
     for m, model in enumerate(models):
         for s, stratum in enumerate(strata):
-            arms = [cells.get((model, arm, stratum)) for arm in (Arm.PUBLIC, Arm.PRIVATE)]
-            if None not in arms:
-                values[m, s] = arms
-            elif arms != [None, None]:
-                raise AnalysisError(f"{path}: {model}, {stratum}: has one arm; both are needed")
+            for a, arm in enumerate((Arm.PUBLIC, Arm.PRIVATE)):
+                if (model, arm, stratum) not in cells:
+                    raise AnalysisError(
+                        f"{path}: {model} has no {arm} row of {stratum}: give each model both arms "
+                        "of every stratum, or a table of its own"
+                    )
+                values[m, s, a] = cells[model, arm, stratum]
     n, mean, variance = np.moveaxis(values, -1, 0)
     return Counts(
         models=tuple(models),
@@ -92,30 +96,36 @@ def _counts_of(
         mean=mean,
         variance=variance,
         shares=shares,
-        allocation=allocation - {"None"},
+        allocation=allocation,
     )
 
 
 def _of_count(row: Mapping[str, Any], place: str) -> tuple[float, float, float]:
-    n = _number(row, "n", place, lambda n: n >= 2 and n == int(n), "a whole number from 2 on")
-    fits: Callable[[float], bool] = lambda k: 0 <= k <= n and k == int(k)  # noqa: E731
-    mean = _number(row, "k", place, fits, f"a whole number from 0 to {n:.0f}") / n
-    return n, mean, mean * (1 - mean) * n / (n - 1)
+    n = _size(row, place)
+    k = _number(row, "k", place, n, f"a whole number from 0 to {n:.0f}")
+    if k != int(k):
+        raise AnalysisError(f"{place}: k: a whole number from 0 to {n:.0f} is wanted")
+    return n, k / n, k / n * (1 - k / n) * n / (n - 1)
 
 
 def _of_mean(row: Mapping[str, Any], place: str) -> tuple[float, float, float]:
-    n = _number(row, "n", place, lambda n: n >= 2 and n == int(n), "a whole number from 2 on")
-    mean = _number(row, "mean", place, lambda mean: 0 <= mean <= 1, "a number from 0 to 1")
-    sd = _number(row, "sd", place, lambda sd: 0 <= sd <= 1, "a number from 0 to 1")
-    return n, mean, sd * sd
+    mean, sd = (_number(row, name, place, 1, "a number from 0 to 1") for name in ("mean", "sd"))
+    return _size(row, place), mean, sd * sd
 
 
-def _number(
-    row: Mapping[str, Any], name: str, place: str, fits: Callable[[float], bool], right: str
-) -> float:
+def _size(row: Mapping[str, Any], place: str) -> float:
+    right = "a whole number from 2 on"
+    n = _number(row, "n", place, _MOST, right)
+    if n < 2 or n != int(n):
+        raise AnalysisError(f"{place}: n: {right} is wanted")
+    return n
+
+
+def _number(row: Mapping[str, Any], name: str, place: str, most: float, right: str) -> float:
+    """A number from 0 to ``most``. Raises AnalysisError, in which ``right`` describes it."""
     value = row[name]
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-    if not plain or not fits(value):
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    if not plain or not 0 <= value <= most:  # false for NaN
         raise AnalysisError(f"{place}: {name}: {right} is wanted")
     return float(value)
 

@@ -1,0 +1,1 @@
+"""Tables of counts from elsewhere: their form, and verdicts on them."""
