@@ -101,7 +101,7 @@ def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json:
 @json_option
 @click.pass_context
 def _logs(
-    context: click.Context, places: tuple[str, ...], arm: str, look: int, out: Path, as_json: bool
+    context: click.Context, places: tuple[str, ...], arm: str, out: Path, as_json: bool
 ) -> None:
     """Read logs of this harness into a table, a row for each sample, run and score.
 
