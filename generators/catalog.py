@@ -47,6 +47,8 @@ _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
         "table_analytics@1": partial(_load, "generators.ladder.table_analytics"),
     }
 )
+# Not listed: of a pool of a study's own, which its strata name.
+_ITEMS = "items"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +96,8 @@ class Catalog:
         """
         if version is None and "@" in name:
             name, version = name.split("@", 1)
+        if name == _ITEMS and version in (None, "1"):
+            return _load("generators.items")
         known = self.loaders if name in _names(self.loaders) else self._all()
         versions = [entry.split("@")[1] for entry in known if entry.split("@")[0] == name]
         if not versions:
@@ -117,5 +121,5 @@ def _names(entries: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.split("@")[0] for entry in entries))
 
 
-BUILT_IN_NAMES = _names(_BUILT_IN)
+BUILT_IN_NAMES = (*_names(_BUILT_IN), _ITEMS)
 INSTALLED = Catalog.built_in().with_plugins()  # everything but the template files of a study

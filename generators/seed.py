@@ -1,5 +1,6 @@
 """Seeds: 32 bytes from which every stream of an instance is derived by name; and the redrawing of
-degenerate draws."""
+degenerate draws. That of a given item is followed by the item itself (items/item.py), so that it
+lies wherever the seed lies, as secret as it, under the same commitment."""
 
 from __future__ import annotations
 
@@ -18,24 +19,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SEED_BYTES = 32
 MAX_ATTEMPTS = 100
 _TAG = b"dosimeter/seed/1"
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A secret of 32 bytes. Its repr never shows them, so that no log can."""
+    """A secret of 32 bytes, and the item behind them if it is of one. Its repr never shows them,
+    so that no log can."""
 
     value: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.value) != 32:
+        if len(self.value) != SEED_BYTES and self.value[SEED_BYTES : SEED_BYTES + 1] != b"{":
             raise GeneratorError(f"a seed is 32 bytes, not {len(self.value)}")
 
     @classmethod
     def from_hex(cls, text: str) -> Seed:
-        """The seed written as 64 hexadecimal digits. Raises GeneratorError for all else."""
-        if len(text) != 64:
+        """The seed written as 64 hexadecimal digits, and those of an item. Raises GeneratorError
+        for all else."""
+        if len(text) != 64 and (len(text) % 2 or not text[64:].startswith("7b")):
             raise GeneratorError(
                 f"a seed is 64 hexadecimal digits (32 bytes); this has {len(text)} characters"
             )
@@ -47,8 +51,13 @@ class Seed:
 
     @property
     def hex(self) -> str:
-        """The seed as 64 hexadecimal digits; as secret as the seed."""
+        """The seed as hexadecimal digits; as secret as the seed."""
         return self.value.hex()
+
+    @property
+    def item(self) -> bytes:
+        """The item behind the 32 bytes; empty for a seed of a family that generates."""
+        return self.value[SEED_BYTES:]
 
     def child(self, *path: str | int) -> Seed:
         """The seed at a named path below this one: SHA-256 over length-prefixed parts.
@@ -60,11 +69,11 @@ class Seed:
     def preimage(self, *parts: str | int) -> bytes:
         """The preimage, under SHA-256, of the seed of that name; as secret as the seed. That of a
         longer path begins with that of its beginning."""
-        return b"".join((_TAG, self.value, *map(path_part, parts)))
+        return b"".join((_TAG, self.value[:SEED_BYTES], *map(path_part, parts)))
 
     def rng(self) -> Stream:
         """The stream of draws at this path."""
-        return Stream(self.value)
+        return Stream(self.value[:SEED_BYTES])
 
 
 @lru_cache(maxsize=4096, typed=True)  # the same few names come again for every sample

@@ -2,8 +2,8 @@
 
 A commitment to a private seed is ``HMAC-SHA256(r, m)`` with a nonce r of 32 random bytes, where
 m joins four parts, each after its length as 4 bytes, big-endian: the tag
-``dosimeter/commitment``, the version ``1``, the instance id and the seed's 32 bytes. Without r
-it reveals nothing of the seed; with both anyone can check it.
+``dosimeter/commitment``, the version ``1``, the instance id and the seed: 32 bytes, and the item
+if it is of one. Without r it reveals nothing of the seed; with both anyone can check it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from registry.signing import Signer, check_object, derive, sign_object
 _TAG = b"dosimeter/commitment"
 _VERSION = b"1"
 _HEX32 = re.compile("[0-9a-f]{64}")
+_SEED = re.compile("[0-9a-f]{64}(7b([0-9a-f]{2})+)?")  # with an item, a JSON object
 _FORMAT = "dosimeter/sealed-set/1"
 _PREFIX = "age-secret-key-"
 
@@ -45,13 +46,18 @@ class DrawnSeed:
     family: str
     version: str
     difficulty: str
-    seed: str = field(repr=False)  # 64 hexadecimal digits
+    seed: str = field(repr=False)  # 64 hexadecimal digits, and those of the item if it has one
     nonce: str = field(repr=False)  # 64 hexadecimal digits
 
     @property
     def stratum(self) -> str:
         """Family and difficulty, as ``family/difficulty``."""
         return f"{self.family}/{self.difficulty}"
+
+    @property
+    def has_item(self) -> bool:
+        """True if the seed is of a given item, which a draw after a replaced one takes again."""
+        return len(self.seed) > 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +203,8 @@ def write_key(path: Path, text: str) -> None:
 
 def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     """The commitment to a seed, 64 hexadecimal digits (see the module's head)."""
-    if len(nonce) != 32 or len(seed) != 32:
-        raise RegistryError("a commitment takes a nonce and a seed of 32 bytes each")
+    if len(nonce) != 32 or len(seed) < 32:
+        raise RegistryError("a commitment takes a nonce of 32 bytes and a seed of 32 or more")
     message = join_parts(_TAG, _VERSION, instance.encode(), seed)
     return hmac.new(nonce, message, hashlib.sha256).hexdigest()
 
@@ -236,8 +242,10 @@ def open_seeds(ciphertext: bytes, identities: Sequence[str], place: str) -> Seal
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise BrokenPromise(f"{place}: not a sealed set of the form {_FORMAT}")
     sealed = read_record(SealedSeeds, value, place)
-    secrets = [text for each in sealed.seeds for text in (each.seed, each.nonce)]
-    if not all(map(_HEX32.fullmatch, (*secrets, sealed.secret or "0" * 64))):
+    nonces = [each.nonce for each in sealed.seeds]
+    if not all(map(_HEX32.fullmatch, (*nonces, sealed.secret or "0" * 64))) or not all(
+        _SEED.fullmatch(each.seed) for each in sealed.seeds
+    ):
         raise BrokenPromise(f"{place}: a seed or nonce in it is not 64 hexadecimal digits")
     return sealed
 

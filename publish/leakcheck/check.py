@@ -172,7 +172,7 @@ def release_needles(
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
     others = counted(public, lambda done: progress(len(private) + done))
     secrets = [
-        Secret(leaf, bytes.fromhex(entry.seed), bytes.fromhex(entry.nonce), *made)
+        Secret(leaf, bytes.fromhex(entry.seed)[:32], bytes.fromhex(entry.nonce), *made)
         for leaf, entry in counted(private, progress)
         for made in [regenerate(entry, find_family)]
     ]

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from registry.canonical import digest_bytes, join_parts
@@ -104,10 +106,12 @@ def draw(
     progress: Callable[[int], None] | None = None,
     reserve: Sequence[int] = (),
     excluded: Collection[str] = (),
+    pools: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
 ) -> Draw:
     """Draw 2S instances a stratum, all different, for two arms; and 2s more for each reserve
     tranche, of which ``reserve`` gives the s. None has an instance id or a seed, in hexadecimal,
-    that is ``excluded``. No arm is known yet.
+    that is ``excluded``. No arm is known yet. A stratum that has a pool takes items of it, each
+    once, in an order drawn.
 
     A stratum is its family, version and difficulty. ``identify`` gives the instance id of a
     seed (so that this module knows no generator); ``progress`` receives the number drawn.
@@ -120,8 +124,9 @@ def draw(
     taken = set(excluded)
     seeds: list[DrawnSeed] = []
     for stratum in ordered:
+        pool = _shuffled(pools[stratum.name], stratum, entropy) if stratum.name in pools else None
         for index in range(size):
-            seeds.append(_draw_one(stratum, index, entropy, identify, taken))
+            seeds.append(_draw_one(stratum, index, entropy, identify, taken, pool))
             if progress:
                 progress(len(seeds))
     secret = entropy.draw(32, "allocation").hex()
@@ -225,17 +230,31 @@ def record_draw(ledger: Ledger, record: SealedSet, time: str) -> SealedSet:
     return allotted
 
 
+def _shuffled(pool: Sequence[bytes], stratum: Stratum, entropy: Entropy) -> list[bytes]:
+    """The items of a pool by the digest of a secret and of themselves: in whatever order they are
+    given, and by nobody's choice."""
+    secret = entropy.draw(32, "pool", *stratum)
+    return sorted(pool, key=lambda item: hmac.digest(secret, item, "sha256"))
+
+
 def _draw_one(
-    stratum: Stratum, index: int, entropy: Entropy, identify: Identify, taken: set[str]
+    stratum: Stratum,
+    index: int,
+    entropy: Entropy,
+    identify: Identify,
+    taken: set[str],
+    pool: list[bytes] | None,
 ) -> DrawnSeed:
-    for attempt in range(_REDRAWS):
+    for attempt in range(_REDRAWS if pool is None else len(pool)):
         path = (*stratum, index, attempt)
-        seed = entropy.draw(32, "seed", *path)
+        seed = entropy.draw(32, "seed", *path) + (pool.pop() if pool else b"")
         instance = identify(*stratum, seed)
         if taken.isdisjoint((instance, seed.hex())):
             taken.update((instance, seed.hex()))
             nonce = entropy.draw(32, "nonce", *path).hex()
             return DrawnSeed(instance, *stratum, seed.hex(), nonce)
+    if pool is not None:
+        raise RegistryError(f"{stratum.name}: its pool has no more items after {index}")
     raise RegistryError(
         f"{stratum.name}: {_REDRAWS} draws gave no new instance: the task has too few different "
         "ones for so many seeds, or entropy is broken"

@@ -33,6 +33,7 @@ from study.protocol.plan_section import (
 )
 from study.protocol.sections import (
     ENTROPY,
+    PUBLISHED,
     RECIPIENT,
     SIGNER,
     TOP_SECTIONS,
@@ -51,6 +52,7 @@ _FORMS = {
     "environment (api_key_env)",
     ADDRESS: "where the bridge listens is HOST:PORT; port 0 is any that is free",
     RECIPIENT: "an age public key is age1 and 58 more letters and digits",
+    PUBLISHED: "'never', or the day, such as 2025-03-01, in quotation marks",
     SIGNER: "a public signing key has 64 digits of 0-9 and a-f",
     ENTROPY: "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration",
 }
@@ -65,6 +67,8 @@ def spell_out_tasks(document: YamlDocument) -> Faults:
         for place, id in enumerate(questions if isinstance(questions, list) else []):
             if (fault := fault_of_form(id)) is not None:
                 yield ("tasks", index, "questions", place), f"{id} {fault}"
+        if isinstance(task, dict) and isinstance(task.get("choices"), str):
+            task["choices"] = [task["choices"]]
         if not isinstance(task, str):
             continue
         if task.endswith((".yml", ".yaml")):

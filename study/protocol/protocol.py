@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -14,6 +15,9 @@ from pydantic import ValidationError
 from analysis.errors import AnalysisError
 from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
+from generators.items import NAME as ITEMS
+from generators.items import VERSION as ITEMS_VERSION
+from generators.items.pool import Columns, stratum_name
 from generators.task import Family
 from generators.yaml_lines import YamlDocument
 from harness.episode import Mode
@@ -24,6 +28,7 @@ from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
 from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
+from study.protocol.pool import PoolSource
 from study.protocol.sections import (
     PANEL,
     BudgetSection,
@@ -97,6 +102,7 @@ class Protocol:
     entropy: str
     templates: tuple[TemplateSource, ...]
     template_paths: tuple[str, ...]  # of templates and their values files; names of the library
+    pools: tuple[PoolSource, ...]  # of given items
     facts: tuple[ModelFacts, ...]
     judge_facts: tuple[ModelFacts, ...]
     families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
@@ -294,6 +300,7 @@ def _protocol_of(
         "tasks": tuple(tasks.strata),
         "templates": tuple(tasks.templates.values()),
         "template_paths": tuple(tasks.paths),
+        "pools": tuple(tasks.pools),
         "catalog": INSTALLED.with_templates(tasks.families),
         "reserve": reserve,
         "tranches": tranches,
@@ -327,6 +334,15 @@ def _facts(sections: Mapping[str, ModelSettings]) -> tuple[ModelFacts, ...]:
     )
 
 
+_OF_ITEMS = frozenset(
+    ("prompt", "answer", "choices", "score", "shuffle", "group", "stratum", "strata", "files")
+) | {"published"}
+
+
+def _mode(section: TaskSection, usual: Mode = Mode.AGENTIC) -> Mode:
+    return Mode(section.mode) if section.mode else usual
+
+
 @dataclass(slots=True)
 class _Tasks:
     """The strata, the template files that some of them come from, and these files' families."""
@@ -338,10 +354,15 @@ class _Tasks:
     values: dict[str, str] = field(default_factory=dict)  # texts of values files, by name
     paths: list[str] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
+    pools: list[PoolSource] = field(default_factory=list)
 
     def add(self, index: int, section: TaskSection) -> None:
         """Add the strata of a section. Raises StudyFileError."""
-        if section.template is None:
+        if section.items is not None:
+            section_tasks = self.given(index, section)
+        elif stated := section.model_fields_set & _OF_ITEMS:
+            raise self.fault(index, "is of `items`, and there is none", min(stated))
+        elif section.template is None:
             section_tasks = [self.catalogued(index, section)]
         else:
             section_tasks = self.templated(index, section)
@@ -370,7 +391,41 @@ class _Tasks:
             family.parameters(section.difficulty)
         except GeneratorError as error:
             raise self.fault(index, error, "difficulty") from error
-        return Task(family.name, family.version, section.difficulty, Mode(section.mode))
+        return Task(family.name, family.version, section.difficulty, _mode(section))
+
+    def given(self, index: int, section: TaskSection) -> list[Task]:
+        """A stratum for each of those of a pool of items. The file itself is read when it is
+        drawn."""
+        if others := section.model_fields_set & {"family", "difficulty", "template", "questions"}:
+            raise self.fault(index, "is not of `items`: give it a task of its own", min(others))
+        for key in ("prompt", "answer", "published"):
+            if getattr(section, key) is None:
+                raise self.fault(index, f"the key {key!r} is missing, which `items` need")
+        if (section.stratum is None) != (not section.strata):
+            message = "name the column by `stratum` and its values by `strata`, both or none"
+            raise self.fault(index, message, "strata" if section.strata else "stratum")
+        path = self.folder / str(section.items)
+        pool = re.sub("[^a-z0-9]+", "_", path.stem.lower()).strip("_")
+        columns = Columns(
+            name=pool,
+            prompt=str(section.prompt),
+            answer=str(section.answer),
+            score=section.score or ("choice" if section.choices else "exact"),
+            choices=section.choices,
+            group=section.group or "",
+            stratum=section.stratum or "",
+            files=section.files or "",
+            shuffle=section.shuffle,
+        )
+        if (columns.score == "choice") != bool(section.choices):
+            raise self.fault(index, "the score `choice` and `choices` go together", "score")
+        try:
+            strata = [stratum_name(pool, value) for value in section.strata or ("",)]
+        except GeneratorError as error:
+            raise self.fault(index, error, "strata" if section.strata else "items") from error
+        self.pools.append(PoolSource(path, columns, str(section.published), tuple(strata)))
+        mode = _mode(section, Mode.AGENTIC if section.files else Mode.SINGLE_TURN)
+        return [Task(ITEMS, ITEMS_VERSION, stratum, mode) for stratum in strata]
 
     def templated(self, index: int, section: TaskSection) -> list[Task]:
         """A stratum for each of a template file's questions."""
@@ -401,5 +456,5 @@ class _Tasks:
             path = PurePosixPath(str(section.template)).parent / family.file.values_name
             self.paths.append(str(path))
         self.families.append(family)
-        mode = Mode(section.mode)
+        mode = _mode(section)
         return [Task(family.name, family.version, question, mode) for question in chosen]

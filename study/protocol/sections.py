@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from generators.items.item import Score
 from generators.yaml_lines import Place, YamlDocument
 from harness.models.settings import ADDRESS, NAME, URL, AnyJudge, AnyModel
 from study.errors import StudyFileError
@@ -16,6 +17,7 @@ from study.protocol.yaml import fault_at, quoted
 CLUSTER = rf"^(auto|(ray://)?{ADDRESS.strip('^$')})$"  # of Ray
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 SIGNER = r"^[0-9a-f]{64}$"
+PUBLISHED = r"^(never|\d{4}-\d{2}-\d{2})$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[float, Field(gt=0, le=1_000_000_000_000)]
@@ -33,7 +35,19 @@ class TaskSection(Section):
     difficulty: str | None = None
     template: str | None = None  # a template file, or one of the library's by its name
     questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
-    mode: ModeName = "agentic"
+    mode: ModeName | None = None  # default: single_turn for items without files, else agentic
+    # Of `items`, a file: columns of it.
+    items: str | None = None
+    prompt: str | None = None
+    answer: str | None = None
+    choices: Annotated[tuple[str, ...], Field(min_length=1)] = ()
+    score: Score | None = None  # default: choice if there are choices, else exact
+    shuffle: bool = False
+    group: str | None = None
+    stratum: str | None = None
+    strata: Annotated[tuple[str, ...], Field(min_length=1)] = ()  # its values
+    files: str | None = None
+    published: Annotated[str, Field(pattern=PUBLISHED)] | None = None
 
 
 class SandboxSection(Section):

@@ -3,12 +3,16 @@ before anything is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from math import log10
 
 from generators.catalog import BUILT_IN_NAMES, Catalog
+from generators.errors import GeneratorError
+from generators.items.pool import Group, guess_rate, near_duplicates, stated_keys
 from generators.templates.check import GUESSABLE, QuestionReport, check_text
 from generators.templates.family import template_family
 from generators.validation.validate import survey
@@ -20,6 +24,7 @@ from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import read_identities, recipient_of
 from study.errors import StudyError
 from study.protocol.plan_section import Faults
+from study.protocol.pool import PoolSource, read_pool
 from study.protocol.protocol import Protocol
 from study.protocol.yaml import TemplateSource
 from study.steps.sweep.spending import attempt_turns, price_pins
@@ -43,6 +48,7 @@ class _EveryKey(Mapping[str, str]):
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 CHECKED_SEEDS = 20  # of a family that is not the repository's own
+MOST_ALIKE = 0.01  # of a pool's groups
 INSTANCES_A_SEED = 4  # that a question of a template makes at the least
 EVERY_KEY = _EveryKey()  # to build models that are never asked
 
@@ -125,12 +131,16 @@ def key_faults(study: Study) -> Faults:
 def share_guessed(protocol: Protocol) -> float:
     """Return how often a guess is right, as a mean over the study's strata."""
     rates = [question.constant_guess or 0.0 for _, question in _checked_questions(protocol)]
+    rates += [guess_rate(groups) * len(source.strata) for source, groups in _pools(protocol)]
     return sum(rates) / len(protocol.tasks)
 
 
 def weak_questions(protocol: Protocol) -> Faults:
     """Yield template questions of which a leak shows little: a guess is often right, or the key
-    stands in the prompt."""
+    stands in the prompt; and pools that are not there."""
+    for source in protocol.pools:
+        if not source.path.exists():
+            yield ("tasks",), f"{source.path}: no such file, which `dosimeter register` draws from"
     for name, question in _checked_questions(protocol):
         rate, place = question.constant_guess or 0.0, f"{name}, question {question.id}"
         if rate > GUESSABLE:
@@ -163,11 +173,75 @@ def unproved_tasks(protocol: Protocol, watch: Watch) -> Iterator[tuple[str, tupl
     for name, question in _checked_questions(protocol):
         if question.faults:
             yield f"{name}, question {question.id}", question.faults
+    for source, groups in _pools(protocol):
+        watch(f"looking for near-duplicates in {source.path.name}", 0, 0)
+        if problems := tuple(_pool_problems(source, groups)):
+            yield source.path.name, problems
     own = {template_family(*source).name for source in protocol.templates} | {*BUILT_IN_NAMES}
     for task in dict.fromkeys((t.family, t.version) for t in protocol.tasks if t.family not in own):
         watch(f"checking {task[0]}", 0, 0)
         if problems := _problems_of(protocol.catalog, *task):
             yield "@".join(task), problems
+
+
+def _pool_problems(source: PoolSource, groups: Sequence[Group]) -> Iterator[str]:
+    """Yield what is wrong with the items of a pool: near-duplicates in two groups, of which one may
+    be published and the other kept; and prompts that state their key."""
+    try:
+        alike = list(near_duplicates(groups))
+    except GeneratorError as error:
+        yield str(error)
+        return
+    stated = list(stated_keys(groups))
+    if len(alike) > MOST_ALIKE * len(groups):
+        one, other = alike[0]
+        yield (
+            f"{len(alike)} pairs of items in different groups are nearly alike, such as rows "
+            f"{one.rows[0]} and {other.rows[0]} ({_short(one.text)} / {_short(other.text)}): a "
+            "leak of one is a leak of both; give them one `group`, or remove one"
+        )
+    if len(stated) > MOST_ALIKE * len(groups):
+        yield f"{len(stated)} prompts hold their own answer, such as row {stated[0].rows[0]}"
+
+
+def _short(text: str) -> str:
+    return repr(" ".join(text.split())[:100])
+
+
+def pool_faults(protocol: Protocol) -> Faults:
+    """Yield pools that cannot be read, have too few items for the seeds, or were public before.
+    One that is not there may be drawn already."""
+    for source in protocol.pools:
+        if source.published != "never":
+            yield (
+                ("tasks",),
+                f"{source.path.name}: these items were public on {source.published}, so that no "
+                "arm of them is private any more; write fresh items by the same process and "
+                "compare both with `dosimeter analyze --allocation authored`, or ask models for what they "
+                "remember with `dosimeter probe`, which needs no arms",
+            )
+        if not source.path.exists():
+            continue
+        try:
+            sizes = Counter(group.stratum for group in read_pool(source))
+        except StudyError as error:
+            yield ("tasks",), str(error)
+            continue
+        needed = sum(map(protocol.tranche_size, range(1 + len(protocol.reserve))))
+        stratum, least = min(sizes.items(), key=lambda size: size[1])
+        if least < needed:
+            yield (
+                ("seeds_per_arm",),
+                f"{source.path.name}: {stratum} has {least:,} items or groups, and {needed:,} of "
+                f"each stratum are drawn: {least // 2:,} an arm are the most, reserve included",
+            )
+
+
+def _pools(protocol: Protocol) -> Iterator[tuple[PoolSource, Sequence[Group]]]:
+    """Yield the pools that can be read; pool_faults has the others."""
+    for source in protocol.pools:
+        with suppress(StudyError):
+            yield source, read_pool(source)
 
 
 @cache

@@ -35,6 +35,7 @@ from study.steps.lint.later_refusals import (
     few_instances,
     file_faults,
     key_faults,
+    pool_faults,
     price_faults,
     unproved_tasks,
     weak_questions,
@@ -105,6 +106,7 @@ def find_errors(study: Study) -> Faults:
         price_faults(study),
         file_faults(study),
         few_instances(study.protocol),
+        pool_faults(study.protocol),
     )
 
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from generators.catalog import Catalog
+from generators.items import NAME as ITEMS
+from generators.items.item import item_bytes
 from generators.seed import Seed
 from generators.title import split_headline
 from harness.sweep.schedule import INSTANCES_CODEC
@@ -29,6 +31,7 @@ from registry.ledger.chain import Entry
 from registry.ledger.draw_records import Announcement, SealedSet
 from registry.sealing import DrawnSeed, SealedSeeds
 from study.errors import StudyError, WorkOwedError
+from study.protocol.pool import read_pool
 from study.protocol.protocol import Protocol
 from study.workspace.address import open_study
 from study.workspace.setup import Gate, Watch, check_drawn, check_parties, open_gate
@@ -131,13 +134,21 @@ def _announce(
         watch("drawing", count, size)
 
     identify = identify_in(protocol.catalog)
-    excluded = names_of(study.drawn_seeds() if before else (), strata, identify)
+    drawn_before = (seed for seed in (study.drawn_seeds() if before else ()) if not seed.has_item)
+    excluded = names_of(drawn_before, strata, identify)
     for other in _relatives(study):
         excluded |= names_of(other.drawn_seeds(), strata, identify)
     logger.info("drawing %d seeds in %d strata", size, len(strata))
     entropy = entropy_of(protocol)
     drawn = draw(
-        strata, protocol.seeds_per_arm, entropy, identify, progress, protocol.reserve, excluded
+        strata,
+        protocol.seeds_per_arm,
+        entropy,
+        identify,
+        progress,
+        reserve=protocol.reserve,
+        excluded=excluded,
+        pools=_pools(protocol),
     )
     terms = DrawTerms(
         study=protocol.name,
@@ -190,12 +201,23 @@ def identify_in(catalog: Catalog) -> Identify:
     for one: a question with few variables must not be asked in both arms."""
     first: dict[str, str] = {}
 
-    def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
-        instance = catalog.family(name, version).generate(difficulty, Seed(seed))
+    def identify(name: str, version: str, difficulty: str, value: bytes) -> str:
+        seed = Seed(value)
+        instance = catalog.family(name, version).generate(difficulty, seed)
         _, task = split_headline(instance.brief.prompt)
-        return first.setdefault(replace(instance.brief, prompt=task).digest, instance.id)
+        asked = seed.item.hex() or replace(instance.brief, prompt=task).digest
+        return first.setdefault(asked, instance.id)
 
     return identify
+
+
+def _pools(protocol: Protocol) -> dict[str, list[bytes]]:
+    """Return the items of each stratum that has a pool. Raises StudyError."""
+    pools: dict[str, list[bytes]] = {}
+    for source in protocol.pools:
+        for group in read_pool(source):
+            pools.setdefault(f"{ITEMS}/{group.stratum}", []).append(item_bytes(group.items))
+    return pools
 
 
 def pilots_of(folder: Path) -> list[Study]:

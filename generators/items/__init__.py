@@ -1,0 +1,148 @@
+"""Given items as a family: the questions of a benchmark that somebody owns. The item lies behind
+the seed, so that nothing else is needed to make the instance. A group of items is one instance,
+whose questions are asked and answered together."""
+
+from __future__ import annotations
+
+import base64
+import json
+import mimetypes
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import rfc8785
+
+from generators.errors import GeneratorError
+from generators.family import NUMBER, TEXT, list_of, record_of
+from generators.grading.rubric import Metarubric, Row, fill_rubric
+from generators.items.check import MatchesKey
+from generators.items.item import LETTERS, Item, read_items
+from generators.seed import Seed, SeedStreams
+from generators.task import (
+    Asset,
+    Brief,
+    GroundTruth,
+    Limits,
+    TaskInstance,
+    TaskSpec,
+    TruthTable,
+    make_instance,
+)
+
+NAME, VERSION = "items", "1"
+STRATUM = re.compile("[a-z0-9][a-z0-9_]{0,62}")
+_COLUMNS = ("name", "score", "key", "choices", "statement")
+_EXAMPLE = Item(
+    prompt="Which of these is a number?", score="choice", answer="seven", choices=("seven", "river")
+)
+_FORMS: Mapping[str, Mapping[str, Any]] = {
+    "choice": {**TEXT, "description": "the letter of the choice"},
+    "number": NUMBER,
+    "set": list_of({}),
+    "json": {},
+}
+_SOLVER = 'raise SystemExit("no program answers given questions")\n'
+
+
+class Items:
+    """The family of given items; a difficulty is a stratum of a pool. A seed without an item makes
+    an example."""
+
+    name, version = NAME, VERSION
+    summary = "questions of a benchmark of your own"
+
+    def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
+        """None: an item is as hard as it is. Raises GeneratorError for no name of a stratum."""
+        if not STRATUM.fullmatch(difficulty):
+            raise GeneratorError(f"stratum {difficulty!r}: its name has letters, digits and _ only")
+        return {}
+
+    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
+        """The instance of the item, or group of items, behind a seed. Raises GeneratorError."""
+        self.parameters(difficulty)
+        items = read_items(seed.item) if seed.item else (_EXAMPLE,)
+        names = ["answer"] if len(items) == 1 else [f"answer_{n + 1}" for n in range(len(items))]
+        streams = SeedStreams(seed, NAME, VERSION, difficulty)
+        shown = [
+            streams.at("choices", n).shuffle(item.choices) if item.shuffle else item.choices
+            for n, item in enumerate(items)
+        ]
+        asked = [_asked(item, choices) for item, choices in zip(items, shown, strict=True)]
+        if len(asked) > 1:
+            asked = [f"Question {n}, `answer_{n}`:\n{text}" for n, text in enumerate(asked, 1)]
+        files = {path: data for item in items for path, data in item.files}
+        schema = record_of(
+            **{n: _FORMS.get(each.score, TEXT) for n, each in zip(names, items, strict=True)}
+        )
+        rows = tuple(map(_row, names, items, shown))
+        truth = GroundTruth((("items", TruthTable(_COLUMNS, rows)),))
+        judged = [item.score == "judge" for item in items]
+        return make_instance(
+            TaskSpec(NAME, VERSION, difficulty, (("questions", len(items)),)),
+            seed,
+            Brief(
+                "\n\n".join(asked),
+                tuple(_asset(path, data) for path, data in files.items()),
+                rfc8785.dumps(schema).decode(),
+                Limits(),
+            ),
+            truth,
+            fill_rubric((_JUDGED if all(judged) else _KEYED,), dict(truth.tables)),
+        )
+
+    def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The right answers; of a pattern and of what a judge reads, what stands in their place."""
+        return {
+            str(row["name"]): _letter(row) if row["score"] == "choice" else json.loads(row["key"])
+            for row in _rows(truth)
+        }
+
+    def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
+        """No answer, the first choice everywhere, and zero."""
+        names = [str(row["name"]) for row in _rows(instance.truth)]
+        return {
+            "empty": {},
+            "everything": dict.fromkeys(names, "A"),
+            "prior": dict.fromkeys(names, 0),
+        }
+
+    def solver(self) -> str:
+        """A program that only says that there is none."""
+        return _SOLVER
+
+
+def _rows(truth: GroundTruth) -> Iterator[Mapping[str, Any]]:
+    yield from truth.table("items").records()
+
+
+def _letter(row: Mapping[str, Any]) -> str:
+    return LETTERS[json.loads(row["choices"]).index(json.loads(row["key"]))]
+
+
+def _asked(item: Item, choices: Sequence[str]) -> str:
+    lettered = [f"{letter}. {text}" for letter, text in zip(LETTERS, choices, strict=False)]
+    return "\n".join([item.prompt, *lettered])
+
+
+def _row(name: str, item: Item, choices: Sequence[str]) -> tuple[str, ...]:
+    key = json.dumps(item.answer, ensure_ascii=False)
+    statement = item.answer if item.score == "judge" else f"The value of {name} is right: {key}"
+    return name, item.score, key, json.dumps([*choices], ensure_ascii=False), str(statement)
+
+
+def _check(row: Row) -> MatchesKey:
+    choices = tuple(json.loads(str(row["choices"])))
+    return MatchesKey((str(row["name"]),), str(row["score"]), str(row["key"]), choices)
+
+
+_KEYED = Metarubric("answer", "SR", 1.0, "{statement}", _check, source="items")
+_JUDGED = Metarubric("answer", "SR", 1.0, "{statement}", None, source="items")
+
+
+def _asset(path: str, data: str) -> Asset:
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return Asset(path, kind, base64.b64decode(data))
+
+
+FAMILY = Items()

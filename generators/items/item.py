@@ -1,0 +1,50 @@
+"""Given items: a question with its key, as the owner of a benchmark has it. An item lies behind the
+32 bytes of its seed, as canonical JSON (RFC 8785)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import rfc8785
+
+from generators.errors import GeneratorError
+
+Score = Literal["choice", "exact", "number", "set", "json", "regex", "judge"]
+SCORES: tuple[str, ...] = get_args(Score)
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A question: its prompt without the choices, and how an answer to it is scored. ``answer`` is
+    a JSON value: of ``choice`` the text of the right one, of ``set`` a list, of ``regex`` a pattern
+    (RE2), of ``judge`` what counts as right, in words. ``files`` are its input files, path and
+    base64. ``shuffle``: the choices are shown in an order that its seed draws."""
+
+    prompt: str
+    score: Score
+    answer: Any
+    choices: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    shuffle: bool = False
+
+
+def item_bytes(items: Sequence[Item]) -> bytes:
+    """The items of a group, or one, as they stand behind a seed."""
+    return rfc8785.dumps({"items": [asdict(item) for item in items]})
+
+
+def read_items(data: bytes) -> tuple[Item, ...]:
+    """The items behind a seed. Raises GeneratorError for bytes that are none."""
+    try:
+        return tuple(map(_item, json.loads(data)["items"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise GeneratorError("what stands behind this seed is no item") from error
+
+
+def _item(body: Mapping[str, Any]) -> Item:
+    files = tuple((str(path), str(data)) for path, data in body["files"])
+    return Item(**{**body, "choices": tuple(body["choices"]), "files": files})

@@ -1,0 +1,289 @@
+"""A pool of given items from the rows of a table, checked whole; and its near-duplicates."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generators.errors import GeneratorError, nearest
+from generators.items import STRATUM
+from generators.items.check import matches, number_of, plain_text
+from generators.items.item import LETTERS, SCORES, Item, item_bytes
+
+ALIKE = 0.8  # least share of triples of words in common of two texts that are near-duplicates
+_MOST_TEXT = 1_000_000  # characters of a prompt with its choices
+_PERMUTATIONS = 64
+_BRACES = re.compile(r"\{([^{}\n]+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What of a row makes an item: names of columns, and of ``prompt`` a text with names in braces
+    or one name. ``choices`` are several columns, or one with a list; ``name`` that of the pool."""
+
+    name: str
+    prompt: str
+    answer: str
+    score: str
+    choices: tuple[str, ...] = ()
+    group: str = ""
+    stratum: str = ""
+    files: str = ""
+    shuffle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items that are drawn together, with the numbers of their rows, from 1."""
+
+    stratum: str
+    items: tuple[Item, ...]
+    rows: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """What is asked, choices included."""
+        return "\n".join("\n".join((item.prompt, *item.choices)) for item in self.items)
+
+
+Row = Mapping[str, Any]
+ReadFile = Callable[[str], bytes]  # by a path of the column ``files``
+
+
+def make_pool(rows: Sequence[Row], columns: Columns, read_file: ReadFile) -> tuple[Group, ...]:
+    """The groups of a pool in the order of their first rows; without a column for groups each item
+    is one. Raises GeneratorError that names the row, for the first fault."""
+    if columns.score not in SCORES:
+        raise GeneratorError(f"unknown score {columns.score!r}; {nearest(columns.score, SCORES)}")
+    if not rows:
+        raise GeneratorError("it has no rows")
+    named = [columns.answer, *columns.choices, columns.group, columns.stratum, columns.files]
+    for name in (*filter(None, named), *_prompt_columns(columns.prompt, rows[0])):
+        if name not in rows[0]:
+            raise GeneratorError(f"it has no column {name!r}; {nearest(name, rows[0])}")
+    members: dict[tuple[str, str], list[tuple[int, Item]]] = {}
+    for number, row in enumerate(rows, 1):
+        try:
+            stratum = stratum_name(columns.name, _cell(row, columns.stratum))
+            group = _cell(row, columns.group) if columns.group else str(number)
+            item = _make_item(row, columns, read_file)
+        except GeneratorError as error:
+            raise GeneratorError(f"row {number}: {error}") from None
+        members.setdefault((stratum, group), []).append((number, item))
+    groups = tuple(
+        Group(stratum, tuple(item for _, item in each), tuple(number for number, _ in each))
+        for (stratum, _), each in members.items()
+    )
+    _check_groups(groups, [group for _, group in members])
+    return groups
+
+
+def stratum_name(pool: str, value: str = "") -> str:
+    """The name of a pool's stratum by the value in its column. Raises GeneratorError for a value
+    without a letter or digit."""
+    plain = [re.sub("[^a-z0-9]+", "_", text.lower()).strip("_") for text in (pool, value) if text]
+    if not all(plain) or not STRATUM.fullmatch(name := "_".join(plain)):
+        raise GeneratorError(
+            f"{value or pool!r} gives no name of a stratum: letters or digits, at most 60 with the "
+            "file's name"
+        )
+    return name
+
+
+def near_duplicates(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
+    """Yield pairs of groups whose texts are alike by MinHash over triples of words, each found by
+    its hashes and then compared. Raises GeneratorError without the library."""
+    try:
+        from datasketch import MinHash, MinHashLSH
+    except ImportError:
+        message = "duplicates are found with datasketch: install `dosimeter[items]`"
+        raise GeneratorError(message) from None
+    triples = [_triples(group.text) for group in groups]
+    index = MinHashLSH(threshold=ALIKE, num_perm=_PERMUTATIONS)
+    hashes = MinHash.generator(triples, num_perm=_PERMUTATIONS, seed=1, hashfunc=zlib.crc32)
+    for number, one in enumerate(hashes):
+        for other in sorted(index.query(one)):
+            both = triples[number], triples[other]
+            if len(both[0] & both[1]) >= ALIKE * len(both[0] | both[1]):
+                yield groups[other], groups[number]
+        index.insert(number, one)
+
+
+def stated_keys(groups: Iterable[Group]) -> Iterator[Group]:
+    """Yield the groups with a prompt that holds its own answer, of three words or ten letters or
+    more; choices hold theirs by design."""
+    for group in groups:
+        for item in group.items:
+            key = plain_text(str(item.answer)).lower()
+            telling = len(key) >= 10 or key.count(" ") > 1
+            if item.score == "exact" and telling and key in plain_text(item.prompt).lower():
+                yield group
+                break
+
+
+def guess_rate(groups: Sequence[Group]) -> float:
+    """The share of items that the commonest answer of their score gets right; of choices in a
+    drawn order one in as many as there are."""
+    items = [item for group in groups for item in group.items]
+    if items[0].score == "judge":
+        return 0.0
+    if items[0].score == "choice" and items[0].shuffle:
+        return sum(1 / len(item.choices) for item in items) / len(items)
+    given = Counter(_guessed(item) for item in items)
+    return max(given.values()) / len(items)
+
+
+def _guessed(item: Item) -> str:
+    if item.score == "choice":
+        return LETTERS[item.choices.index(item.answer)]
+    return json.dumps(item.answer, sort_keys=True)
+
+
+def _triples(text: str) -> set[bytes]:
+    words = re.findall(r"\w+", text.lower())
+    return {" ".join(words[at : at + 3]).encode() for at in range(max(1, len(words) - 2))}
+
+
+def _check_groups(groups: Sequence[Group], names: Sequence[str]) -> None:
+    """Raise GeneratorError for a group in two strata or as large as the rest of its stratum, and
+    for items that are alike but for blanks and stand in two groups."""
+    seen: dict[str, str] = {}
+    sizes = Counter(group.stratum for group in groups for _ in group.items)
+    for group, name in zip(groups, names, strict=True):
+        if seen.setdefault(name, group.stratum) != group.stratum:
+            raise GeneratorError(f"row {group.rows[0]}: the group {name!r} lies in two strata")
+        if 1 < len(group.items) >= sizes[group.stratum] / 2:
+            raise GeneratorError(
+                f"row {group.rows[0]}: the group {name!r} holds {len(group.items)} of the "
+                f"{sizes[group.stratum]} items of its stratum, which leaves nothing to compare"
+            )
+    asked: dict[str, int] = {}
+    for group in groups:
+        texts = {plain_text("\n".join((item.prompt, *item.choices))) for item in group.items}
+        for text in texts:
+            if (other := asked.setdefault(text, group.rows[0])) != group.rows[0]:
+                raise GeneratorError(
+                    f"row {group.rows[0]}: the same question as in row {other}, in another group: "
+                    "remove one of them, or give both one `group`"
+                )
+
+
+def _prompt_columns(prompt: str, row: Row) -> list[str]:
+    return _BRACES.findall(prompt) if prompt not in row else [prompt]
+
+
+def _cell(row: Row, column: str) -> str:
+    value = row[column] if column else ""
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+    if column and not text.strip():
+        raise GeneratorError(f"{column} is empty")
+    return text
+
+
+def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
+    if columns.prompt in row:
+        prompt = _cell(row, columns.prompt)
+    else:
+        prompt = _BRACES.sub(lambda found: _cell(row, found[1]), columns.prompt)
+    choices = _choices(row, columns.choices)
+    if len(prompt) + sum(map(len, choices)) > _MOST_TEXT:
+        raise GeneratorError(f"its prompt is longer than {_MOST_TEXT:,} characters")
+    key = _key(row, columns, choices)
+    item = Item(
+        prompt=prompt.strip(),
+        score=columns.score,  # type: ignore[arg-type]  # checked by make_pool
+        answer=key,
+        choices=choices,
+        files=_files(row, columns.files, read_file),
+        shuffle=columns.shuffle,
+    )
+    try:
+        item_bytes([item])
+    except ValueError as error:  # a number that JSON has not, half a surrogate
+        raise GeneratorError(f"it cannot be written as JSON: {error}") from None
+    return item
+
+
+def _choices(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+    if not columns:
+        return ()
+    if len(columns) == 1:
+        listed = _listed(row[columns[0]], columns[0])
+    else:
+        listed = [row[name] for name in columns if row[name] not in (None, "")]
+    texts = (each if isinstance(each, str) else json.dumps(each) for each in listed)
+    choices = tuple(map(plain_text, texts))
+    if not 2 <= len(choices) <= len(LETTERS):
+        raise GeneratorError(f"{len(choices)} choices, where 2 to {len(LETTERS)} are right")
+    if len({*choices}) < len(choices) or not all(choices):
+        raise GeneratorError("two of its choices are alike, or one is empty")
+    letters = {*LETTERS[: len(choices)]}
+    if clash := letters & {choice.upper() for choice in choices}:
+        raise GeneratorError(f"the choice {min(clash)!r} is a letter that names the choices")
+    return choices
+
+
+def _key(row: Row, columns: Columns, choices: Sequence[str]) -> Any:
+    name, text = columns.answer, _cell(row, columns.answer)
+    match columns.score:
+        case "choice":
+            return _right_choice(plain_text(text), columns.choices, choices)
+        case "number":
+            if (number := number_of(row[name])) is None:
+                raise GeneratorError(f"{name}: {text[:40]!r} is no number")
+            return number
+        case "set":
+            return _listed(row[name], name)
+        case "json":
+            return _parsed(row[name], name)
+        case "regex":
+            try:
+                matches(text, "")
+            except ValueError as error:
+                raise GeneratorError(f"{name}: no pattern of RE2: {error}") from None
+    return text.strip()
+
+
+def _right_choice(key: str, columns: Sequence[str], choices: Sequence[str]) -> str:
+    """The text of the choice that a key names by its text, its letter, or its column."""
+    letters = LETTERS[: len(choices)]
+    if key in choices:
+        return key
+    if len(columns) > 1 and key in columns and len(choices) == len(columns):
+        return choices[list(columns).index(key)]
+    if len(key) == 1 and key.upper() in letters:
+        return choices[letters.index(key.upper())]
+    raise GeneratorError(
+        f"the answer {key[:40]!r} is none of its {len(choices)} choices: give a choice's text, or "
+        f"a letter from A to {letters[-1]}"
+    )
+
+
+def _listed(value: Any, column: str) -> list[Any]:
+    if isinstance(value, str):
+        value = _parsed(value, column) if value.lstrip().startswith("[") else value.split(";")
+    if not isinstance(value, list) or not value:
+        raise GeneratorError(f"{column}: a list is right, as JSON or with `;` between")
+    return [each.strip() if isinstance(each, str) else each for each in value]
+
+
+def _parsed(value: Any, column: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise GeneratorError(f"{column}: {value[:40]!r} is no JSON") from None
+
+
+def _files(row: Row, column: str, read_file: ReadFile) -> tuple[tuple[str, str], ...]:
+    if not column or row[column] in (None, ""):
+        return ()
+    names = [str(name) for name in _listed(row[column], column)]
+    return tuple((name, base64.b64encode(read_file(name)).decode()) for name in names)

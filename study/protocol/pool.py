@@ -1,0 +1,124 @@
+"""The pool of items that a study's tasks name: a file of the owner's, read until it is drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from generators.errors import GeneratorError
+from generators.items.pool import Columns, Group, make_pool
+from study.errors import StudyError
+from study.files import read_from_elsewhere
+from study.protocol.yaml import read_bounded
+
+_MOST_BYTES = 2_000_000_000
+_MOST_FILE = 50_000_000  # bytes, of an item's input file
+_MOST_CELL = 10_000_000
+_ENDINGS = (".csv", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSource:
+    """A file of items, and what of its columns makes them."""
+
+    path: Path
+    columns: Columns
+    published: str  # "never", or a date
+    strata: tuple[str, ...]
+
+
+@cache
+def read_pool(source: PoolSource) -> tuple[Group, ...]:
+    """The groups of a pool. Raises StudyError that names file and row."""
+    try:
+        rows = read_from_elsewhere(read_rows, source.path)
+        groups = make_pool(rows, source.columns, lambda name: _read_file(source.path.parent, name))
+    except GeneratorError as error:
+        raise StudyError(f"{source.path}: {error}") from error
+    except FileNotFoundError:
+        raise StudyError(f"{source.path}: no such file, and its items are not drawn yet") from None
+    if unlike := {group.stratum for group in groups} ^ {*source.strata}:
+        raise StudyError(
+            f"{source.path}: `strata` are not the values in the column {source.columns.stratum!r}: "
+            f"{min(unlike)} stands in one of the two only"
+        )
+    return groups
+
+
+def read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
+    """The rows of a CSV file, of JSON lines, or of a Parquet file. Raises StudyError, OSError."""
+    match path.suffix:
+        case ".csv":
+            return _csv_rows(path)
+        case ".jsonl":
+            return _json_rows(path)
+        case ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            try:
+                rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+            except (pa.ArrowException, ValueError) as error:
+                raise StudyError(f"{path}: no Parquet file that can be read") from error
+            return rows
+    raise StudyError(f"{path}: items are a file {', '.join(_ENDINGS)}")
+
+
+def _text(path: Path) -> str:
+    data = read_bounded(path, _MOST_BYTES, "a pool of items")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise StudyError(f"{path}:{line}: not UTF-8: save the file in that encoding") from None
+
+
+def _csv_rows(path: Path) -> Sequence[Mapping[str, Any]]:
+    csv.field_size_limit(_MOST_CELL)
+    lines = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    try:
+        names = next(lines, [])
+        if len({*names}) < len(names) or not all(name.strip() for name in names):
+            raise StudyError(f"{path}:1: a column has no name, or two have the same")
+        rows = []
+        for cells in lines:
+            if cells and len(cells) != len(names):
+                raise StudyError(
+                    f"{path}:{lines.line_num}: {len(cells)} cells where the header has {len(names)}"
+                )
+            if cells:
+                rows.append(dict(zip(names, cells, strict=True)))
+    except csv.Error as error:
+        raise StudyError(f"{path}:{lines.line_num}: no CSV: {error}") from error
+    return rows
+
+
+def _json_rows(path: Path) -> Sequence[Mapping[str, Any]]:
+    rows = []
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise StudyError(f"{path}:{number}: no JSON object, one a line")
+            rows.append(row)
+    every = dict.fromkeys(name for row in rows for name in row)
+    return [dict.fromkeys(every) | row for row in rows]
+
+
+def _read_file(folder: Path, name: str) -> bytes:
+    place = PurePosixPath(name)
+    if place.is_absolute() or ".." in place.parts:
+        raise GeneratorError(f"{name}: an input file lies beside the pool, or in a folder there")
+    try:
+        return read_bounded(folder / name, _MOST_FILE, "an input file")
+    except (FileNotFoundError, StudyError) as error:
+        raise GeneratorError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
