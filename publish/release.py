@@ -319,7 +319,8 @@ def _commitments(sealed: SealedSet) -> dict[str, Any]:
         "how": (
             "commitment = HMAC-SHA256(key = nonce, message = the parts 'dosimeter/commitment', "
             "'1', instance (ASCII) and seed (32 bytes, and the item if there is one), each after "
-            "its length as 4 bytes big-endian); root = RFC 6962 section 2.1 over the commitments' bytes"
+            "its length as 4 bytes big-endian); root = RFC 6962 section 2.1 over the commitments' "
+            "bytes"
         ),
         "root": sealed.root,
         "commitments": list(sealed.commitments),

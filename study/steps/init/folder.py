@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 from registry.provenance import utc_now
@@ -12,8 +14,10 @@ from registry.sealing import write_identity
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, PRICES_NAME, read_protocol
 from study.protocol.schema import SCHEMA_NAME
+from study.steps.init.items import guess_pool
 from study.steps.init.new_study import NewStudy, prices_text, study_name, study_text
 
+_CONTEXT, _RELEASED = 32_768, date(2024, 1, 1)  # of models that are named later
 _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 
 
@@ -24,6 +28,30 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
     if protocol is not None:
         return _write_folder(folder, protocol, {})
     return create_study(folder, NewStudy(study_name(folder), any_price=True), utc_now())
+
+
+def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write a new study's folder for a file of given items, all of which it draws, with a local
+    server's models. Return its path, and examples of what a model will see. Raises StudyError as
+    ``create_study``, and for a file that makes no pool."""
+    guessed = guess_pool(pool)
+    seeds, new = len(guessed.groups) // 2, NewStudy(study_name(folder), any_price=True)
+    if not seeds:
+        raise StudyError(f"{pool}: one item or group makes no two arms")
+    asked, *_ = new.tested
+    asked = replace(asked, context=_CONTEXT)
+    before = tuple(
+        replace(asked, name=control.name, released=_RELEASED) for control in new.controls
+    )
+    new = replace(
+        new,
+        tested=(asked,),
+        controls=before,
+        items=guessed.lines(folder.resolve()),
+        seeds_per_arm=seeds,
+        basis="All items of the pool are drawn.",
+    )
+    return create_study(folder, new, utc_now()), tuple(guessed.examples())
 
 
 def create_study(folder: Path, new: NewStudy, now: str) -> Path:

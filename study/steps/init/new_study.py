@@ -55,6 +55,7 @@ class NewModel:
     released: date | None = None
     input_price: float | None = None
     output_price: float | None = None
+    context: int | None = None  # tokens
     error_rate: float = 0.0  # of a built-in agent
 
     @property
@@ -107,6 +108,7 @@ class NewStudy:
     gap: float = 0.1
     budget: float = 50.0
     basis: str = "This number finds a gap of 10 points in a model with a chance of 80 %."
+    items: str = ""  # in place of tasks: the lines of a pool of given items
     any_price: bool = False  # one price for every version at the provider of a free server
 
     @property
@@ -120,7 +122,7 @@ def study_text(study: NewStudy) -> str:
     tested, before = (_names(models) for models in (study.tested, study.controls))
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         name=quoted(study.name),
-        tasks=f"[{', '.join(study.tasks)}]",
+        tasks=study.items or f"[{', '.join(study.tasks)}]   # `dosimeter tasks list` has all",
         basis=study.basis,
         gap=f"{study.gap:g}",
         target="" if study.gap == _USUAL_GAP else f"target_gap: {study.gap:g}, ",
@@ -214,9 +216,11 @@ def _served_line(model: NewModel) -> str:
         "model": quoted(model.version),
         "base_url": model.base_url and f'"{model.base_url}"',
         "api_key_env": model.key_variable or '""',
+        "context": "" if model.context is None else str(model.context),
         "retention": model.retention,
         "released": "" if model.released is None else model.released.isoformat(),
     }
     stated = ", ".join(f"{key}: {value}" for key, value in values.items() if value)
-    edit = "   # edit this: model and base_url" if model == _LOCAL else ""
+    more = ", base_url and released" if model.released else " and base_url"
+    edit = f"   # edit this: model{more}" if model.version == _LOCAL.version else ""
     return f"  {model.name}: {{{stated}}}{edit}"

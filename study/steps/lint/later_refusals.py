@@ -217,8 +217,8 @@ def pool_faults(protocol: Protocol) -> Faults:
                 ("tasks",),
                 f"{source.path.name}: these items were public on {source.published}, so that no "
                 "arm of them is private any more; write fresh items by the same process and "
-                "compare both with `dosimeter analyze --allocation authored`, or ask models for what they "
-                "remember with `dosimeter probe`, which needs no arms",
+                "compare both with `dosimeter analyze --allocation authored`, or ask models "
+                "for what they remember with `dosimeter probe`, which needs no arms",
             )
         if not source.path.exists():
             continue

@@ -1,0 +1,126 @@
+"""The first study.yaml of a pool of questions: columns guessed from their names and contents."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from generators.items import FAMILY
+from generators.items.check import number_of
+from generators.items.item import item_bytes
+from generators.items.pool import Columns, Group, stratum_name
+from generators.seed import EXAMPLE_SEED, Seed
+from generators.title import split_headline
+from study.errors import StudyError
+from study.files import read_from_elsewhere
+from study.protocol.pool import PoolSource, read_pool, read_rows
+from study.protocol.yaml import quoted
+
+_PROMPTS = ("question", "prompt", "problem", "input", "query", "instruction", "text")
+_ANSWERS = ("answer", "key", "target", "label", "correct", "correct_answer", "solution", "gold")
+_LISTS = ("choices", "options")
+_GROUPS = ("group", "passage", "passage_id", "document", "context_id", "story")
+_STRATA = ("subject", "category", "topic", "domain", "subset")
+_CHOICE = re.compile(r"(?:option|choice|answer)?[ _]?([a-z]|[0-9]{1,2})", re.IGNORECASE)
+SHOWN = 3
+_LETTER = "Answer with the letter of the right choice."
+
+
+@dataclass(frozen=True, slots=True)
+class GuessedPool:
+    """The pool as study.yaml names it, and its groups."""
+
+    source: PoolSource
+    groups: tuple[Group, ...]
+    others: tuple[str, ...]  # columns that may be strata
+
+    def lines(self, folder: Path) -> str:
+        """Return the task for study.yaml in ``folder``."""
+        columns = self.source.columns
+        keys = {
+            "items": os.path.relpath(self.source.path, folder),
+            "prompt": columns.prompt,
+            "choices": columns.choices,
+            "answer": columns.answer,
+            "score": columns.score,
+            "shuffle": columns.shuffle,
+            "group": columns.group,
+        }
+        lines = [f"{name}: {_written(value)}" for name, value in keys.items() if value]
+        lines += [f"# stratum: {quoted(name)}   # and `strata`, its values" for name in self.others]
+        lines.append("published: never   # if they were public before: the day; see docs/items.md")
+        return "\n" + "\n".join(f"  {'- ' if n == 0 else '  '}{t}" for n, t in enumerate(lines))
+
+    def examples(self) -> Iterator[str]:
+        """Yield the first items as a model will see them, with their keys."""
+        for group in self.groups[:SHOWN]:
+            seed = Seed(EXAMPLE_SEED.value + item_bytes(group.items))
+            made = FAMILY.generate(group.stratum, seed)
+            key = ", ".join(map(str, FAMILY.key(made.truth).values()))
+            yield f"{split_headline(made.brief.prompt)[1]}\n→ {key}"
+
+
+def guess_pool(path: Path) -> GuessedPool:
+    """Return the pool of a file by what its columns are called. Raises StudyError for a file that
+    has no column for questions or answers, or with items that are not right."""
+    try:
+        rows = read_from_elsewhere(read_rows, path)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: no such file") from None
+    if not rows:
+        raise StudyError(f"{path}: it has no rows")
+    prompt = _named(rows, _PROMPTS) or _longest(rows)
+    answer = _named(rows, _ANSWERS)
+    if answer is None:
+        names = ", ".join(rows[0])
+        raise StudyError(f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers "
+                         f"(columns: {names})")  # fmt: skip
+    choices = _choices(rows, {prompt, answer})
+    score = "choice" if choices else "exact"
+    if not choices and all(number_of(row[answer]) is not None for row in rows):
+        score = "number"
+    group = _named(rows, _GROUPS)
+    columns = Columns(
+        name=re.sub("[^a-z0-9]+", "_", path.stem.lower()).strip("_"),
+        prompt=f"{{{prompt}}}\n{_LETTER}" if choices else prompt,
+        answer=answer,
+        score=score,
+        choices=choices,
+        group=group if group and _repeats(rows, group) else "",
+        shuffle=bool(choices),
+    )
+    source = PoolSource(path.resolve(), columns, "never", (stratum_name(columns.name),))
+    others = tuple(name for name in rows[0] if name.lower() in _STRATA and _repeats(rows, name))
+    return GuessedPool(source, read_pool(source), others)
+
+
+def _named(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str | None:
+    known = {name.lower().strip(): name for name in rows[0]}
+    return next((known[name] for name in names if name in known), None)
+
+
+def _longest(rows: Sequence[Mapping[str, Any]]) -> str:
+    return max(rows[0], key=lambda name: sum(len(str(row[name])) for row in rows))
+
+
+def _choices(rows: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple[str, ...]:
+    if listed := _named(rows, _LISTS):
+        return (listed,)
+    found = [(m[1].lower(), n) for n in rows[0] if n not in taken and (m := _CHOICE.fullmatch(n))]
+    return tuple(name for _, name in sorted(found)) if len(found) > 1 else ()
+
+
+def _repeats(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return len({str(row[name]) for row in rows}) < len(rows)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(quoted, value))}]"
+    return quoted(str(value))
