@@ -100,7 +100,7 @@ def find_doubts(
     for place, code in enumerate(codes.tolist()):
         here = stratum == code
         n, first = int(here.sum()), int(public[here].sum())
-        if min(first, n - first) > 1 and math.comb(n, first) * level >= 1:
+        if min(first, n - first) > 1 and math.comb(n, first) >= math.ceil(1 / level):
             p[place] = _least_p(estimate_gaps(scores[here], stratum[here], public[here]))
     return Doubts(doubtful, np.where(p.min(axis=0) < level, codes[p.argmin(axis=0)], -1))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from study.steps.init.items import guess_pool
 from study.steps.init.new_study import NewStudy, prices_text, study_name, study_text
 
 _CONTEXT, _RELEASED = 32_768, date(2024, 1, 1)  # of models that are named later
+_FOUND = 3.05  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
 _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 
 
@@ -49,6 +51,7 @@ def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
         controls=before,
         items=guessed.lines(folder.resolve()),
         seeds_per_arm=seeds,
+        gap=min(0.5, math.ceil(20 * _FOUND / math.sqrt(seeds)) / 20),
         basis="All items of the pool are drawn.",
     )
     return create_study(folder, new, utc_now()), tuple(guessed.examples())
