@@ -50,7 +50,7 @@ class Items:
     an example."""
 
     name, version = NAME, VERSION
-    summary = "questions of a benchmark of your own"
+    summary = "questions as their owner wrote them"
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """None: an item is as hard as it is. Raises GeneratorError for no name of a stratum."""

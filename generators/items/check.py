@@ -46,7 +46,7 @@ class MatchesKey:
                 case "set":
                     return isinstance(given, list) and _counted(given) == _counted(key)
                 case "json":
-                    return bool(_plain(given) == _plain(key))
+                    return _written(given) == _written(key)
                 case "regex":
                     return matches(key, _text(given))
             return plain_text(_text(given)) == plain_text(str(key))
@@ -100,7 +100,11 @@ def _text(value: Any) -> str:
 
 
 def _counted(values: Any) -> Counter[str]:
-    return Counter(json.dumps(_plain(value), sort_keys=True) for value in values)
+    return Counter(map(_written, values))
+
+
+def _written(value: Any) -> str:
+    return json.dumps(_plain(value), sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
@@ -109,7 +113,7 @@ def _plain(value: Any) -> Any:
         case bool() | None:
             return value
         case int() | float():
-            return as_number(value)
+            return value if (number := as_number(value)) is None else number
         case str():
             return plain_text(value)
         case list():

@@ -16,9 +16,9 @@ from generators.items import STRATUM
 from generators.items.check import matches, number_of, plain_text
 from generators.items.item import LETTERS, SCORES, Item, item_bytes
 
-ALIKE = 0.8  # least share of triples of words in common of two texts that are near-duplicates
+ALIKE = 0.7  # least share of triples of words in common of two texts that are near-duplicates
 _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
-_PERMUTATIONS = 64
+_PERMUTATIONS, _LOOSE = 64, 0.5  # hashes find more than they should, so that they miss few
 _BRACES = re.compile(r"\{([^{}\n]+)\}")
 
 
@@ -105,7 +105,7 @@ def near_duplicates(groups: Sequence[Group]) -> Iterator[tuple[Group, Group]]:
         message = "duplicates are found with datasketch: install `dosimeter[items]`"
         raise GeneratorError(message) from None
     triples = [_triples(group.text) for group in groups]
-    index = MinHashLSH(threshold=ALIKE, num_perm=_PERMUTATIONS)
+    index = MinHashLSH(threshold=_LOOSE, num_perm=_PERMUTATIONS)
     hashes = MinHash.generator(triples, num_perm=_PERMUTATIONS, seed=1, hashfunc=zlib.crc32)
     for number, one in enumerate(hashes):
         for other in sorted(index.query(one)):

@@ -211,7 +211,7 @@ def _corpus(
     """Yield what is not secret: of the public arm's instances, and of those of seeds never
     drawn."""
     for entry in public:
-        yield Excuse.of(*regenerate(entry, find_family))
+        yield Excuse.of(*regenerate(entry, find_family), Seed.from_hex(entry.seed).item)
     strata = {
         (f"{secret_entry.family}@{secret_entry.version}", secret_entry.difficulty)
         for secret_entry in private

@@ -143,9 +143,10 @@ class Excuse:
     pixels: frozenset[str]
 
     @classmethod
-    def of(cls, instance: TaskInstance, key: Mapping[str, Any]) -> Excuse:
-        """Return what an instance with its answer key yields."""
-        text = SEPARATOR.encode().join(_corpus_texts(instance, key))
+    def of(cls, instance: TaskInstance, key: Mapping[str, Any], item: bytes = b"") -> Excuse:
+        """Return what an instance with its answer key yields, and the item behind its seed."""
+        given = (item, _escaped(item.decode("utf-8", "replace")))
+        text = SEPARATOR.encode().join((*_corpus_texts(instance, key), *given))
         return cls(text, frozenset(_pixel_digests(instance)))
 
 

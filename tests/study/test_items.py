@@ -7,23 +7,26 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from analysis.report.write import DATA
+from generators.seed import Seed
+from publish.leakcheck.check import find_leaks, release_needles
 from registry.result_row import Arm
-from registry.sealing import decrypt
 from study.main import main
 from study.steps import pipeline
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, completion, serve
-from tests.study.conftest import run_wave
+from tests.study.conftest import draw_tiny, run_wave
 
 ITEMS = 80
-WORDS = "river stone cloud engine violin bridge lantern forest harbour mirror".split()
+WORDS = ("river", "stone", "cloud", "engine", "violin", "bridge", "lantern", "forest", "mirror")
 
 
 def write_questions(path: Path) -> dict[str, str]:
@@ -34,7 +37,8 @@ def write_questions(path: Path) -> dict[str, str]:
         rows.writerow(["question", "a", "b", "c", "d", "key"])
         for n in range(ITEMS):
             digits = hashlib.sha256(str(n).encode()).digest()
-            choices = sorted(WORDS, key=lambda word: hashlib.sha256(digits + word.encode()).hexdigest())
+            words = {hashlib.sha256(digits + word.encode()).hexdigest(): word for word in WORDS}
+            choices = [words[key] for key in sorted(words)]
             question = f"Which of these did sample {digits.hex()[:12]} show in run {n}?"
             rows.writerow([question, *choices[:4], "abcd"[digits[0] % 4]])
             right[question] = choices[digits[0] % 4]
@@ -55,7 +59,7 @@ def dosimeter(*arguments: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owned]:
+def owned(tmp_path_factory: pytest.TempPathFactory) -> Owned:
     """A study from file to report. The new model knows what was published, and else guesses with
     some skill as the others do; the file is gone once its items are drawn."""
     folder = tmp_path_factory.mktemp("owned")
@@ -69,33 +73,93 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owned]:
         question = next(line for line in prompt.split("\n") if line in right)
         letters = dict(re.findall(r"^([A-D])\. (\w+)$", prompt, re.M))
         luck = hashlib.sha256(f"{request['model']}/{question}".encode()).digest()[0]
-        knows = question in known if request["model"] == "my-model" else False
-        letter = next(k for k, text in letters.items() if (text == right[question]) == (knows or luck < 100))
+        knows = luck < 100 or (request["model"] == "my-model" and question in known)
+        letter = next(k for k, text in letters.items() if (text == right[question]) == knows)
         return completion(f'It is so.\n<answer>\n{{"answer": "{letter}"}}\n</answer>')
 
     with serve(always=answer) as served:
         file = place / "study.yaml"
         text = file.read_text().replace("http://127.0.0.1:8000/v1", served.url)
-        text = re.sub(r"^  ([\w-]+): \{provider: openai, model: name-at-the-server", r"  \1: {provider: openai, model: \1", text, flags=re.M)
+        text = re.sub(r"^  ([\w-]+): (.*)name-at-the-server", r"  \1: \2\1", text, flags=re.M)
         file.write_text(text + "\nsandbox: {kind: local}\n")
-        dosimeter("register", "--study", place, "--underpowered", "a test")
-        pool.unlink()
         study = pipeline.open_study(place)
+        draw_tiny(study)
+        pool.unlink()
+        pipeline.register(study)
         run_wave(study, 0, parallel=4)
         dosimeter("publish", "--study", place)
-        known |= {question for question in right if any(question in each for each in released(study))}
+        known |= {question for question in right if question in "\n".join(released(study))}
         run_wave(study, 1, parallel=4)
         dosimeter("report", "--study", place)
-    yield Owned(pipeline.open_study(place), shown, right)
+    return Owned(pipeline.open_study(place), shown, right)
 
 
 def released(study: Study) -> list[str]:
-    import pyarrow.parquet as pq
+    """The prompts of the release, as a stranger opens it."""
+    from datasets import load_dataset
 
-    files = sorted((study.folder / "release" / "data").rglob("*.parquet"))
-    return [row["prompt"] for path in files for row in pq.read_table(path).to_pylist()]
+    cache = str(study.folder.parent / "cache")
+    release = str(study.folder / "release")
+    return list(load_dataset(release, split="public", cache_dir=cache)["prompt"])
 
 
-def test_x(owned: Owned) -> None:
-    print(owned.shown)
-    print(dosimeter("show", "--study", owned.study.folder) if False else "")
+def asked(study: Study, right: dict[str, str], arm: Arm) -> set[str]:
+    """The questions of an arm."""
+    generate = study.protocol.catalog.family("items").generate
+    prompts = [
+        generate(each.difficulty, Seed.from_hex(each.seed)).brief.prompt
+        for each in study.entries()
+        if each.arm is arm
+    ]
+    return {question for question in right if question in "\n".join(prompts)}
+
+
+def test_the_pool_is_used_up_and_split_in_halves(owned: Owned) -> None:
+    public, private = (asked(owned.study, owned.right, arm) for arm in Arm)
+    assert len(public) == len(private) == ITEMS / 2
+    assert public | private == {*owned.right}
+    assert public == {each for each in owned.right if each in "\n".join(released(owned.study))}
+
+
+def test_who_knows_what_was_published_is_found(owned: Owned) -> None:
+    (path,) = owned.study.folder.rglob(DATA)
+    (verdict,) = json.loads(path.read_text())["models"]
+    assert (verdict["model"], verdict["verdict"]) == ("my-model", "contaminated")
+
+
+def test_init_shows_three_questions_as_models_get_them_with_their_keys(owned: Owned) -> None:
+    shown = owned.shown.split("\n\n")[:3]
+    for text, (question, choice) in zip(shown, owned.right.items(), strict=False):
+        letter = text.split("→ ")[1].strip()
+        assert text.startswith(question)
+        assert f"\n{letter}. {choice}\n" in text
+
+
+def test_no_private_question_lies_anywhere_in_clear(owned: Owned) -> None:
+    """Its number stands in no file, as it is or in base64 or hexadecimal."""
+    folder, private = owned.study.folder.parent, asked(owned.study, owned.right, Arm.PRIVATE)
+    names = [re.findall(r"sample (\w{12}) ", question)[0].encode() for question in private]
+    wanted = [form for name in names for form in (name, name.hex().encode(), b64encode(name))]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 2 * ITEMS
+    for path in files:
+        data = path.read_bytes()
+        assert not [form for form in wanted if form in data], path
+
+
+@pytest.mark.parametrize("spell", [str, str.upper, lambda text: b64encode(text.encode()).decode()])
+def test_the_leak_check_finds_a_private_question(
+    owned: Owned, spell: Callable[[str], str], tmp_path: Path
+) -> None:
+    study = owned.study
+    needles = release_needles(study.entries(), study.protocol.catalog.family)
+    one = min(asked(study, owned.right, Arm.PRIVATE))
+    clean = tmp_path / "clean.md"
+    clean.write_text(min(asked(study, owned.right, Arm.PUBLIC)), encoding="utf-8")
+    assert find_leaks(tmp_path, needles) == ()
+    (tmp_path / "note.md").write_text(f"as in {spell(one)} so", encoding="utf-8")
+    assert {leak.file for leak in find_leaks(tmp_path, needles)} == {"note.md"}
+
+
+def test_everything_is_verified_with_the_key_and_without(owned: Owned) -> None:
+    assert "holds" in dosimeter("verify", "--study", owned.study.folder)
