@@ -9,6 +9,7 @@ import json
 import mimetypes
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import rfc8785
@@ -72,9 +73,6 @@ class Items:
         if len(asked) > 1:
             asked = [f"Question {n}, `answer_{n}`:\n{text}" for n, text in enumerate(asked, 1)]
         files = {path: data for item in items for path, data in item.files}
-        schema = record_of(
-            **{n: _FORMS.get(each.score, TEXT) for n, each in zip(names, items, strict=True)}
-        )
         rows = tuple(map(_row, names, items, shown))
         truth = GroundTruth((("items", TruthTable(_COLUMNS, rows)),))
         judged = [item.score == "judge" for item in items]
@@ -84,7 +82,7 @@ class Items:
             Brief(
                 "\n\n".join(asked),
                 tuple(_asset(path, data) for path, data in files.items()),
-                rfc8785.dumps(schema).decode(),
+                _schema(tuple(names), tuple(item.score for item in items)),
                 Limits(),
             ),
             truth,
@@ -110,6 +108,12 @@ class Items:
     def solver(self) -> str:
         """A program that only says that there is none."""
         return _SOLVER
+
+
+@lru_cache(maxsize=1024)
+def _schema(names: tuple[str, ...], scores: tuple[str, ...]) -> str:
+    forms = {name: _FORMS.get(each, TEXT) for name, each in zip(names, scores, strict=True)}
+    return rfc8785.dumps(record_of(**forms)).decode()
 
 
 def _rows(truth: GroundTruth) -> Iterator[Mapping[str, Any]]:
