@@ -42,11 +42,7 @@ def main(items: int = 100_000) -> None:
     times["near_duplicates_s"], begun = perf_counter() - begun, perf_counter()
     pool = {"items/pool": [item_bytes(group.items) for group in groups]}
     made = draw(
-        [("items", "1", "pool")],
-        items // 2,
-        SystemEntropy(),
-        identify_in(INSTALLED),
-        pools=pool,
+        [("items", "1", "pool")], items // 2, SystemEntropy(), identify_in(INSTALLED), pools=pool
     )
     sealed = seal_seeds(SealedSeeds(made.seeds, made.secret), [new_identity()[1]])
     commitments_root(commitments_of(made.seeds))

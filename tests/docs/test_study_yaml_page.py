@@ -34,7 +34,14 @@ BASE: dict[str, Any] = {
 }
 # What a key needs beside it.
 SPIKED = {"agent": "spiked", "release": "release"}
+_ITEM_KEYS = ("items", "prompt", "answer", "shuffle", "group", "files", "published")
+ITEMS = {"items": "questions.csv", "prompt": "q", "answer": "key", "published": "never"}
 COMPANIONS: dict[str, dict[str, Any]] = {
+    **{f"tasks.{key}": ITEMS for key in _ITEM_KEYS},
+    "tasks.choices": {**ITEMS, "score": "choice"},
+    "tasks.score": {**ITEMS, "choices": ["a", "b"]},
+    "tasks.strata": {**ITEMS, "stratum": "subject"},
+    "tasks.stratum": {**ITEMS, "strata": ["algebra"]},
     "tasks.family": {"difficulty": "easy"},
     "tasks.version": {"family": "count_circles", "difficulty": "easy"},
     "tasks.difficulty": {"family": "count_circles"},
