@@ -16,8 +16,10 @@ from typing import Any, TypeVar
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
-from generators.templates.components import Given, compile_component, draw_tree
-from generators.templates.functions import OpenFile
+from generators.templates.components import ComponentMaker, compile_component
+from generators.templates.components.schema import Given
+from generators.templates.components.text_files import draw_tree
+from generators.templates.functions.base import OpenFile
 from generators.templates.language.placeholders import (
     CONSTANTS,
     Constant,
@@ -31,13 +33,7 @@ from generators.templates.language.placeholders import (
     target_name,
     variables_of,
 )
-from generators.templates.language.template import (
-    Component,
-    MadeFile,
-    Maker,
-    Question,
-    TemplateFile,
-)
+from generators.templates.language.template import Component, MadeFile, Question, TemplateFile
 from generators.templates.language.values import ValueSet
 from generators.templates.language.variables import Variable, draw_values
 from generators.templates.scoring.json_edit import complete_edit
@@ -87,7 +83,7 @@ class ComponentPlan:
     target: Text
     content: Any  # the content, each string of it parsed
     config: Any
-    maker: Maker | None
+    maker: ComponentMaker | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +333,7 @@ def plan_component(component: Component) -> tuple[ComponentPlan, list[Text]]:
     return ComponentPlan(component, target, content, config, maker), [target, *texts]
 
 
-def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
+def fit_component(plan: ComponentPlan, scope: Scope) -> ComponentMaker:
     """The maker of one sample, of a component that has placeholders in it."""
     content, config = _fill_value(plan.content, scope), _fill_value(plan.config, scope)
     return compile_component(replace(plan.component, content=content, config=config))

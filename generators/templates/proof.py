@@ -17,7 +17,7 @@ from itertools import count, takewhile
 from math import sqrt
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions import Match
+from generators.templates.functions.base import Match
 from generators.templates.language.placeholders import Call, Text, parse_text
 from generators.templates.language.template import Question
 from generators.templates.prepare import EDIT, Prepared

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.functions import OpenFile
+from generators.templates.functions.base import OpenFile
 from generators.templates.language.placeholders import (
     Call,
     Constant,

@@ -7,35 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.components.csv_table import compile_csv
+from generators.templates.components.csv_table import CsvTable, compile_csv
 from generators.templates.components.distractors import Distractors, compile_distractors
-from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
-from generators.templates.components.schema import Given
-from generators.templates.components.sqlite.database import compile_sqlite
-from generators.templates.components.text_files import Tree, compile_files, compile_tree, draw_tree
+from generators.templates.components.documents import (
+    StructuredFile,
+    compile_json,
+    compile_xml,
+    compile_yaml,
+)
+from generators.templates.components.sqlite.database import Database, compile_sqlite
+from generators.templates.components.text_files import TextFile, Tree, compile_files, compile_tree
 from generators.templates.language.diagnostics import gathered, mapping, refuse
-from generators.templates.language.template import Component, MadeFile, Maker
+from generators.templates.language.template import Component, MadeFile
 from generators.templates.language.values import ValueSet
 
-__all__ = ["COMPONENTS", "Given", "compile_component", "draw_tree"]
-
-
-class Writer(Protocol):
-    """Writer of the single file of a component."""
-
-    @property
-    def log10_space(self) -> float:
-        """log10 of the number of distinct contents."""
-        ...
-
-    def content(self, stream: Stream) -> bytes:
-        """The bytes of the file."""
-        ...
-
+Writer = CsvTable | Database | StructuredFile | TextFile  # of the single file of a component
 
 _FILLER: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
     "create_files": compile_files,
@@ -74,7 +64,7 @@ class ComponentMaker:
         return (*files, *self.distractors.make(stream, target))
 
 
-def compile_component(component: Component) -> Maker:
+def compile_component(component: Component) -> ComponentMaker:
     """Return the maker of a component with its placeholders replaced (by ``Given`` text, if a
     schema holds them).
 

@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions import (
-    FUNCTIONS,
-    Function,
-    Match,
-    OpenFile,
-    call_function,
-    find_matches,
-)
+from generators.templates.functions import FUNCTIONS, call_function, find_matches
+from generators.templates.functions.base import Function, Match, OpenFile
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.templates.language.variables import Variable, find_variable
 

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.errors import TemplateError
-from generators.templates.functions import JsonStep, Match, compile_path
+from generators.templates.functions.base import Match
+from generators.templates.functions.json_path import JsonStep, compile_path
 from generators.templates.scoring.comparison import (
     NotJson,
     differences,

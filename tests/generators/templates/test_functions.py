@@ -8,7 +8,8 @@ import sqlite3
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function
+from generators.templates.functions import FUNCTIONS, call_function
+from generators.templates.functions.base import OpenFile
 from generators.templates.functions.csv_file import parse_table
 from generators.templates.functions.json_yaml import parse_json, parse_yaml
 from generators.templates.language.placeholders import parse_text

@@ -24,7 +24,8 @@ import pytest
 import yaml
 
 from generators.errors import TemplateError
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function
+from generators.templates.functions import FUNCTIONS, call_function
+from generators.templates.functions.base import OpenFile
 
 CASES = 24  # of each function
 Case = tuple[list[str], bytes, "str | None"]  # arguments, the file, the answer or None: an error

@@ -12,8 +12,8 @@ import pytest
 
 from generators.child_process import ChildLimits, run_in_child
 from generators.errors import TemplateError
-from generators.templates.functions import OpenFile, call_function
-from generators.templates.functions.base import MAX_BYTES
+from generators.templates.functions import call_function
+from generators.templates.functions.base import MAX_BYTES, OpenFile
 from generators.templates.functions.json_yaml import MAX_YAML
 from generators.templates.functions.xml_file import XML
 from tests.cases import cases
