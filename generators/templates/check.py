@@ -22,7 +22,7 @@ from generators.templates.language.template import Component, Question, Template
 from generators.templates.prepare import Prepared, compile_question, prepare
 from generators.templates.proof import FEWEST, Proof, interval
 from generators.templates.question_texts import compile_once, complaints, texts_of
-from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring.json_edit import JSON_EDIT, complete_edit
 from generators.yaml_lines import Place
 
 SAMPLES = 200  # that are simulated of each question
@@ -422,7 +422,7 @@ def _faults(sample: Prepared) -> Iterator[str]:
             json.loads(key.expected)
         except (ValueError, RecursionError):
             yield "the expected answer is no valid JSON, so that no answer is right"
-    elif key.scoring_type == "readfile_jsonedit":
+    elif key.scoring_type == JSON_EDIT:
         try:
             complete_edit(key.expected, {file.path: file.data for file in sample.files})
         except TemplateError as error:

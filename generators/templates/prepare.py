@@ -36,7 +36,7 @@ from generators.templates.language.placeholders import (
 from generators.templates.language.template import Component, MadeFile, Question, TemplateFile
 from generators.templates.language.values import ValueSet
 from generators.templates.language.variables import Variable, draw_values
-from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring.json_edit import JSON_EDIT, complete_edit
 from generators.templates.scoring.scorer import Key
 from generators.yaml_lines import Place
 
@@ -45,7 +45,6 @@ R = TypeVar("R")
 
 VERSION = "2"  # of how samples are drawn: a change of any byte of a sample needs a new one
 ATTEMPTS = 20  # at a sample that has a key
-EDIT = "readfile_jsonedit"
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
 
 _WRITTEN = ("type", "name", "target_file", "content", "config", "depends_on")
@@ -208,7 +207,7 @@ def _prepare(
         given["expected_structure"] = draw_tree(paths)
     files, log10_data = _make_files(compiled.plans, scope, root, made, artifacts)
     expected = fill_text(compiled.expected, scope)
-    if question.scoring_type == EDIT:  # its key holds the file as it was
+    if question.scoring_type == JSON_EDIT:  # its key holds the file as it was
         expected = complete_edit(expected, {file.path: file.data for file in files})
     return Prepared(
         question=question,

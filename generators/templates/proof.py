@@ -20,8 +20,8 @@ from generators.errors import TemplateError, nearest
 from generators.templates.functions.base import Match
 from generators.templates.language.placeholders import Call, Text, parse_text
 from generators.templates.language.template import Question
-from generators.templates.prepare import EDIT, Prepared
-from generators.templates.scoring.json_edit import match_edits
+from generators.templates.prepare import Prepared
+from generators.templates.scoring.json_edit import JSON_EDIT, match_edits
 from generators.yaml_lines import Place
 
 FEWEST = 20  # samples that prove anything
@@ -129,7 +129,7 @@ class Proof:
         self.samples += 1
         self.answers[answer] += 1
         key = sample.key
-        if key.scoring_type == EDIT:
+        if key.scoring_type == JSON_EDIT:
             with suppress(TemplateError):  # reported elsewhere
                 self._note(None, tuple(match_edits(key.expected)))
         elif _LONG.search(key.expected) and not _EXACT.search(sample.prompt):

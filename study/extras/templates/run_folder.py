@@ -33,9 +33,9 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.templates.language.keys import TARGETED_KEYS
+from generators.templates.scoring.json_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from generators.templates.scoring.score import Failure, Scores, score_both
 from generators.templates.scoring.scorer import AnswerScore, Key
-from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from registry.files import write_whole
 from study.errors import StudyError
 from study.extras.templates.run_tree import NoTreeError, RunFiles, SampleFiles, Tree, parse_remaps

@@ -20,7 +20,12 @@ from generators.templates.scoring.comparison import (
     same_json,
     same_text_leniently,
 )
-from generators.templates.scoring.json_edit import complete_edit, find_targets, read_path
+from generators.templates.scoring.json_edit import (
+    complete_edit,
+    find_targets,
+    read_path,
+    translate_edit,
+)
 from generators.templates.scoring.response import MOST_READ, MOST_RESPONSE, clean
 from generators.templates.scoring.score import (
     Failure,
@@ -30,7 +35,6 @@ from generators.templates.scoring.score import (
     scoring_types,
 )
 from generators.templates.scoring.scorer import SCORING_TYPES, Key
-from generators.templates.scoring.targeted_edit import translate_edit
 from tests.cases import cases
 
 

@@ -15,9 +15,14 @@ from analysis.templates.breakdown import break_down
 from generators.templates.family import template_family
 from generators.templates.language.parse import parse_template
 from registry.result_row import Arm, ResultRow, Status
-from study.extras.templates.answers import answers_of_rows, facts_of_study, report_runs
+from study.extras.templates.answers import (
+    answers_of_rows,
+    facts_of_precheck,
+    facts_of_study,
+    facts_of_template,
+    report_runs,
+)
 from study.extras.templates.prepare import prepare_template
-from study.extras.templates.question_facts import facts_of_precheck, facts_of_template
 from study.main import main
 from study.protocol.protocol import read_protocol
 from study.protocol.yaml import read_template
