@@ -409,12 +409,17 @@ def _before(question: Question, written: str, variables: tuple[Variable, ...]) -
     return tuple(parts.get(piece, piece) for piece in pieces if piece)
 
 
+def written_id(question: str) -> int | str:
+    """The id of a question as it stands in the files of a run folder."""
+    return int(question) if question.isdecimal() else question
+
+
 def precheck_record(prepared: Prepared) -> dict[str, Any]:
     """The sample as ``precheck.jsonl`` has it, one a line; see ``docs/template-run.md``."""
     question, key = prepared.question, prepared.key
     record: dict[str, Any] = {
         "scoring_type": question.scoring_type,
-        "question_id": int(question.id) if question.id.isdecimal() else question.id,
+        "question_id": written_id(question.id),
         "sample_number": prepared.sample,
         "template": question.template,
         "substituted_question": prepared.prompt,
@@ -439,8 +444,3 @@ def precheck_record(prepared: Prepared) -> dict[str, Any]:
         record["expected_response"] = key.expected
         record["expected_response_before_template_functions"] = prepared.before
     return record
-
-
-def precheck_line(prepared: Prepared) -> str:
-    """The sample as a line of ``precheck.jsonl``."""
-    return json.dumps(precheck_record(prepared), ensure_ascii=False)

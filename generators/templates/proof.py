@@ -18,7 +18,7 @@ from math import sqrt
 
 from generators.errors import TemplateError, nearest
 from generators.templates.functions.base import Match
-from generators.templates.language.placeholders import Call, Text, parse_text
+from generators.templates.language.placeholders import Call, parse_text, parts_of
 from generators.templates.language.template import Question
 from generators.templates.prepare import Prepared
 from generators.templates.scoring.json_edit import JSON_EDIT, match_edits
@@ -100,8 +100,9 @@ class Proof:
                 parts = parse_text(text, lorem)
             except TemplateError:
                 continue
-            for call in _calls(parts):
-                self.places.setdefault(call, place)
+            for call in parts_of(parts):
+                if isinstance(call, Call):
+                    self.places.setdefault(call, place)
 
     def begin(self) -> None:
         """Begin a sample."""
@@ -275,15 +276,6 @@ def _order(text: str) -> tuple[float, str]:
 def _words(text: str) -> str:
     """A text's words, one blank between them, without the marks around them."""
     return " ".join(word.strip("`'\".,;:!?()[]") for word in text.split())
-
-
-def _calls(text: Text) -> Iterator[Call]:
-    """All calls of a text, those within others too."""
-    for part in text:
-        if isinstance(part, Call):
-            yield part
-            for inner in (*part.arguments, *([part.file] if part.file else [])):
-                yield from _calls(inner)
 
 
 def _unnamed(sample: Prepared, read: set[str]) -> Iterator[str]:

@@ -27,18 +27,16 @@ from generators.templates.language.values import ValueSet
 
 Writer = CsvTable | Database | StructuredFile | TextFile  # of the single file of a component
 
-_FILLER: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
-    "create_files": compile_files,
-    "create_tree": compile_tree,
-}
-_TYPED: Mapping[str, Callable[[Mapping[str, Any], ValueSet], Writer]] = {
+_COMPILERS: Mapping[str, Callable[[Mapping[str, Any], ValueSet], Writer | Tree]] = {
+    "create_files": lambda content, _: compile_files(content),
+    "create_tree": lambda content, _: compile_tree(content),
     "create_csv": compile_csv,
     "create_sqlite": compile_sqlite,
     "create_json": compile_json,
     "create_yaml": compile_yaml,
     "create_xml": compile_xml,
 }
-COMPONENTS = (*_FILLER, *_TYPED)
+COMPONENTS = tuple(_COMPILERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,7 @@ def compile_component(component: Component) -> ComponentMaker:
 
     def writer() -> Writer | Tree:
         content = mapping("content", component.content)
-        if component.type in _FILLER:
-            return _FILLER[component.type](content)
-        return _TYPED[component.type](content, component.values)
+        return _COMPILERS[component.type](content, component.values)
 
     def distractors() -> Distractors | None:
         return compile_distractors(mapping("config", component.config))

@@ -16,7 +16,7 @@ from analysis.templates.breakdown import AnswerRow, Answers, QuestionFacts
 from analysis.templates.breakdown_tables import TableSet, make_tables, write_tables
 from generators.errors import TemplateError
 from generators.templates.family import template_family
-from generators.templates.language.placeholders import Call, Constant, Text, calls_of, parse_text
+from generators.templates.language.placeholders import Call, Constant, Text, parse_text
 from generators.templates.language.template import Question, TemplateFile
 from generators.templates.language.values import BUILT_IN, ValueSet
 from registry.canonical import digest_value
@@ -91,19 +91,15 @@ def report_runs(
     anything is written.
     """
     answers, warnings = answers_of_runs(folders, datetime.now(UTC), templates, remaps)
-    tables = make_tables(answers, digest_answers(answers), of_study=False)
+    names = ("model", "question", "replicate", "strict", "lenient", "rounds", "answered")
+    values = [[getattr(row, name) for name in names] for row in answers.rows]
+    tables = make_tables(answers, digest_value(values), of_study=False)
     try:
         files = write_tables(out, tables)
     except OSError as error:
         reason = error.strerror or str(error)
         raise StudyError(f"{out}: {reason}; give a folder that you may write") from None
     return RunReport(tables, tuple(files), tuple(warnings))
-
-
-def digest_answers(answers: Answers) -> str:
-    """The digest of the tables' source values, without the names of instances."""
-    names = ("model", "question", "replicate", "strict", "lenient", "rounds", "answered")
-    return digest_value([[getattr(row, name) for name in names] for row in answers.rows])
 
 
 def answers_of_runs(
@@ -331,7 +327,8 @@ def _task_of_record(record: Mapping[str, Any]) -> Task:
 
 def _task(sandbox: Any, key: str, values: ValueSet = BUILT_IN) -> Task:
     try:
-        calls = sorted(_show_call(call) for call in calls_of(parse_text(key, False, values)))
+        parts = parse_text(key, False, values)
+        calls = sorted(_show_call(part) for part in parts if isinstance(part, Call))
     except TemplateError:  # a function of another program's
         return None
     if not calls:
@@ -342,8 +339,7 @@ def _task(sandbox: Any, key: str, values: ValueSet = BUILT_IN) -> Task:
 def _show_call(call: Call) -> str:
     """Return a call with its arguments, white space folded: folded lines of SQL are the same
     SQL."""
-    arguments = [*call.arguments, *([call.file] if call.file else [])]
-    return "\x1f".join([call.function.name, *map(_show, arguments)])
+    return "\x1f".join([call.function.name, *map(_show, call.texts)])
 
 
 def _show(text: Text) -> str:

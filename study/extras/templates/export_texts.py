@@ -209,11 +209,10 @@ class QuestionTexts:
 
     def _call(self, place: Place, call: Call) -> str:
         name = call.function.name
-        inner = (*call.arguments, *([call.file] if call.file else []))
         if name not in FUNCTIONS:
             self.refuse(place, f"{name}: PICARD has no such function")
             return f"{{{{{name}}}}}"
-        if any(isinstance(part, Call) for text in inner for part in text):
+        if any(isinstance(part, Call) for text in call.texts for part in text):
             self.refuse(place, f"{name}: PICARD computes no function within another")
             return f"{{{{{name}}}}}"
         arguments = [self._argument(place, name, text) for text in call.arguments]

@@ -3,6 +3,7 @@ trees and the key to them; one sample of a question, as its agent gets it, and t
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -23,7 +24,7 @@ from generators.templates.prepare import (
     ARTIFACTS,
     CompiledQuestion,
     Prepared,
-    precheck_line,
+    precheck_record,
     prepare,
 )
 from study.errors import StudyError
@@ -165,11 +166,6 @@ def _remove(place: Path) -> None:
         place.unlink(missing_ok=True)
 
 
-def sample_seed(root: Seed, question: str, sample: int) -> Seed:
-    """The seed of one sample of one question, below that of the whole preparation."""
-    return root.child("sample", question, sample)
-
-
 def write_samples(
     family: TemplateFamily,
     questions: Sequence[Question],
@@ -197,7 +193,8 @@ def write_samples(
                         f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
                         "{{qs_id}} in its path, or a tree for each sample"
                     ) from None
-                key.write(f"{precheck_line(layout.with_keys(prepared))}\n")
+                record = precheck_record(layout.with_keys(prepared))
+                key.write(json.dumps(record, ensure_ascii=False) + "\n")
                 done += 1
                 watch(question.id, done, total)
     return done
@@ -214,7 +211,7 @@ def make_sample(
     question = compiled.question.id
     artifacts = layout.artifacts(f"q{question}_s{number}")
     try:
-        return prepare(compiled, sample_seed(root, question, number), number, artifacts)
+        return prepare(compiled, root.child("sample", question, number), number, artifacts)
     except TemplateError as error:
         raise place_error(file, compiled.question, error) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.cases import cases
 
 def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:
     content = data.encode() if isinstance(data, str) else data
-    with OpenFile("artifacts/q1_s1/file", content) as file:
+    with closing(OpenFile("artifacts/q1_s1/file", content)) as file:
         return call_function(name, arguments, file)
 
 

@@ -16,6 +16,7 @@ import random
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from xml.dom import minidom
 from xml.etree import ElementTree
@@ -762,7 +763,7 @@ def test_a_function_answers_as_its_oracle(name: str) -> None:
     answered = 0
     for _ in range(CASES):
         arguments, data, answer = oracle(draw)
-        with OpenFile("artifacts/file", data) as file:
+        with closing(OpenFile("artifacts/file", data)) as file:
             if answer is None:
                 with pytest.raises(TemplateError, match=name):
                     call_function(name, arguments, file)
