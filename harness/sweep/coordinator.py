@@ -17,10 +17,10 @@ from harness.sweep.epochs import LOOK_SECONDS, Claim, HeartbeatSender
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit
 from harness.sweep.leases import LeaseBook, LeaseRules, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
+from harness.sweep.outbox import StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.run_cell import count_spend, keep_killed, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
-from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import MOST_LEASED, Renewal, begin_process
 from registry.errors import StoreUnavailable
