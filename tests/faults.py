@@ -207,6 +207,6 @@ def fill(disk: Path) -> Path:
     return large
 
 
-def spooled(folder: Path) -> list[Path]:
-    """The files in the spool of a folder for temporary files."""
+def outbox_files(folder: Path) -> list[Path]:
+    """The files in the outbox of a folder for temporary files."""
     return sorted(folder.glob(".dosimeter-*.spool/*"))

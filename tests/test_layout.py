@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
     "platform": 43_310,
-    "picard": 11_700,
+    "picard": 11_490,
     "families": 7_330,
     "benchmarks": 2_850,
     "tests": 51_000,

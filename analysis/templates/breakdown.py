@@ -7,7 +7,7 @@ taken for wrong. Source: the tables of the PICARD paper's Appendices B and C."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, multimode
 from typing import NamedTuple, TypeVar
@@ -171,7 +171,7 @@ def break_down(answers: Answers) -> Breakdown:
         tallies = [tally(subject, name, rows) for name, rows in by_question.items()]
         questions += tallies
         overall.append(_add_up(subject, "", tallies))
-        by_type = _grouped(tallies, lambda part: answers.facts[part.name].scoring_type)
+        by_type = grouped(tallies, lambda part: answers.facts[part.name].scoring_type)
         types += [_add_up(subject, name, parts) for name, parts in sorted(by_type.items())]
         counted = (count_rounds(subject, name, rows) for name, rows in by_question.items())
         rounds += [row for row in counted if row is not None]
@@ -183,10 +183,10 @@ def break_down(answers: Answers) -> Breakdown:
 
 def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[AnswerRow]]]]:
     """The answers of each subject by question, in the order of the facts."""
-    grouped = _grouped(answers.rows, lambda row: Subject(row.wave, row.arm, row.model))
+    subjects = grouped(answers.rows, lambda row: Subject(row.wave, row.arm, row.model))
     pairs = []
-    for subject in sorted(grouped):
-        questions = _grouped(grouped[subject], lambda row: row.question)
+    for subject in sorted(subjects):
+        questions = grouped(subjects[subject], lambda row: row.question)
         pairs.append(
             (subject, {name: questions[name] for name in answers.facts if name in questions})
         )
@@ -238,7 +238,7 @@ def failure_modes(
     mean of all formats, each weighing alike. A question that was not answered leaves its
     averages empty.
     """
-    groups = _grouped((fact for fact in facts.values() if fact.group), lambda fact: fact.group)
+    groups = grouped((fact for fact in facts.values() if fact.group), lambda fact: fact.group)
     return [
         _failure_mode(subject, name, members, rates)
         for name, members in groups.items()
@@ -271,7 +271,7 @@ def weakness_pattern(file: float | None, direct: float | None) -> str:
 def _failure_mode(
     subject: Subject, group: str, members: Sequence[QuestionFacts], rates: Mapping[str, Rate]
 ) -> FailureMode:
-    by_format = _grouped(members, format_name)
+    by_format = grouped(members, format_name)
     formats = {
         name: mean_of([rates.get(fact.question, NOTHING) for fact in by_format[name]])
         for name in FORMAT_NAMES.values()
@@ -304,26 +304,32 @@ def _add_up(subject: Subject, name: str, parts: Sequence[Tally]) -> Tally:
 
 
 def _mean_interval(rows: Sequence[AnswerRow], mean: float) -> tuple[float, float] | None:
-    """t with cluster-robust variance; None for one instance, or where there is no spread."""
+    """None for one instance, or where there is no spread."""
+    by_instance = grouped(rows, lambda row: row.instance).values()
+    sums = [sum((row.rounds or 0) - mean for row in answers) for answers in by_instance]
+    half = cluster_half_width(sums, len(rows))
+    if half is None or math.fsum(deviation**2 for deviation in sums) < 1e-18:
+        return None
+    return max(0.0, mean - half), mean + half
+
+
+def cluster_half_width(sums: Collection[float], weight: float) -> float | None:
+    """Half the 95 % interval of a ratio with the cluster-robust variance of its linearisation, by
+    t. ``sums`` are those of the deviations in each cluster; None for fewer than two clusters."""
     from scipy.special import stdtrit
 
-    sums = [
-        sum((row.rounds or 0) - mean for row in answers)
-        for answers in _grouped(rows, lambda row: row.instance).values()
-    ]
-    n = len(sums)
-    spread = math.fsum(deviation**2 for deviation in sums)
-    if n < 2 or spread < 1e-18:
+    n, spread = len(sums), math.fsum(deviation**2 for deviation in sums)
+    if n < 2:
         return None
-    half = float(stdtrit(n - 1, 0.975)) * math.sqrt(n / (n - 1) * spread) / len(rows)
-    return max(0.0, mean - half), mean + half
+    return float(stdtrit(n - 1, 0.975)) * math.sqrt(n / (n - 1) * spread) / weight
 
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """The items by their keys, in the order in which these come first."""
     groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

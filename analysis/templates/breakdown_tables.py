@@ -132,7 +132,8 @@ def _mode_row(mode: FailureMode) -> dict[str, Any]:
     row: dict[str, Any] = {**mode.subject._asdict(), "group": mode.group}
     formats = dict(mode.formats)
     for name in FORMAT_NAMES.values():
-        rate, slug = formats.get(name, NOTHING), format_slug(name)
+        rate = formats.get(name, NOTHING)
+        slug = name.lower().replace(" + ", "_").replace(" ", "_")  # file_json
         row |= {f"{slug}_right": rate.right, f"{slug}_answers": rate.answers}
         row |= _rate_columns(slug, rate)
     return {
@@ -145,11 +146,6 @@ def _mode_row(mode: FailureMode) -> dict[str, Any]:
         "weakness_pattern": mode.pattern,
         "gap_excludes_zero": mode.clear,
     }
-
-
-def format_slug(name: str) -> str:
-    """A format's name as the beginning of a column's: ``File + JSON`` is ``file_json``."""
-    return name.lower().replace(" + ", "_").replace(" ", "_")
 
 
 def _curve_rows(curves: Sequence[Curve]) -> list[dict[str, Any]]:

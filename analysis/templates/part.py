@@ -19,7 +19,7 @@ from analysis.report.part import (
 )
 from analysis.report.wording import score_words
 from analysis.stats.proportions import Rate
-from analysis.templates.breakdown import APART, GOOD, POOR, FailureMode, Subject
+from analysis.templates.breakdown import APART, GOOD, POOR, FailureMode
 from analysis.templates.breakdown_tables import TableSet
 from analysis.templates.sample_size import Curve
 
@@ -98,7 +98,7 @@ _CAPTIONS = {
     "questions": "Right answers by question, points of 100.",
     "rounds": "Inference requests an episode. Of equally frequent numbers the mode is the least.",
 }
-_WHO: Columns = {"Model": lambda row: _who(row.subject)}
+_WHO: Columns = {"Model": lambda row: "{2}, wave {0}, {1}".format(*row.subject)}
 _ROUNDS: Columns = {
     **_WHO,
     "Question": "question",
@@ -181,7 +181,3 @@ def _needs(question: str, asked: Sequence[Curve]) -> tuple[Any, ...]:
 
 def _share(rate: Rate) -> str:
     return NONE if rate.mean is None else score_words(rate.mean, rate.interval)
-
-
-def _who(subject: Subject) -> str:
-    return f"{subject.model}, wave {subject.wave}, {subject.arm}"

@@ -90,9 +90,11 @@ def progressive_curve(
     order = np.argsort(stream.random((subsets, len(right))), axis=1, kind="stable")
     y, m = right[order], total[order]
     means = np.cumsum(y, 1) / np.cumsum(m, 1)
-    widths = _wilson_width(means, effective_answers(y, m))
+    n = effective_answers(y, m)
+    half = np.sqrt(means * (1 - means) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
+    widths = 2 * Z * half  # of ``wilson``, which lies inside 0…1 by itself
     points = sorted({*range(step, len(right) + 1, step), len(right)})
-    return tuple(_point(n, means[:, n - 1], widths[:, n - 1]) for n in points)
+    return tuple(_point(at, means[:, at - 1], widths[:, at - 1]) for at in points)
 
 
 def find_elbow(points: Sequence[CurvePoint]) -> int | None:
@@ -145,13 +147,6 @@ def _by_instance(rows: Sequence[AnswerRow]) -> NDArray[np.float64]:
             verdicts[row.instance].append(row.strict)
     counts = sorted((sum(right), len(right)) for right in verdicts.values())
     return np.array(counts, dtype=np.float64).reshape(-1, 2).T
-
-
-def _wilson_width(mean: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The width of ``rates.wilson``, which lies inside 0…1 by itself."""
-    half = np.sqrt(mean * (1 - mean) / n + Z**2 / (4 * n**2))
-    width: NDArray[np.float64] = 2 * Z / (1 + Z**2 / n) * half
-    return width
 
 
 def _point(n: int, means: NDArray[np.float64], widths: NDArray[np.float64]) -> CurvePoint:

@@ -22,7 +22,7 @@ from generators.templates.language.template import Component, Question, Template
 from generators.templates.prepare import Prepared, compile_question, prepare
 from generators.templates.proof import FEWEST, Proof, interval
 from generators.templates.question_texts import compile_once, complaints, texts_of
-from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring.json_edit import JSON_EDIT, complete_edit
 from generators.yaml_lines import Place
 
 SAMPLES = 200  # that are simulated of each question
@@ -126,7 +126,17 @@ def check_text(
 ) -> TemplateReport:
     """The report on a template file's text, which names the file ``path``; of the chosen questions,
     or of all. ``values`` is the text of the values file that it names."""
-    return _report(_reading(text, path, values), path, chosen)
+    reading = _reading(text, path, values)
+    finder, wanted = _finder_of(reading, chosen)
+    questions = tuple(finder.proved(question) for question in wanted)
+    finder.report_time()
+    return TemplateReport(
+        path,
+        reading.file.digest,
+        foremost(finder.errors),
+        tuple(sorted(finder.warnings, key=lambda problem: problem.line)),
+        questions,
+    )
 
 
 def check_form(
@@ -182,21 +192,6 @@ def _finder_of(
     return finder, wanted
 
 
-def _report(
-    reading: ParsedTemplate, path: str, chosen: Collection[str] | None = None
-) -> TemplateReport:
-    finder, wanted = _finder_of(reading, chosen)
-    questions = tuple(finder.proved(question) for question in wanted)
-    finder.report_time()
-    return TemplateReport(
-        path,
-        reading.file.digest,
-        foremost(finder.errors),
-        tuple(sorted(finder.warnings, key=lambda problem: problem.line)),
-        questions,
-    )
-
-
 @dataclass(slots=True)
 class _Finder:
     file: TemplateFile
@@ -249,15 +244,12 @@ class _Finder:
 
     def texts(self, question: Question) -> None:
         """Check the placeholders and components."""
-        self.placeholders(question)
-        for component in question.components:
-            self.component(component)
-
-    def placeholders(self, question: Question) -> None:
         structured = bool(question.expected_structure)
         for place, text, lorem in texts_of(question):
             for what in complaints(text, lorem, structured, question.values):
                 self.error(place, what)
+        for component in question.components:
+            self.component(component)
 
     def component(self, component: Component) -> None:
         """Compile a component, its variables drawn once. Those with functions in them wait for
@@ -422,7 +414,7 @@ def _faults(sample: Prepared) -> Iterator[str]:
             json.loads(key.expected)
         except (ValueError, RecursionError):
             yield "the expected answer is no valid JSON, so that no answer is right"
-    elif key.scoring_type == "readfile_jsonedit":
+    elif key.scoring_type == JSON_EDIT:
         try:
             complete_edit(key.expected, {file.path: file.data for file in sample.files})
         except TemplateError as error:

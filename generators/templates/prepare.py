@@ -16,8 +16,10 @@ from typing import Any, TypeVar
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
-from generators.templates.components import Given, compile_component, draw_tree
-from generators.templates.functions import OpenFile
+from generators.templates.components import ComponentMaker, compile_component
+from generators.templates.components.schema import Given
+from generators.templates.components.text_files import draw_tree
+from generators.templates.functions.base import OpenFile
 from generators.templates.language.placeholders import (
     CONSTANTS,
     Constant,
@@ -31,16 +33,10 @@ from generators.templates.language.placeholders import (
     target_name,
     variables_of,
 )
-from generators.templates.language.template import (
-    Component,
-    MadeFile,
-    Maker,
-    Question,
-    TemplateFile,
-)
+from generators.templates.language.template import Component, MadeFile, Question, TemplateFile
 from generators.templates.language.values import ValueSet
 from generators.templates.language.variables import Variable, draw_values
-from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring.json_edit import JSON_EDIT, complete_edit
 from generators.templates.scoring.scorer import Key
 from generators.yaml_lines import Place
 
@@ -49,7 +45,6 @@ R = TypeVar("R")
 
 VERSION = "2"  # of how samples are drawn: a change of any byte of a sample needs a new one
 ATTEMPTS = 20  # at a sample that has a key
-EDIT = "readfile_jsonedit"
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
 
 _WRITTEN = ("type", "name", "target_file", "content", "config", "depends_on")
@@ -87,7 +82,7 @@ class ComponentPlan:
     target: Text
     content: Any  # the content, each string of it parsed
     config: Any
-    maker: Maker | None
+    maker: ComponentMaker | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +207,7 @@ def _prepare(
         given["expected_structure"] = draw_tree(paths)
     files, log10_data = _make_files(compiled.plans, scope, root, made, artifacts)
     expected = fill_text(compiled.expected, scope)
-    if question.scoring_type == EDIT:  # its key holds the file as it was
+    if question.scoring_type == JSON_EDIT:  # its key holds the file as it was
         expected = complete_edit(expected, {file.path: file.data for file in files})
     return Prepared(
         question=question,
@@ -337,7 +332,7 @@ def plan_component(component: Component) -> tuple[ComponentPlan, list[Text]]:
     return ComponentPlan(component, target, content, config, maker), [target, *texts]
 
 
-def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
+def fit_component(plan: ComponentPlan, scope: Scope) -> ComponentMaker:
     """The maker of one sample, of a component that has placeholders in it."""
     content, config = _fill_value(plan.content, scope), _fill_value(plan.config, scope)
     return compile_component(replace(plan.component, content=content, config=config))
@@ -414,12 +409,17 @@ def _before(question: Question, written: str, variables: tuple[Variable, ...]) -
     return tuple(parts.get(piece, piece) for piece in pieces if piece)
 
 
+def written_id(question: str) -> int | str:
+    """The id of a question as it stands in the files of a run folder."""
+    return int(question) if question.isdecimal() else question
+
+
 def precheck_record(prepared: Prepared) -> dict[str, Any]:
     """The sample as ``precheck.jsonl`` has it, one a line; see ``docs/template-run.md``."""
     question, key = prepared.question, prepared.key
     record: dict[str, Any] = {
         "scoring_type": question.scoring_type,
-        "question_id": int(question.id) if question.id.isdecimal() else question.id,
+        "question_id": written_id(question.id),
         "sample_number": prepared.sample,
         "template": question.template,
         "substituted_question": prepared.prompt,
@@ -444,8 +444,3 @@ def precheck_record(prepared: Prepared) -> dict[str, Any]:
         record["expected_response"] = key.expected
         record["expected_response_before_template_functions"] = prepared.before
     return record
-
-
-def precheck_line(prepared: Prepared) -> str:
-    """The sample as a line of ``precheck.jsonl``."""
-    return json.dumps(precheck_record(prepared), ensure_ascii=False)

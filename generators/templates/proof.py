@@ -17,11 +17,11 @@ from itertools import count, takewhile
 from math import sqrt
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions import Match
-from generators.templates.language.placeholders import Call, Text, parse_text
+from generators.templates.functions.base import Match
+from generators.templates.language.placeholders import Call, parse_text, parts_of
 from generators.templates.language.template import Question
-from generators.templates.prepare import EDIT, Prepared
-from generators.templates.scoring.json_edit import match_edits
+from generators.templates.prepare import Prepared
+from generators.templates.scoring.json_edit import JSON_EDIT, match_edits
 from generators.yaml_lines import Place
 
 FEWEST = 20  # samples that prove anything
@@ -100,8 +100,9 @@ class Proof:
                 parts = parse_text(text, lorem)
             except TemplateError:
                 continue
-            for call in _calls(parts):
-                self.places.setdefault(call, place)
+            for call in parts_of(parts):
+                if isinstance(call, Call):
+                    self.places.setdefault(call, place)
 
     def begin(self) -> None:
         """Begin a sample."""
@@ -129,7 +130,7 @@ class Proof:
         self.samples += 1
         self.answers[answer] += 1
         key = sample.key
-        if key.scoring_type == EDIT:
+        if key.scoring_type == JSON_EDIT:
             with suppress(TemplateError):  # reported elsewhere
                 self._note(None, tuple(match_edits(key.expected)))
         elif _LONG.search(key.expected) and not _EXACT.search(sample.prompt):
@@ -275,15 +276,6 @@ def _order(text: str) -> tuple[float, str]:
 def _words(text: str) -> str:
     """A text's words, one blank between them, without the marks around them."""
     return " ".join(word.strip("`'\".,;:!?()[]") for word in text.split())
-
-
-def _calls(text: Text) -> Iterator[Call]:
-    """All calls of a text, those within others too."""
-    for part in text:
-        if isinstance(part, Call):
-            yield part
-            for inner in (*part.arguments, *([part.file] if part.file else [])):
-                yield from _calls(inner)
 
 
 def _unnamed(sample: Prepared, read: set[str]) -> Iterator[str]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.functions import OpenFile
+from generators.templates.functions.base import OpenFile
 from generators.templates.language.placeholders import (
     Call,
     Constant,
     Scope,
-    Text,
     outermost,
     parse_text,
+    parts_of,
     variables_of,
 )
 from generators.templates.language.template import Component, Question, texts_within
@@ -54,7 +54,9 @@ def complaints(text: str, lorem: bool, structured: bool, values: ValueSet) -> li
         parts = parse_text(text, lorem, values)
     except TemplateError as error:
         return _each_complaint(text, lorem, values) or [str(error)]
-    return list(dict.fromkeys(_misuses(parts, structured)))
+    if structured or Constant("expected_structure") not in parts_of(parts):
+        return []
+    return ["{{expected_structure}} has no value: the key 'expected_structure' is missing"]
 
 
 def _each_complaint(text: str, lorem: bool, values: ValueSet) -> list[str]:
@@ -68,17 +70,6 @@ def _each_complaint(text: str, lorem: bool, values: ValueSet) -> list[str]:
         if len(wrong) >= _MOST_COMPLAINTS:
             break
     return list(wrong)
-
-
-def _misuses(parts: Text, structured: bool) -> Iterator[str]:
-    """Constants that have no value here."""
-    for part in parts:
-        if isinstance(part, Constant) and part.name == "expected_structure" and not structured:
-            yield "{{expected_structure}} has no value: the key 'expected_structure' is missing"
-        if not isinstance(part, Call):
-            continue
-        for inner in (*part.arguments, *([part.file] if part.file else [])):
-            yield from _misuses(inner, structured)
 
 
 def compile_once(component: Component) -> None:

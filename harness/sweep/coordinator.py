@@ -13,14 +13,14 @@ from harness.build_model import provider_key
 from harness.episode import Cell
 from harness.spending.budget import Spend
 from harness.storage import finished_names, instances_key
-from harness.sweep.epochs import LOOK_SECONDS, Claim, Pulse
+from harness.sweep.epochs import LOOK_SECONDS, Claim, HeartbeatSender
 from harness.sweep.governor import PROBE_SECONDS, LeaseOutcome, StatedLimit
 from harness.sweep.leases import LeaseBook, LeaseRules, Progress, SweepOrder, WorkerEnd
 from harness.sweep.metrics import MetricRecorder
+from harness.sweep.outbox import StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.run_cell import count_spend, keep_killed, open_budget
 from harness.sweep.schedule import INSTANCES_CODEC
-from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import MOST_LEASED, Renewal, begin_process
 from registry.errors import StoreUnavailable
@@ -56,7 +56,7 @@ class Coordinator:
         self._options, self._measure = options, measure
         self._opened: LeaseBook | None = None
         self._context: RunContext | None = None
-        self._pulse: Pulse | None = None
+        self._heartbeat: HeartbeatSender | None = None
         self._progress: Progress | None = None
         self._unheard: set[str] = set()  # workers that may hold leases of a coordinator before
         self._opened_at = 0.0
@@ -80,8 +80,8 @@ class Coordinator:
             return
         self._context = replace(context, run_identity=run_identity)
         epochs = self._context.epochs
-        if self._pulse is None:  # before the book, which may take minutes to read
-            self._pulse = Pulse(epochs, epoch, lambda: self._progress)
+        if self._heartbeat is None:  # before the book, which may take minutes to read
+            self._heartbeat = HeartbeatSender(epochs, epoch, lambda: self._progress)
         claims = epochs.claims()
         book = self._book(self._context)
         self._unheard, self._opened_at = set(workers), time.monotonic()
@@ -96,13 +96,13 @@ class Coordinator:
     ) -> tuple[tuple[Cell, ...], bool]:
         """Return cells to work on, each with its key, and whether the run is over for this
         worker."""
-        book, context, pulse = self._opened, self._context, self._pulse
-        if book is None or context is None or pulse is None:
+        book, context, heartbeat = self._opened, self._context, self._heartbeat
+        if book is None or context is None or heartbeat is None:
             return (), False
-        if pulse.asked is SweepOrder.STOP:
+        if heartbeat.asked is SweepOrder.STOP:
             return (), True
         self._adopt(book, worker, holding)
-        if self._unheard or not pulse.alive or pulse.asked is SweepOrder.PAUSE:
+        if self._unheard or not heartbeat.alive or heartbeat.asked is SweepOrder.PAUSE:
             return (), not holding and book.over()
         try:
             if time.monotonic() < self._next_try:
@@ -166,16 +166,16 @@ class Coordinator:
             self._pauses.pop(worker, None)
         else:
             self._pauses[worker] = pause
-        if self._opened is None or self._pulse is None:
+        if self._opened is None or self._heartbeat is None:
             return Renewal.NONE, {}
         self._opened.hear(worker, time.monotonic())
         self._adopt(self._opened, worker, holding)
         limits = self._opened.limit_calls(worker, calls, time.monotonic())
         if self._metrics is not None:
             self._metrics.record(self._opened.progress, time.monotonic())
-        if self._pulse.asked is SweepOrder.STOP:
+        if self._heartbeat.asked is SweepOrder.STOP:
             return Renewal.STOP, {}
-        return Renewal.RENEWED if self._pulse.alive else Renewal.NONE, limits
+        return Renewal.RENEWED if self._heartbeat.alive else Renewal.NONE, limits
 
     def release(self, worker: str, killed: bool) -> None:
         """Have the leases of a worker taken back: at once if its process was ``killed``; else its
@@ -190,21 +190,21 @@ class Coordinator:
 
     def progress(self) -> Progress | None:
         """Count the cells by state; None if it is to be opened."""
-        if self._opened is None or self._pulse is None:
+        if self._opened is None or self._heartbeat is None:
             return None
         self._progress = replace(
             self._opened.progress(),
             pauses=tuple(self._pauses.values()),
-            asked=self._pulse.asked,
-            fenced=self._pulse.fenced,
+            asked=self._heartbeat.asked,
+            fenced=self._heartbeat.fenced,
         )
         return self._progress
 
     def close(self, failure: str = "") -> None:
         """End the epoch, by a ``failure`` if that has words: nothing more is bought in it."""
         self.progress()
-        if self._pulse is not None:
-            self._pulse.close(failure)
+        if self._heartbeat is not None:
+            self._heartbeat.close(failure)
 
     def _adopt(self, book: LeaseBook, worker: str, holding: frozenset[str]) -> None:
         """Take over the leases that a coordinator before gave, until each worker was heard or must

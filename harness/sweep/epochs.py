@@ -210,7 +210,7 @@ class Epochs:
         return epoch_folder(self.recipient)
 
 
-class Pulse:
+class HeartbeatSender:
     """Keeps an epoch alive by a thread of its own. ``watch`` gives the progress for heartbeats."""
 
     def __init__(self, epochs: Epochs, number: int, watch: Callable[[], Progress | None]) -> None:
@@ -222,7 +222,7 @@ class Pulse:
         self._last = 0.0
         self._closed = threading.Event()
         self._beat()
-        self._thread = threading.Thread(target=self._go_on, name="pulse", daemon=True)
+        self._thread = threading.Thread(target=self._go_on, name="heartbeat", daemon=True)
         self._thread.start()
 
     @property

@@ -36,9 +36,9 @@ from harness.sweep.governor import (
     is_provider_failure,
     open_gates,
 )
+from harness.sweep.outbox import StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.schedule import Schedule
-from harness.sweep.spool import StorePause
 
 logger = logging.getLogger(__name__)
 

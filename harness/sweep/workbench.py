@@ -26,9 +26,9 @@ from harness.spending.prices import Price
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from harness.storage import hex_of, result_key
 from harness.sweep.epochs import Epochs
+from harness.sweep.outbox import OutboxStore, StorePause
 from harness.sweep.purchases import Purchases
 from harness.sweep.schedule import Schedule, WaveInstance, WavePlan, schedule_cells
-from harness.sweep.spool import SpooledStore, StorePause
 from registry.errors import RegistryError
 from registry.ledger.records import ModelPin
 from registry.provenance import code_digest, find_other_packages
@@ -189,7 +189,7 @@ class Workbench:
         with _naming_host():
             return cls(
                 context=context,
-                store=SpooledStore(open_store(context.store), purchases.stopped),
+                store=OutboxStore(open_store(context.store), purchases.stopped),
                 models=_open_models(context),
                 sandboxes=open_sandboxes(context),
                 purchases=purchases,
@@ -213,16 +213,16 @@ class Workbench:
 
     def recover(self) -> None:
         """Store what processes of this machine that died could not store. Raises StoreError."""
-        if isinstance(self.store, SpooledStore):
+        if isinstance(self.store, OutboxStore):
             self.store.recover()
 
     def pause(self) -> StorePause | None:
         """Return why this worker waits for its store, if it does."""
-        return self.store.pause() if isinstance(self.store, SpooledStore) else None
+        return self.store.pause() if isinstance(self.store, OutboxStore) else None
 
     def has_stored_all(self) -> bool:
-        """Return True if nothing waits in this machine's spool."""
-        return not isinstance(self.store, SpooledStore) or self.store.is_empty()
+        """Return True if nothing waits in this machine's outbox."""
+        return not isinstance(self.store, OutboxStore) or self.store.is_empty()
 
     def close(self) -> None:
         """Close the models and the sandboxes."""

@@ -29,9 +29,9 @@ from harness.episode import Cell
 from harness.errors import HarnessError, WorkerKilled, WorkStopped
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
+from harness.sweep.outbox import StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
 from harness.sweep.run_cell import run_cell
-from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext, Workbench
 from registry.errors import RegistryError, StoreError
 from registry.provenance import utc_now
@@ -161,7 +161,7 @@ class _Held:
 
     def take_stored(self) -> Iterator[LeaseOutcome]:
         """Yield, once, the cells whose results are stored by now; not those that are left in the
-        spool, since the sweep ends. Raises StoreError."""
+        outbox, since the sweep ends. Raises StoreError."""
         for future in [future for future in self.storing if future.done()]:
             group = self.storing.pop(future)
             with suppress(WorkStopped):

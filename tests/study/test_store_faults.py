@@ -19,7 +19,7 @@ import pytest
 from registry.verify.verify import verify_study
 from study.workspace.study import Study
 from tests.conftest import S3Server
-from tests.faults import Fault, fault_proxy, fill, remount, spooled
+from tests.faults import Fault, fault_proxy, fill, outbox_files, remount
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.progress import Stall
 from tests.study.conftest import make_study
@@ -134,7 +134,7 @@ def check(study: Study, served: Served, outcome: dict[str, Any]) -> None:
     assert (outcome["closed"]["owed"], outcome["closed"]["finished"]) == (OWED, OWED)
     seeds = [request["seed"] for request in served.requests]
     assert len(seeds) == len(set(seeds)) == OWED
-    assert spooled(temporary_of(study)) == []
+    assert outbox_files(temporary_of(study)) == []
     assert verify_study(study.store, study.identities()).holds
     check_clean(study)
 
@@ -199,7 +199,7 @@ def test_a_sweep_goes_on_when_its_disk_can_be_written_again(
             pass_fault(study, served, begin, end)
 
 
-def test_a_killed_sweep_has_its_spooled_replies_stored_by_the_next(
+def test_a_killed_sweep_has_the_replies_in_its_outbox_stored_by_the_next(
     tmp_path: Path, small_disk: Path
 ) -> None:
     """All its processes are killed while replies wait, the worker's own too."""
@@ -208,10 +208,10 @@ def test_a_killed_sweep_has_its_spooled_replies_stored_by_the_next(
         with Sweep(study) as killed:
             killed.until(lambda: len(served.requests) >= AT_ONCE)
             remount(small_disk, "ro")
-            killed.until(lambda: len(spooled(temporary_of(study))) >= AT_ONCE)
+            killed.until(lambda: len(outbox_files(temporary_of(study))) >= AT_ONCE)
         for pid in processes_of(study, b"harness.sweep.worker_process"):  # no children of it
             os.kill(pid, signal.SIGKILL)
-        assert len(spooled(temporary_of(study))) >= AT_ONCE
+        assert len(outbox_files(temporary_of(study))) >= AT_ONCE
         remount(small_disk, "rw")
         with Sweep(study) as sweep:
             outcome = sweep.end()

@@ -7,48 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.components.csv_table import compile_csv
+from generators.templates.components.csv_table import CsvTable, compile_csv
 from generators.templates.components.distractors import Distractors, compile_distractors
-from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
-from generators.templates.components.schema import Given
-from generators.templates.components.sqlite.database import compile_sqlite
-from generators.templates.components.text_files import Tree, compile_files, compile_tree, draw_tree
+from generators.templates.components.documents import (
+    StructuredFile,
+    compile_json,
+    compile_xml,
+    compile_yaml,
+)
+from generators.templates.components.sqlite.database import Database, compile_sqlite
+from generators.templates.components.text_files import TextFile, Tree, compile_files, compile_tree
 from generators.templates.language.diagnostics import gathered, mapping, refuse
-from generators.templates.language.template import Component, MadeFile, Maker
+from generators.templates.language.template import Component, MadeFile
 from generators.templates.language.values import ValueSet
 
-__all__ = ["COMPONENTS", "Given", "compile_component", "draw_tree"]
+Writer = CsvTable | Database | StructuredFile | TextFile  # of the single file of a component
 
-
-class Writer(Protocol):
-    """Writer of the single file of a component."""
-
-    @property
-    def log10_space(self) -> float:
-        """log10 of the number of distinct contents."""
-        ...
-
-    def content(self, stream: Stream) -> bytes:
-        """The bytes of the file."""
-        ...
-
-
-_FILLER: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
-    "create_files": compile_files,
-    "create_tree": compile_tree,
-}
-_TYPED: Mapping[str, Callable[[Mapping[str, Any], ValueSet], Writer]] = {
+_COMPILERS: Mapping[str, Callable[[Mapping[str, Any], ValueSet], Writer | Tree]] = {
+    "create_files": lambda content, _: compile_files(content),
+    "create_tree": lambda content, _: compile_tree(content),
     "create_csv": compile_csv,
     "create_sqlite": compile_sqlite,
     "create_json": compile_json,
     "create_yaml": compile_yaml,
     "create_xml": compile_xml,
 }
-COMPONENTS = (*_FILLER, *_TYPED)
+COMPONENTS = tuple(_COMPILERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +62,7 @@ class ComponentMaker:
         return (*files, *self.distractors.make(stream, target))
 
 
-def compile_component(component: Component) -> Maker:
+def compile_component(component: Component) -> ComponentMaker:
     """Return the maker of a component with its placeholders replaced (by ``Given`` text, if a
     schema holds them).
 
@@ -89,9 +77,7 @@ def compile_component(component: Component) -> Maker:
 
     def writer() -> Writer | Tree:
         content = mapping("content", component.content)
-        if component.type in _FILLER:
-            return _FILLER[component.type](content)
-        return _TYPED[component.type](content, component.values)
+        return _COMPILERS[component.type](content, component.values)
 
     def distractors() -> Distractors | None:
         return compile_distractors(mapping("config", component.config))

@@ -87,10 +87,8 @@ def compile_distractors(config: Mapping[str, Any]) -> Distractors | None:
     path, asked = "config.clutter", config.get("clutter")
     if asked is None or asked is False:
         return None
-    if asked is True:
-        return _distractors(path, {})
-    if isinstance(asked, Mapping):
-        return _distractors(path, mapping(path, asked, CLUTTER_KEYS))
+    if asked is True or isinstance(asked, Mapping):
+        return _distractors(path, {} if asked is True else mapping(path, asked, CLUTTER_KEYS))
     if isinstance(asked, list):
         refuse(path, f"true, a number or {{count, pattern}} is wanted, not {shown(asked)}")
     return _distractors(path, {"count": whole(path, asked)})

@@ -171,6 +171,7 @@ DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
 DEFAULT_COUNT, DEFAULT_ITEMS, DEFAULT_ELEMENT = 5, "lorem_words", "item"
 DEEPEST = 40
 LONGEST_KEY = 200
+_XML_NAME = re.compile("[A-Za-z_][A-Za-z0-9_.-]*")
 _XML_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 SAFE_WHOLE = 1 << 53  # a uniform distinguishes no more values
 
@@ -310,15 +311,10 @@ def is_xml_text(text: str) -> bool:
     return _XML_TEXT.fullmatch(text) is not None
 
 
-def is_xml_name(name: str) -> bool:
-    """True for a name that an element may have: ASCII letters, digits, ``_ - .``, no colon."""
-    plain = name.replace("_", "a").replace("-", "1").replace(".", "1")
-    return plain.isascii() and plain.isalnum() and plain[0].isalpha()
-
-
 def element_name(path: str, value: Any) -> str:
-    """The name of an XML element. Raises TemplateError for one that XML would not take."""
-    if not isinstance(value, str) or not is_xml_name(value):
+    """The name of an XML element: ASCII letters, digits, ``_ - .``, no colon. Raises TemplateError
+    for one that XML would not take."""
+    if not isinstance(value, str) or not _XML_NAME.fullmatch(value):
         refuse(
             path, f"{shown(value)} is no name of an element: a letter, then letters, digits, _-."
         )

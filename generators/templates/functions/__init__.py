@@ -14,23 +14,11 @@ from generators.child_process import ChildLimits, run_in_child
 from generators.errors import ChildLimitError, TemplateError, TemplateLimitError
 from generators.templates.functions.base import Function, Match, OpenFile
 from generators.templates.functions.csv_file import CSV
-from generators.templates.functions.json_path import JsonStep, compile_path
 from generators.templates.functions.json_yaml import TREE
 from generators.templates.functions.numbers import ARITHMETIC
 from generators.templates.functions.sqlite_file import SQLITE
 from generators.templates.functions.text_file import TEXT
 from generators.templates.functions.xml_file import XML
-
-__all__ = [
-    "FUNCTIONS",
-    "Function",
-    "JsonStep",
-    "Match",
-    "OpenFile",
-    "call_function",
-    "compile_path",
-    "find_matches",
-]
 
 MAX_ANSWER = 1_000_000  # characters
 _MOST_MATCHES = 200  # parts of one call that are looked for

@@ -135,7 +135,7 @@ class OpenFile:
     """The bytes at a path, and the results of parsers, each of which reads them once.
 
     Parsers raise TemplateError for bytes of another format, and for more than MAX_BYTES. Resources
-    that they open are closed by ``close``, or at the end of a ``with`` block.
+    that they open are closed by ``close``.
     """
 
     def __init__(self, path: str, data: bytes) -> None:
@@ -190,9 +190,3 @@ class OpenFile:
             _, value = self._parsed.popitem()
             if hasattr(value, "close"):
                 value.close()
-
-    def __enter__(self) -> OpenFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -58,17 +58,12 @@ class CsvRows:
 
 
 def parse_table(file: OpenFile) -> CsvRows:
-    """The rows of a CSV file (a parser of OpenFile)."""
-    return read_table(file.text)
-
-
-def read_table(text: str) -> CsvRows:
-    """The rows of a CSV text. Raises TemplateError for one that the csv module refuses."""
+    """The rows of a CSV file. Raises TemplateError for one that the csv module refuses."""
     import csv
     import io
 
     try:
-        return CsvRows(list(csv.reader(io.StringIO(text, newline=""))))
+        return CsvRows(list(csv.reader(io.StringIO(file.text, newline=""))))
     except csv.Error as error:
         raise TemplateError(f"the file is not CSV: {error}") from None
 
@@ -132,7 +127,10 @@ def _of_filtered(verb: str) -> Function:
         if verb != "count":
             yield match_numbers(header, table.column(header))
 
-    return Function(f"csv_{verb}_where", 4, 4, compute, _check_where, matches=matches)
+    def check(arguments: Sequence[str]) -> None:
+        make_filter(*arguments[2:])
+
+    return Function(f"csv_{verb}_where", 4, 4, compute, check, matches=matches)
 
 
 def select_cells(table: CsvRows, header: str, filtered: str, sign: str, value: str) -> Cells:
@@ -182,10 +180,6 @@ def _at(cells: Cells, index: int, what: str, holder: str) -> str:
 
 def _extent(holder: str, items: Sequence[object]) -> str:
     return f"{holder} 0 to {len(items) - 1}" if items else f"{holder} none"
-
-
-def _check_where(arguments: Sequence[str]) -> None:
-    make_filter(arguments[2], arguments[3])
 
 
 def _check_index(*places: int) -> Callable[[Sequence[str]], None]:

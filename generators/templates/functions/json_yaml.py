@@ -39,8 +39,9 @@ MAX_YAML = 2_000_000  # bytes
 _YAML = YamlLimits("a file", MAX_YAML, MAX_VALUES, aliases=True, depth=MAX_DEPTH)
 
 
-def read_json(text: str) -> Any:
-    """The value of a JSON text. Raises TemplateError; NaN and Infinity are not JSON."""
+def parse_json(file: OpenFile) -> Any:
+    """The value of a JSON file. Raises TemplateError; NaN and Infinity are not JSON."""
+    text = file.text
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -56,10 +57,10 @@ def read_json(text: str) -> Any:
     return value
 
 
-def read_yaml(text: str) -> Any:
-    """The value of a YAML text of one document. Raises TemplateError."""
+def parse_yaml(file: OpenFile) -> Any:
+    """The value of a YAML file of one document. Raises TemplateError."""
     try:
-        document = yaml_lines.parse_yaml(text.encode("utf-8", "replace"), "YAML", _YAML)
+        document = yaml_lines.parse_yaml(file.text.encode("utf-8", "replace"), "YAML", _YAML)
     except RecursionError:
         raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}") from None
     except YamlError as error:
@@ -90,57 +91,34 @@ def _check_bounds(value: Any) -> None:
         pending.extend((item, depth + 1) for item in items if isinstance(item, (dict, list)))
 
 
-def parse_json(file: OpenFile) -> Any:
-    """The value of a JSON file (a parser of OpenFile)."""
-    return read_json(file.text)
-
-
-def parse_yaml(file: OpenFile) -> Any:
-    """The value of a YAML file (a parser of OpenFile)."""
-    return read_yaml(file.text)
-
-
 # --- Labels of JSON and YAML values: of the largest value, of the longest list ---
 
-Read = Callable[[Any, Path], list[Any]]
 
-
-def label_of_extreme(value: Any, labels: Path, values: Path, read: Read, largest: bool) -> Any:
+def label_of_extreme(value: Any, labels: Path, values: Path, largest: bool) -> Any:
     """The label of the largest (or smallest) value. Raises TemplateError for no number."""
-    best: tuple[float, Any] | None = None
-    for item, label, rest in _things(value, labels, values, read):
-        matches = read(item, rest)
-        for name, one in _paired(label, matches):
-            number = numeric.number_of(one)
-            if number is None:
-                continue
-            if best is None or (number > best[0] if largest else number < best[0]):
-                best = (number, name)
-    if best is None:
-        raise TemplateError("there is no number among the values")
-    return best[1]
+    numbered = (
+        (numeric.number_of(one), name)
+        for item, names, rest in _things(value, labels, values)
+        for name, one in _paired(names, _many(item, rest))
+    )
+    return numeric.find_extreme(numbered, largest)
 
 
-def label_of_most(value: Any, labels: Path, values: Path, read: Read) -> Any:
+def label_of_most(value: Any, labels: Path, values: Path) -> Any:
     """The label that has the most: items of a list, keys of an object, or values of a path with
     ``[*]``. Raises TemplateError if there is no label."""
-    best: tuple[int, Any] | None = None
-    for item, label, rest in _things(value, labels, values, read):
-        if len(label) == 1:
-            sizes = [(label[0], _count(item, rest))]
+    sizes: list[tuple[float, Any]] = []
+    for item, names, rest in _things(value, labels, values):
+        if len(names) == 1:
+            sizes.append((_count(item, rest), names[0]))
         else:
-            sizes = [(name, _size(one)) for name, one in _paired(label, read(item, rest))]
-        for name, size in sizes:
-            if best is None or size > best[0]:
-                best = (size, name)
-    if best is None:
+            sizes += [(_size(one), name) for name, one in _paired(names, _many(item, rest))]
+    if not sizes:
         raise TemplateError("the first path leads to no label")
-    return best[1]
+    return numeric.find_extreme(sizes, largest=True)
 
 
-def _things(
-    value: Any, labels: Path, values: Path, read: Read
-) -> Iterator[tuple[Any, list[Any], Path]]:
+def _things(value: Any, labels: Path, values: Path) -> Iterator[tuple[Any, list[Any], Path]]:
     """Each thing with its labels, and the path from it to its values."""
     shared = 0
     for one, other in zip(labels.steps, values.steps, strict=False):
@@ -149,7 +127,7 @@ def _things(
         shared += 1
     to_label, to_values = labels.after(shared), values.after(shared)
     for item in expand([value], labels.steps[:shared]):
-        names = read(item, to_label)
+        names = _many(item, to_label)
         if not names and expand([item], to_values.steps):
             raise TemplateError("there is a value without a label")
         yield item, names, to_values
@@ -278,10 +256,8 @@ def _numbers(verb: str) -> Answer:
 
 def _extreme(largest: bool) -> Answer:
     def answer(value: Any, path: Path) -> str:
-        values = _many(value, path)
-        numbers = [numeric.number_of(one) for one in values]
-        texts = [write_value(one) for one in values]
-        return numeric.find_extreme(texts, numbers, largest)
+        numbered = [(numeric.number_of(one), one) for one in _many(value, path)]
+        return write_value(numeric.find_extreme(numbered, largest))
 
     return answer
 
@@ -302,9 +278,9 @@ _ANSWERS: dict[str, tuple[int, Answer]] = {  # least number of arguments, and th
 _NUMERIC = (*numeric.AGGREGATES, "max_value", "min_value")
 _FILTERING = ("count_where", "filter")
 _LABELS: dict[str, Callable[[Any, Path, Path], Any]] = {  # with a path of labels before
-    "max_value": lambda value, one, two: label_of_extreme(value, one, two, _many, True),
-    "min_value": lambda value, one, two: label_of_extreme(value, one, two, _many, False),
-    "max_count": lambda value, one, two: label_of_most(value, one, two, _many),
+    "max_value": lambda value, one, two: label_of_extreme(value, one, two, True),
+    "min_value": lambda value, one, two: label_of_extreme(value, one, two, False),
+    "max_count": label_of_most,
 }
 _TWO_PATHS = parts_paths("$")
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 from generators.errors import TemplateError
 from generators.templates.functions.base import Function, table_of
 
 # --- Numbers in texts, and aggregates of them ---
+
+T = TypeVar("T")
 
 _INDEX = re.compile(r"[0-9]{1,9}(?: *[+-] *[0-9]{1,9}){0,9}")
 _TERM = re.compile(r"[+-]?[0-9]+")
@@ -114,18 +116,15 @@ def to_index(text: str, what: str) -> int:
     return index
 
 
-def find_extreme(texts: Sequence[str], numbers: Sequence[float | None], largest: bool) -> str:
-    """The text of the largest (or smallest) number, the first of equals.
+def find_extreme(numbered: Iterable[tuple[float | None, T]], largest: bool) -> T:
+    """What stands with the largest (or smallest) number, the first of equals.
 
     Raises TemplateError if there is no number: a value that is missing is not zero.
     """
-    candidates = [
-        (number, text) for number, text in zip(numbers, texts, strict=True) if number is not None
-    ]
+    candidates = [(number, other) for number, other in numbered if number is not None]
     if not candidates:
         raise TemplateError("there is no number among the values")
-    choose = max if largest else min
-    return choose(candidates, key=lambda pair: pair[0])[1]
+    return (max if largest else min)(candidates, key=lambda pair: pair[0])[1]
 
 
 MANY = 16  # arguments at most, where there may be more than two

@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from generators.templates.functions.base import Kind, Match, quote_name
 from generators.templates.functions.matches import MOST_KNOWN
+
+if TYPE_CHECKING:
+    from generators.templates.functions.sqlite_file import OpenDatabase
 
 _TOKEN = re.compile(
     r"""\s+ | --[^\n]* | /\*(?:[^*]|\*(?!/))*+(?:\*/)?+
@@ -40,18 +43,6 @@ _KEYWORDS = frozenset(
 _LITERALS = ("text", "number")
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _NEAR = 1e-9  # of floats that were added in another order
-
-
-class QueriedTables(Protocol):
-    """What is asked of the database."""
-
-    def first(self, sql: str) -> tuple[object, ...] | None:
-        """The first row of a query."""
-        ...
-
-    def all(self, sql: str, column: int = 0) -> list[str]:
-        """One column of all rows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +72,7 @@ class Comparison:
 Columns = tuple[tuple[str, tuple[str, ...]], ...]  # of each table
 
 
-def match_query(sql: str, database: QueriedTables) -> Iterator[Match]:
+def match_query(sql: str, database: OpenDatabase) -> Iterator[Match]:
     """What each comparison of a query meets; and whether equal rows decide its answer."""
     tables = database.all("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
     columns = tuple(
@@ -97,7 +88,7 @@ def match_query(sql: str, database: QueriedTables) -> Iterator[Match]:
         yield Match("tie", "ORDER BY", int(tied), 1)
 
 
-def _match(comparison: Comparison, database: QueriedTables) -> Iterator[Match]:
+def _match(comparison: Comparison, database: OpenDatabase) -> Iterator[Match]:
     table, left = quote_name(comparison.table), comparison.left
     have = _number(database, f"SELECT count({left}) FROM {table}")  # noqa: S608 - a test of it
     for literal in comparison.literals:
@@ -122,7 +113,7 @@ def _match(comparison: Comparison, database: QueriedTables) -> Iterator[Match]:
         yield Match(kind, comparison.part, met, have, bare, known=known)
 
 
-def _number(database: QueriedTables, sql: str) -> int:
+def _number(database: OpenDatabase, sql: str) -> int:
     row = database.first(sql)
     return 0 if row is None or row[0] is None else int(str(row[0]))
 

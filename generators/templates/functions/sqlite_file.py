@@ -211,13 +211,10 @@ class OpenDatabase:
 
 
 def parse_database(file: OpenFile) -> OpenDatabase:
-    """The tables of a SQLite file, in memory and to be read only (a parser of OpenFile)."""
+    """The tables of a SQLite file, in memory and to be read only (a parser of OpenFile). Raises
+    TemplateError if its bytes are no database."""
     file.check_size(MAX_BYTES)
-    return open_database(file.data)
-
-
-def open_database(data: bytes) -> OpenDatabase:
-    """The database of a file's bytes. Raises TemplateError if they are none."""
+    data = file.data
     if not data.startswith(_MAGIC) or len(data) < 100:
         raise TemplateError("the file is not a SQLite database")
     if 2 in data[_JOURNAL]:

@@ -108,11 +108,11 @@ def _numbers(verb: str) -> Callable[[Sequence[str], OpenFile], str]:
 def _extreme(largest: bool) -> Callable[[Sequence[str], OpenFile], str]:
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
         if len(arguments) > 1:
-            pairs = [(label, text) for label, texts in _groups(arguments, file) for text in texts]
-            texts, numbers = [label for label, _ in pairs], [text for _, text in pairs]
+            pairs = [(text, label) for label, texts in _groups(arguments, file) for text in texts]
         else:
-            texts = numbers = _texts(arguments[0], file)
-        return numeric.find_extreme(texts, [numeric.to_number(text) for text in numbers], largest)
+            pairs = [(text, text) for text in _texts(arguments[0], file)]
+        numbered = [(numeric.to_number(text), label) for text, label in pairs]
+        return numeric.find_extreme(numbered, largest)
 
     return compute
 

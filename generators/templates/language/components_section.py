@@ -170,17 +170,15 @@ class SandboxForm(Form):
             config = dict(
                 self.mapping((*place, "config"), given["config"], ("clutter", *CLUTTER_KEYS))
             )
-        settings: list[tuple[Place, Any]] = []
         flat = {key: config.pop(key) for key in CLUTTER_KEYS if key in config}
-        if flat:  # how clutter was written before it had a key of its own
-            settings.append(((*place, "config"), flat))
-        if "clutter" in config:
-            settings.append(((*place, "config", "clutter"), config["clutter"]))
-        if "clutter" in given:
-            settings.append(((*place, "clutter"), given["clutter"]))
-        inner = given.get("content")
-        if isinstance(inner, dict) and "clutter" in inner:
-            settings.append(((*place, "content", "clutter"), inner["clutter"]))
+        # How clutter was written before it had a key of its own.
+        settings: list[tuple[Place, Any]] = [((*place, "config"), flat)] if flat else []
+        levels = (("config",), config), ((), given), (("content",), given.get("content"))
+        settings += [
+            ((*place, *level, "clutter"), holder["clutter"])
+            for level, holder in levels
+            if isinstance(holder, dict) and "clutter" in holder
+        ]
         for where, _ in settings[1:]:
             self.error(where, "clutter is written twice; write it once, under `config:`")
         if settings:

@@ -50,6 +50,9 @@ SEMANTIC_POOLS = ("person", "place", "business", "technology")
 # names that an agent meets in the wild are seldom tidy (section 4.3.2 of the paper).
 _ENTITIES = ("default", "colors", "nature", "metals", "gems", *SEMANTIC_POOLS)
 POOLS: Mapping[str, tuple[str, ...]] = MappingProxyType({name: LISTS[name] for name in _ENTITIES})
+_MAIL_PARTS = [
+    [name.lower() for name in LISTS[part]] for part in ("first_names", "last_names", "mail_domains")
+]
 LATIN = LISTS["latin"]  # for filler text
 
 LEAST_DATE, GREATEST_DATE = date(2020, 1, 1), date(2025, 12, 31)
@@ -260,20 +263,13 @@ def _apart(drawn: list[int], size: int) -> list[int]:
 
 
 def _emails(drawn: Indices) -> list[Any]:
-    first, last, domains = _mail_parts()
+    first, last, domains = _MAIL_PARTS
     most = len(last) * len(domains)
     kinds = len(domains)
     return [
         f"{first[one // most]}.{last[one // kinds % len(last)]}@{domains[one % kinds]}"
         for one in drawn.tolist()
     ]
-
-
-@cache
-def _mail_parts() -> tuple[list[str], list[str], tuple[str, ...]]:
-    first = [name.lower() for name in LISTS["first_names"]]
-    last = [name.lower() for name in LISTS["last_names"]]
-    return first, last, LISTS["mail_domains"]
 
 
 def _phones(drawn: Indices) -> list[Any]:
@@ -328,11 +324,10 @@ def _all() -> dict[str, DataType]:
     longest_word = max(map(len, LATIN))
     some_words = sum(len(LATIN) ** count for count in range(LEAST_WORDS, MOST_WORDS + 1))
     phones = 800 * 800 * 10_000
-    mail_parts = [LISTS[name] for name in ("first_names", "last_names", "mail_domains")]
-    mails = math.prod(map(len, mail_parts))
+    mails = math.prod(map(len, _MAIL_PARTS))
     truths = cache(lambda: lookup(TRUTH_VALUES))
     calendar = (GREATEST_DATE - LEAST_DATE).days + 1
-    longest_mail = sum(max(map(len, part)) for part in mail_parts)
+    longest_mail = sum(max(map(len, part)) for part in _MAIL_PARTS)
     types = (
         _pairs("person_name", LISTS["first_names"], LISTS["last_names"]),
         _choice("first_name", LISTS["first_names"]),

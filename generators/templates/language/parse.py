@@ -37,8 +37,8 @@ from generators.templates.language.placeholders import outermost
 from generators.templates.language.strata import StrataForm
 from generators.templates.language.template import Component, Question, TemplateFile
 from generators.templates.language.values import UNREAD, ValueSet, ValuesForm, fault_of_path
+from generators.templates.scoring.json_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from generators.templates.scoring.score import scoring_types
-from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from generators.yaml_lines import (
     Place,
     YamlDocument,

@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions import (
-    FUNCTIONS,
-    Function,
-    Match,
-    OpenFile,
-    call_function,
-    find_matches,
-)
+from generators.templates.functions import FUNCTIONS, call_function, find_matches
+from generators.templates.functions.base import Function, Match, OpenFile
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.templates.language.variables import Variable, find_variable
 
@@ -50,6 +44,11 @@ class Call:
     function: Function
     arguments: tuple[Text, ...]
     file: Text | None
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """The arguments, and the file if it takes one."""
+        return (*self.arguments, self.file) if self.file else self.arguments
 
 
 Part = str | Variable | Constant | Call
@@ -111,19 +110,18 @@ def _answer(call: Call, scope: Scope) -> str:
     return call_function(name, arguments, opened)
 
 
+def parts_of(text: Text) -> Iterator[Part]:
+    """The parts of a text in their order, after each call those of its arguments."""
+    for part in text:
+        yield part
+        if isinstance(part, Call):
+            for inner in part.texts:
+                yield from parts_of(inner)
+
+
 def variables_of(text: Text) -> Iterator[Variable]:
     """The variables of a text in their order, those in arguments too."""
-    for part in text:
-        if isinstance(part, Variable):
-            yield part
-        elif isinstance(part, Call):
-            for inner in (*part.arguments, *([part.file] if part.file else [])):
-                yield from variables_of(inner)
-
-
-def calls_of(text: Text) -> Iterator[Call]:
-    """The calls of a text, the outermost ones."""
-    return (part for part in text if isinstance(part, Call))
+    return (part for part in parts_of(text) if isinstance(part, Variable))
 
 
 def is_plain(text: Text) -> bool:

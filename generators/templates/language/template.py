@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.stream import Stream
 from generators.templates.language.values import BUILT_IN, ValueSet
 from generators.yaml_lines import Place, key_of, line_of
 
@@ -139,16 +138,3 @@ class MadeFile:
 
     path: str
     data: bytes
-
-
-class Maker(Protocol):
-    """A component, understood: makes its files from a stream, as often as is wanted."""
-
-    @property
-    def log10_space(self) -> float:
-        """log10 of the number of distinct contents that it may make."""
-        ...
-
-    def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
-        """Its files; the first is the target, clutter follows."""
-        ...

@@ -242,7 +242,7 @@ class ValuesForm(Form):
         content = self.mapping(place, given, GROUP_KEYS)
         names, rows = content.get("types"), content.get("rows")
         within = (*place, "types")
-        if not isinstance(names, list) or len(names) < 2 or not all(map(_is_text, names)):
+        if not isinstance(names, list) or len(names) < 2 or {*map(type, names)} != {str}:
             self.error(within, f"a list of at least two data types is wanted, not {shown(names)}")
             return
         before = len(self.errors)
@@ -363,10 +363,6 @@ def _fault_of_value(value: Any) -> str | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _places(name: str, low: Decimal, high: Decimal) -> int:

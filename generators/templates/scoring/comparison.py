@@ -33,7 +33,7 @@ import math
 import re
 import string
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -63,21 +63,24 @@ def read_json(text: str) -> Any:
 
 
 def same_json(expected: Any, actual: Any) -> bool:
-    """Deep equality with exact types; keys in any order, lists in theirs. Recurses nowhere."""
+    """Deep equality with exact types; keys in any order, lists in theirs."""
+    return _same(expected, actual, _same_scalar)
+
+
+def _same(expected: Any, actual: Any, same_scalar: Callable[[Any, Any], bool]) -> bool:
+    """Deep equality of JSON values of which the scalars are compared so. Recurses nowhere."""
     rest = [(expected, actual)]
     while rest:
         wanted, given = rest.pop()
-        if type(wanted) is not type(given):
-            return False
         if isinstance(wanted, dict):
-            if wanted.keys() != given.keys():
+            if not isinstance(given, dict) or wanted.keys() != given.keys():
                 return False
             rest += [(value, given[key]) for key, value in wanted.items()]
         elif isinstance(wanted, list):
-            if len(wanted) != len(given):
+            if not isinstance(given, list) or len(wanted) != len(given):
                 return False
             rest += zip(wanted, given, strict=True)
-        elif wanted != given:
+        elif not same_scalar(wanted, given):
             return False
     return True
 
@@ -177,21 +180,8 @@ def same_json_leniently(expected: Any, text: str) -> bool:
 
 
 def same_value_leniently(expected: Any, actual: Any) -> bool:
-    """True if two JSON values are equal by rules 4 to 6. Does not recurse."""
-    rest = [(expected, actual)]
-    while rest:
-        wanted, given = rest.pop()
-        if isinstance(wanted, dict):
-            if not isinstance(given, dict) or wanted.keys() != given.keys():
-                return False
-            rest += [(value, given[key]) for key, value in wanted.items()]
-        elif isinstance(wanted, list):
-            if not isinstance(given, list) or len(wanted) != len(given):
-                return False
-            rest += zip(wanted, given, strict=True)
-        elif not _same_scalar_leniently(wanted, given):
-            return False
-    return True
+    """True if two JSON values are equal by rules 4 to 6."""
+    return _same(expected, actual, _same_scalar_leniently)
 
 
 def as_number(value: Any) -> int | float | None:

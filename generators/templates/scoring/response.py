@@ -38,15 +38,11 @@ def clean_telling(text: str) -> tuple[str, bool]:
         return text[text.rindex(_MESSAGE) + len(_MESSAGE) :].strip(), False
     if "</" not in text:
         return text.strip(), False
-    left = _without_pairs(text)
+    left = text
+    for opening, closing in _PAIRS:  # a removal may join the two halves of another tag
+        left = _without(left, opening, closing)
     answer = _after_orphan(left) if "</" in left else left
     return answer.strip(), len(left) != len(text)
-
-
-def _without_pairs(text: str) -> str:
-    for opening, closing in _PAIRS:  # a removal may join the two halves of another tag
-        text = _without(text, opening, closing)
-    return text
 
 
 def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:

@@ -130,7 +130,19 @@ def _score_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     if isinstance(answer, AnswerScore):
         return answer
     details = _details(key, response, answer.strip(), "expected_raw")
-    return _compare_json(key.expected, answer.strip(), key.file or "the response", details)
+    what = key.file or "the response"
+    try:
+        wanted = read_json(key.expected.strip())
+    except NotJson as error:
+        return AnswerScore(False, f"the key is no JSON: {error}", details)
+    try:
+        actual = read_json(answer.strip())
+    except NotJson as error:
+        return AnswerScore(False, f"{what} is no JSON: {error}", details)
+    if same_json(wanted, actual):
+        return AnswerScore(True, details=details)
+    details["differences"] = differences(wanted, actual)
+    return AnswerScore(False, f"{what} is other JSON: {details['differences'][0]}", details)
 
 
 def _answer_text(key: Key, response: str, workspace: Workspace) -> str | AnswerScore:
@@ -220,22 +232,6 @@ def _installed(scoring_type: str, path: tuple[str, ...]) -> Scorer:
 
 
 # --- parts
-
-
-def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) -> AnswerScore:
-    try:
-        wanted = read_json(expected.strip())
-    except NotJson as error:
-        return AnswerScore(False, f"the key is no JSON: {error}", details)
-    try:
-        actual = read_json(text)
-    except NotJson as error:
-        return AnswerScore(False, f"{what} is no JSON: {error}", details)
-    if same_json(wanted, actual):
-        return AnswerScore(True, details=details)
-    lines = differences(wanted, actual)
-    details["differences"] = lines
-    return AnswerScore(False, f"{what} is other JSON: {lines[0]}", details)
 
 
 def _details(key: Key, response: object, answer: str, expected: str) -> dict[str, Any]:

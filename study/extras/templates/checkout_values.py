@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from generators.templates.language.keys import FORMAT
 from generators.templates.language.values import BUILT_IN, fault_of_text, fault_of_word
-from generators.yaml_lines import dump_yaml
+from generators.yaml_lines import dump_yaml, fault_of_utf8
 from registry.files import write_whole
 from study.errors import StudyError
 from study.protocol.yaml import read_bounded
@@ -71,8 +71,8 @@ def read_checkout(checkout: Path) -> CheckoutValues:
     Raises StudyError, which names file and line, for a folder that has neither."""
     words = _pool_words(checkout / POOL) if (checkout / POOL).is_file() else []
     lists: dict[str, list[str]] = {}
-    for path in _generators(checkout):
-        for name, values in _typed_lists(path).items():
+    for path in (checkout / folder / name for name in GENERATORS for folder in _FOLDERS):
+        for name, values in _typed_lists(path).items() if path.is_file() else ():
             lists.setdefault(name, values)
     if not words and not lists:
         known = " or ".join(GENERATORS)
@@ -80,27 +80,17 @@ def read_checkout(checkout: Path) -> CheckoutValues:
             f"{checkout}: no PICARD checkout: there is neither {POOL} nor a src/{known} with lists "
             "of values"
         )
-    pools = {"default": [word for word in words if fault_of_word(word) is None]}
-    types = {
+    pool = [word for word in words if fault_of_word(word) is None]
+    fit = {
         name: [value for value in values if fault_of_text(value) is None]
         for name, values in lists.items()
     }
-    left_out = sum(map(len, (words, *lists.values())))
-    left_out -= sum(map(len, (*pools.values(), *types.values())))
-    if sum(map(len, (*pools.values(), *types.values()))) > _MOST_VALUES:
+    types = {name: values for name, values in fit.items() if values}
+    kept = sum(map(len, (pool, *types.values())))
+    if kept > _MOST_VALUES:
         raise StudyError(f"{checkout}: more than {_MOST_VALUES} values")
-    return CheckoutValues(
-        {name: values for name, values in types.items() if values},
-        {name: values for name, values in pools.items() if values},
-        left_out,
-    )
-
-
-def _generators(checkout: Path) -> Iterator[Path]:
-    for name in GENERATORS:
-        for folder in _FOLDERS:
-            if (path := checkout / folder / name).is_file():
-                yield path
+    left_out = sum(map(len, (words, *lists.values()))) - kept
+    return CheckoutValues(types, {"default": pool} if pool else {}, left_out)
 
 
 def _text(path: Path) -> str:
@@ -108,8 +98,7 @@ def _text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise StudyError(f"{path}:{line}: not UTF-8 text: {error.reason}") from None
+        raise StudyError(f"{path}:{fault_of_utf8(data, error)}") from None
 
 
 def _pool_words(path: Path) -> list[str]:

@@ -18,8 +18,7 @@ from study.extras.templates.agents import ModelAgent, ServerAgent
 from study.extras.templates.answers import report_runs
 from study.extras.templates.checkout_values import write_checkout_values
 from study.extras.templates.export import export_template
-from study.extras.templates.prepare import check_files, prepare_template
-from study.extras.templates.preview import preview_sample
+from study.extras.templates.prepare import check_files, prepare_template, preview_sample
 from study.extras.templates.run import TemplateRunRequest, run_template
 from study.extras.templates.run_folder import score_run, write_scores
 from study.extras.templates.run_page import COLUMNS
@@ -38,7 +37,7 @@ from study.printing import (
 if TYPE_CHECKING:
     from analysis.templates.breakdown_tables import TableSet
     from generators.templates.check import QuestionReport, TemplateReport
-    from study.extras.templates.preview import SamplePreview
+    from study.extras.templates.prepare import SamplePreview
     from study.extras.templates.run_folder import RunScores
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # that a terminal might obey

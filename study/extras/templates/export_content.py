@@ -17,8 +17,7 @@ from generators.templates.language.data_types import infer_type
 from generators.templates.language.template import Component
 from generators.templates.language.values import BUILT_IN
 from generators.yaml_lines import Place
-from study.extras.templates.export_texts import Refuse
-from study.extras.templates.original import COLUMN_TYPES, COMPONENTS, DATA_TYPES
+from study.extras.templates.export_texts import COLUMN_TYPES, COMPONENTS, DATA_TYPES, Refuse
 
 _PLACEHOLDER = re.compile(r"\{\{[^{}]*\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")

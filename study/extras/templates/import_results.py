@@ -7,8 +7,7 @@ import math
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from analysis.templates.breakdown import cluster_half_width
 from generators.yaml_lines import key_of
 from registry.canonical import digest_value
 from registry.result_row import GRADER, Arm, ResultRow, Status
@@ -260,14 +260,8 @@ def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[flo
     errors: dict[tuple[str, str], float] = defaultdict(float)
     for task in tasks:
         errors[task.task, task.seed] += sum(p.weight * (p.rate - score) for p in task.metarubrics)
-    n = len(errors)
-    if n < 2:
-        return None
-    se = math.sqrt(sum(error**2 for error in errors.values()) * n / (n - 1)) / weight
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(n - 1, 0.975)) * se
-    return max(0.0, score - half), min(1.0, score + half)
+    half = cluster_half_width(errors.values(), weight)
+    return None if half is None else (max(0.0, score - half), min(1.0, score + half))
 
 
 def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
@@ -321,8 +315,14 @@ def write_rows(path: Path, rows: Sequence[ResultRow]) -> int:
         raise StudyError(f"{path}: rows are written as .parquet")
     if not path.parent.is_dir():
         raise StudyError(f"{path.parent}: no such folder")
-    with _one_after_another(path.parent):
+    # Between the reading of a file and its replacement no other import may come. The lock is on the
+    # folder, so that it leaves no file behind; the kernel lets go however this process ends.
+    handle = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
         return _write(path, rows)
+    finally:
+        os.close(handle)
 
 
 def _write(path: Path, rows: Sequence[ResultRow]) -> int:
@@ -340,15 +340,3 @@ def _write(path: Path, rows: Sequence[ResultRow]) -> int:
         ) from error
     write_table(path, all_rows)
     return len(all_rows)
-
-
-@contextmanager
-def _one_after_another(folder: Path) -> Iterator[None]:
-    """Between the reading of a file and its replacement no other import may come. The lock is on
-    the folder, so that it leaves no file behind; the kernel lets go however this process ends."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

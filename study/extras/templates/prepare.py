@@ -1,25 +1,30 @@
-"""``dosimeter template check`` and ``prepare``: checks of template files; sandbox trees and the key
-to them."""
+"""``dosimeter template check``, ``prepare`` and ``preview``: checks of template files; sandbox
+trees and the key to them; one sample of a question, as its agent gets it, and the key."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from generators.errors import TemplateError
-from generators.seed import Seed
+from generators.seed import EXAMPLE_SEED, Seed
 from generators.templates.check import TemplateReport, check_form, check_text, place_error
 from generators.templates.family import TemplateFamily, template_family
+from generators.templates.functions.base import quote_name
 from generators.templates.language.parse import problem_of
 from generators.templates.language.template import Question, TemplateFile
 from generators.templates.prepare import (
     ARTIFACTS,
     CompiledQuestion,
     Prepared,
-    precheck_line,
+    precheck_record,
     prepare,
 )
 from study.errors import StudyError
@@ -29,6 +34,8 @@ from study.protocol.yaml import read_template
 Watch = Callable[[str, int, int], None]  # what, samples done, of
 PRECHECK = "precheck.jsonl"
 SANDBOX = "sandbox"
+_MOST_LINES, _MOST_ROWS, _MOST_CHARACTERS = 20, 5, 2_000
+_SQLITE = b"SQLite format 3\0"
 
 
 def prepare_template(
@@ -159,11 +166,6 @@ def _remove(place: Path) -> None:
         place.unlink(missing_ok=True)
 
 
-def sample_seed(root: Seed, question: str, sample: int) -> Seed:
-    """The seed of one sample of one question, below that of the whole preparation."""
-    return root.child("sample", question, sample)
-
-
 def write_samples(
     family: TemplateFamily,
     questions: Sequence[Question],
@@ -191,7 +193,8 @@ def write_samples(
                         f"sample makes {str(error.filename).removeprefix(f'{folder}/')} too; use "
                         "{{qs_id}} in its path, or a tree for each sample"
                     ) from None
-                key.write(f"{precheck_line(layout.with_keys(prepared))}\n")
+                record = precheck_record(layout.with_keys(prepared))
+                key.write(json.dumps(record, ensure_ascii=False) + "\n")
                 done += 1
                 watch(question.id, done, total)
     return done
@@ -208,7 +211,7 @@ def make_sample(
     question = compiled.question.id
     artifacts = layout.artifacts(f"q{question}_s{number}")
     try:
-        return prepare(compiled, sample_seed(root, question, number), number, artifacts)
+        return prepare(compiled, root.child("sample", question, number), number, artifacts)
     except TemplateError as error:
         raise place_error(file, compiled.question, error) from error
 
@@ -238,3 +241,79 @@ def _check(name: str, questions: Sequence[str] | None) -> TemplateReport:
     except StudyError as error:
         return TemplateReport(name, "", (problem_of(str(error), name),), (), ())
     return check_text(source.text, name, questions, source.values)
+
+
+# --- preview
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedFile:
+    """A file of a sample's tree. ``content`` is its beginning; of a database, its tables with their
+    first rows."""
+
+    path: str
+    size: int  # bytes
+    content: str
+    cut: bool  # more of it is there
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePreview:
+    """One sample of a question: what its agent gets, and what is right."""
+
+    template: str
+    question: str
+    prompt: str
+    files: tuple[PreviewedFile, ...]
+    scoring_type: str
+    expected: str
+    file: str  # that is to hold it; empty if the response is
+    paths: tuple[str, ...]  # that are to be there
+
+    def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
+        return asdict(self)
+
+
+def preview_sample(file: str, question: str | None) -> SamplePreview:
+    """Return the first sample of a question, or of the file's first question. Raises TemplateError,
+    StudyError."""
+    _, text, values = read_template(Path(), file)
+    first = question or template_family(file, text, values).file.questions[0].id
+    family = load_family(file, [first])
+    chosen = family.file.chosen([first])[0]
+    sample = make_sample(family.file, family.compiled(chosen.id), EXAMPLE_SEED, 1)
+    key = sample.key
+    return SamplePreview(
+        family.file.name,
+        chosen.id,
+        sample.prompt,
+        tuple(_previewed(made.path, made.data) for made in sample.files),
+        key.scoring_type,
+        expected=key.expected,
+        file=key.file,
+        paths=key.paths,
+    )
+
+
+def _previewed(path: str, data: bytes) -> PreviewedFile:
+    if data.startswith(_SQLITE):
+        return PreviewedFile(path, len(data), "\n".join(_tables(data)), cut=False)
+    lines = data.decode("utf-8", "replace").splitlines()
+    text = "\n".join(lines[:_MOST_LINES])
+    cut = len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS
+    return PreviewedFile(path, len(data), text[:_MOST_CHARACTERS], cut)
+
+
+def _tables(database: bytes) -> Iterator[str]:
+    """The tables of a database, each with its first rows."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(database)
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for name in [name for (name,) in names if not name.startswith("sqlite_")]:
+            rows = connection.execute("SELECT * FROM " + quote_name(name))  # noqa: S608 - quoted
+            first = rows.fetchmany(_MOST_ROWS)
+            count = len(first) + sum(1 for _ in rows)
+            yield f"{name}: {count:,} rows"
+            yield " | ".join(column for column, *_ in rows.description)
+            yield from (" | ".join(map(str, row)) for row in first)

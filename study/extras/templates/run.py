@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
 from generators.templates.family import TemplateFamily
-from generators.templates.prepare import CompiledQuestion, Prepared
+from generators.templates.prepare import Prepared, written_id
 from harness.models.providers.retry import RETRIED
 from registry.files import write_whole
 from study.errors import StudyError
@@ -89,17 +89,13 @@ def run_template(request: TemplateRunRequest, agent: RunAgent, watch: Watch) -> 
     seed = _begin(request, family, agent, watch)
     with exclusive(request.out / _LOCK, "another run in this folder"):
         _ask_all(request, family, seed, agent, watch, resumed)
-    return finish_run(request.out, agent.name)
-
-
-def finish_run(run: Path, agent: str) -> TemplateRun:
-    """Score a run, and write its scores and its page. Raises StudyError."""
-    scores = score_run(run, datetime.now(UTC))
-    write_scores(run, scores)
-    records = _read_lines(run / RESPONSES)
+    scores = score_run(request.out, datetime.now(UTC))
+    write_scores(request.out, scores)
+    lines = (request.out / RESPONSES).read_bytes().splitlines()
+    records = [json.loads(line) for line in lines if line.strip()]
     failed = sum(record["execution_successful"] is not True for record in records)
-    write_whole(run / PAGE, run_page(run, scores, agent))
-    return TemplateRun(run, scores, failed)
+    write_whole(request.out / PAGE, run_page(request.out, scores, agent.name))
+    return TemplateRun(request.out, scores, failed)
 
 
 # --- beginning
@@ -179,11 +175,15 @@ def _ask_all(
     run, layout = request.out, _layout(request, agent)
     _drop_cut_line(run / RESPONSES)
     answered, _ = read_responses(run / RESPONSES)
-    samples = list(_samples(family, request))
+    samples = [
+        (family.compiled(question.id), number)
+        for question in family.file.chosen(request.questions)
+        for number in range(1, (request.samples or question.samples) + 1)
+    ]
     dirty, answering = resumed, bool(answered)
     for done, (compiled, number) in enumerate(samples):
         watch("asking", done, len(samples))
-        if (_written_id(compiled.question.id), number) in answered:
+        if (written_id(compiled.question.id), number) in answered:
             continue
         sample = make_sample(family.file, compiled, seed, number, layout)
         tree = SampleTree(run.resolve() / SANDBOX, sample, layout)
@@ -199,14 +199,6 @@ def _ask_all(
     watch("asking", len(samples), len(samples))
 
 
-def _samples(
-    family: TemplateFamily, request: TemplateRunRequest
-) -> Iterator[tuple[CompiledQuestion, int]]:
-    for question in family.file.chosen(request.questions):
-        for number in range(1, (request.samples or question.samples) + 1):
-            yield family.compiled(question.id), number
-
-
 def _check_asked(held: Conversation, agent: RunAgent, answering: bool) -> None:
     """Raise StudyError if the agent failed in a way that the next sample would meet too.
     ``answering``: there is a response from it already."""
@@ -219,25 +211,20 @@ def _check_asked(held: Conversation, agent: RunAgent, answering: bool) -> None:
         )
 
 
-def _written_id(question: str) -> int | str:
-    """The id as it stands in the run folder."""
-    return int(question) if question.isdecimal() else question
-
-
 # --- writing
 
 
 def _record(run: Path, sample: Prepared, held: Conversation, name: str) -> None:
     """Write the conversation, and then the response, with which the sample is done."""
     ids = {
-        "question_id": _written_id(sample.question.id),
+        "question_id": written_id(sample.question.id),
         "sample_number": sample.sample,
         "timestamp": datetime.now(UTC).isoformat(),
     }
     outcome = {
         "execution_successful": not held.error,
         "error_message": held.error or None,
-        "model_info": _served(held) or name,
+        "model_info": next((step.reply.served_version for step in held.steps), "") or name,
     }
     conversation = {
         **ids,
@@ -280,18 +267,9 @@ def _statistics(held: Conversation) -> dict[str, Any]:
     }
 
 
-def _served(held: Conversation) -> str:
-    """The version that the agent says it served."""
-    return next((step.reply.served_version for step in held.steps), "")
-
-
 def _drop_cut_line(path: Path) -> None:
     """Remove a last line that a kill cut off."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
         os.truncate(path, whole)
-
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]

@@ -31,11 +31,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from analysis.templates.breakdown import grouped
 from generators.errors import TemplateError
 from generators.templates.language.keys import TARGETED_KEYS
+from generators.templates.scoring.json_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from generators.templates.scoring.score import Failure, Scores, score_both
 from generators.templates.scoring.scorer import AnswerScore, Key
-from generators.templates.scoring.targeted_edit import JSON_EDIT, TARGETED_EDIT, translate_edit
 from registry.files import write_whole
 from study.errors import StudyError
 from study.extras.templates.run_tree import NoTreeError, RunFiles, SampleFiles, Tree, parse_remaps
@@ -131,6 +132,8 @@ class RunScores:
         """The whole of ``scores.json`` but the detailed results."""
         tally = _tally(self.results)
         total = tally["total"]
+        by_question = grouped(self.results, lambda result: result.sample.id[0])
+        by_type = grouped(self.results, lambda result: result.sample.key.scoring_type)
         return {
             "metadata": {
                 "test_id": self.name,
@@ -150,14 +153,9 @@ class RunScores:
                     **_tally(results),
                     "scoring_type": results[0].sample.key.scoring_type,
                 }
-                for question, results in _grouped(self.results, lambda result: result.sample.id[0])
+                for question, results in by_question.items()
             },
-            "by_scoring_type": {
-                name: _tally(results)
-                for name, results in _grouped(
-                    self.results, lambda result: result.sample.key.scoring_type
-                )
-            },
+            "by_scoring_type": {name: _tally(results) for name, results in by_type.items()},
         }
 
     def details(self) -> Iterator[dict[str, Any]]:
@@ -200,7 +198,9 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
     )
     if lost := sum(bool(result.lost) for result in results):
         warnings.append(f"runs that failed, without a verdict: {lost}")
-    warnings += _left_over(samples, responses) + doubts
+    if left_over := len(responses.keys() - {sample.id for sample in samples}):
+        warnings.append(f"{left_over} responses are to no sample of {PRECHECK}; left out")
+    warnings += doubts
     return RunScores(run.resolve().name, at, results, tuple(warnings), len(skipped))
 
 
@@ -476,11 +476,6 @@ def _score(
         raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
 
 
-def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[str]:
-    count = len(responses.keys() - {sample.id for sample in samples})
-    return [f"{count} responses are to no sample of {PRECHECK}; left out"] * bool(count)
-
-
 # --- counting and writing
 
 
@@ -497,13 +492,6 @@ def _tally(results: Sequence[Result]) -> dict[str, int]:
         "undetermined": undetermined,
         "lost_runs": lost,
     }
-
-
-def _grouped(results: Sequence[Result], name: Any) -> Iterator[tuple[Any, list[Result]]]:
-    groups: dict[Any, list[Result]] = {}
-    for result in results:
-        groups.setdefault(name(result), []).append(result)
-    return iter(groups.items())
 
 
 def _percentage(part: int, total: int) -> float | None:

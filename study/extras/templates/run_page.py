@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from statistics import fmean
@@ -60,6 +60,10 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
     total, right = head["total_questions"], head["correct_answers"]
     share = f"{head['accuracy_percentage']} %" if total else "–"
     rounds = [count for count in read_rounds(run).values() if count is not None]
+    lengths = ""
+    if rounds:
+        mean, most = fmean(rounds), max(rounds)
+        lengths = f" Rounds of a conversation: {mean:.1f} on average, {most} at most."
     prompts = _prompts(run / PRECHECK)
     talks = [
         _conversation(run / CONVERSATIONS / f"{result.sample.qs_id}.json")
@@ -79,18 +83,12 @@ def run_page(run: Path, scores: RunScores, agent: str) -> str:
         f'<h1>{_safe(title)}</h1>\n<p class="soft">{_safe(agent)}, scored '
         f"{scores.at:%Y-%m-%d %H:%M} UTC</p>\n"
         f'<p><span class="big">{share}</span> right strictly ({right} of {total}); '
-        f"{head['lenient_correct_answers']} leniently.{_rounds_words(rounds)}</p>\n"
+        f"{head['lenient_correct_answers']} leniently.{lengths}</p>\n"
         f"{failures}{''.join(f'<p>{_safe(warning)}</p>' for warning in scores.warnings)}\n"
         f"<h2>By question</h2>\n{_table('question', summary['by_question'])}\n"
         f"<h2>By scoring type</h2>\n{_table('scoring type', summary['by_scoring_type'])}\n"
         f"<h2>Samples</h2>\n{''.join(samples)}</body></html>\n"
     )
-
-
-def _rounds_words(rounds: Sequence[int]) -> str:
-    if not rounds:
-        return ""
-    return f" Rounds of a conversation: {fmean(rounds):.1f} on average, {max(rounds)} at most."
 
 
 def _table(name: str, groups: Mapping[str, Mapping[str, Any]]) -> str:

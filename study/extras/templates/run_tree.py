@@ -9,6 +9,7 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from generators.templates.scoring.response import MOST_READ
@@ -32,12 +33,7 @@ class FolderTree:
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = os.path.realpath(root)
-
-    @property
-    def name(self) -> str:
-        """The path of the folder."""
-        return self.root
+        self.name = self.root = os.path.realpath(root)
 
     def top(self) -> list[str]:
         """The names at its top."""
@@ -166,22 +162,16 @@ class RunFiles:
         known = [*remaps, *([self.found] if self.found else [])]
         self._remaps = sorted(known, key=lambda remap: -len(remap.old))
         self._tree: Tree | None = None
-        self._located: dict[tuple[str, str], tuple[Tree, str]] = {}
+        self.locate = cache(self._locate)
 
     def _elsewhere(self, paths: Iterable[str]) -> list[str]:
         """The absolute paths that do not lie in the run folder."""
         clean = {posixpath.normpath(path) for path in paths if path.startswith("/")}
         return sorted(path for path in clean if not path.startswith(f"{self._home.root}/"))
 
-    def locate(self, sample: str, path: str) -> tuple[Tree, str]:
+    def _locate(self, sample: str, path: str) -> tuple[Tree, str]:
         """The tree and the path in it, for a sample. Raises NoTreeError for an absolute path if no
         mapping is stated or found, StudyError for one that may not be read."""
-        place = self._located.get((sample, path))
-        if place is None:
-            place = self._located[sample, path] = self._locate(sample, path)
-        return place
-
-    def _locate(self, sample: str, path: str) -> tuple[Tree, str]:
         clean = posixpath.normpath(path)
         for remap in self._remaps:
             if clean == remap.old or clean.startswith(f"{remap.old}/"):
@@ -209,13 +199,10 @@ class RunFiles:
     def shows(self, tree: Tree, inner: str) -> bool:
         """Whether a path of a key shows that this is the tree of the run: the path is there, or the
         folder that it would be in."""
-        if tree is self._tree and tree.top() and not self._is_run(tree):
+        if tree is self._tree and tree.top() and tree.name != self._home.root:
             return True  # it has the name of a run's tree
         folder = inner.partition("/")[0] if tree is self._home else posixpath.dirname(inner)
         return tree.kind(inner) is not None or bool(folder and tree.kind(folder))
-
-    def _is_run(self, tree: Tree) -> bool:
-        return isinstance(tree, FolderTree) and tree.root == self._home.root
 
 
 class SampleFiles:

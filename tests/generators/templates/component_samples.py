@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from generators.seed import Seed
-from generators.templates.components import compile_component
+from generators.templates.components import ComponentMaker, compile_component
 from generators.templates.language.data_types import DATA_TYPES
-from generators.templates.language.template import Component, MadeFile, Maker
+from generators.templates.language.template import Component, MadeFile
 
 GOLDEN = Path(__file__).with_name("component_digests.json")
 SEED = Seed.from_hex("5e" * 32)
@@ -101,7 +101,7 @@ def component(type_: str, content: Any, config: Any = None) -> Component:
     return Component(type_, "", "", content, {} if config is None else config, (), ())
 
 
-def maker(type_: str, content: Any, config: Any = None) -> Maker:
+def maker(type_: str, content: Any, config: Any = None) -> ComponentMaker:
     return compile_component(component(type_, content, config))
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.components import Given
 from generators.templates.components.documents import json_text, yaml_text
 from generators.templates.components.regex_sampler import compile_pattern
+from generators.templates.components.schema import Given
 from tests.cases import cases
 from tests.generators.templates import component_samples as samples
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.functions import OpenFile
+from generators.templates.functions.base import OpenFile
 from generators.templates.language.placeholders import (
     Call,
     Constant,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function
+from generators.templates.functions import FUNCTIONS, call_function
+from generators.templates.functions.base import OpenFile
 from generators.templates.functions.csv_file import parse_table
 from generators.templates.functions.json_yaml import parse_json, parse_yaml
 from generators.templates.language.placeholders import parse_text
@@ -17,7 +19,7 @@ from tests.cases import cases
 
 def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:
     content = data.encode() if isinstance(data, str) else data
-    with OpenFile("artifacts/q1_s1/file", content) as file:
+    with closing(OpenFile("artifacts/q1_s1/file", content)) as file:
         return call_function(name, arguments, file)
 
 

@@ -16,6 +16,7 @@ import random
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from xml.dom import minidom
 from xml.etree import ElementTree
@@ -24,7 +25,8 @@ import pytest
 import yaml
 
 from generators.errors import TemplateError
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function
+from generators.templates.functions import FUNCTIONS, call_function
+from generators.templates.functions.base import OpenFile
 
 CASES = 24  # of each function
 Case = tuple[list[str], bytes, "str | None"]  # arguments, the file, the answer or None: an error
@@ -761,7 +763,7 @@ def test_a_function_answers_as_its_oracle(name: str) -> None:
     answered = 0
     for _ in range(CASES):
         arguments, data, answer = oracle(draw)
-        with OpenFile("artifacts/file", data) as file:
+        with closing(OpenFile("artifacts/file", data)) as file:
             if answer is None:
                 with pytest.raises(TemplateError, match=name):
                     call_function(name, arguments, file)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function
+from generators.templates.functions import FUNCTIONS, call_function
+from generators.templates.functions.base import OpenFile
 
 PAGE = (Path(__file__).parents[3] / "docs" / "template-functions.md").read_text()
 FILES = dict(re.findall(r"^`([a-z.]+)`:\n\n```[a-z]+\n(.*?)```$", PAGE, re.M | re.S))

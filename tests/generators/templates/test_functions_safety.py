@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
 from generators.child_process import ChildLimits, run_in_child
 from generators.errors import TemplateError
-from generators.templates.functions import OpenFile, call_function
-from generators.templates.functions.base import MAX_BYTES
+from generators.templates.functions import call_function
+from generators.templates.functions.base import MAX_BYTES, OpenFile
 from generators.templates.functions.json_yaml import MAX_YAML
 from generators.templates.functions.xml_file import XML
 from tests.cases import cases
@@ -28,7 +28,7 @@ SECONDS = 20.0  # of CPU; what is refused here took minutes or all memory if it 
 def refused(name: str, argument: str, data: bytes | str) -> str:
     content = data.encode() if isinstance(data, str) else data
     started = time.process_time()
-    with OpenFile("file", content) as file, pytest.raises(TemplateError) as caught:
+    with closing(OpenFile("file", content)) as file, pytest.raises(TemplateError) as caught:
         call_function(name, [argument], file)
     assert time.process_time() - started < SECONDS
     assert len(str(caught.value)) < 700
@@ -56,7 +56,7 @@ def test_queries_that_do_not_only_read(
     sql: str, numbers: bytes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(str(tmp_path))
-    with OpenFile("file", numbers) as file:
+    with closing(OpenFile("file", numbers)) as file:
         with pytest.raises(TemplateError, match=r"only read|may not be modified"):
             call_function("sqlite_query", [sql], file)
         assert call_function("sqlite_query", ["SELECT COUNT(*) FROM t"], file) == "100"
@@ -82,7 +82,7 @@ def test_dates_of_the_data_are_no_clock(numbers: bytes) -> None:
         "(SELECT COUNT(*) FROM (SELECT 'now' AS n) WHERE n = 'now' AND date('2024-01-01') > '2')",
     )
     own = sqlite3.connect(":memory:")
-    with OpenFile("file", numbers) as file:
+    with closing(OpenFile("file", numbers)) as file:
         for each in asked:
             (expected,) = own.execute(f"SELECT {each}").fetchone()
             said = call_function("sqlite_query", [f"SELECT {each}"], file)
@@ -198,7 +198,7 @@ def test_yaml_that_is_deep_by_its_columns() -> None:
 def test_trees_as_deep_as_may_be_are_read() -> None:
     path = "$" + "[0]" * 199
     for name in ("json_value", "yaml_value"):
-        with OpenFile("file", ("[" * 199 + "7" + "]" * 199).encode()) as file:
+        with closing(OpenFile("file", ("[" * 199 + "7" + "]" * 199).encode())) as file:
             assert call_function(name, [path], file) == "7"
 
 
@@ -237,7 +237,7 @@ def test_yaml_of_a_billion_laughs() -> None:
 
 @pytest.mark.parametrize("number", ["1" + ":1" * 500_000, "0x" + "f" * 1_000_000, "1" * 5000])
 def test_a_yaml_number_that_would_take_for_ever_is_a_text(number: str) -> None:
-    with OpenFile("file", f"a: {number}".encode()) as file:
+    with closing(OpenFile("file", f"a: {number}".encode())) as file:
         assert call_function("yaml_count", ["$"], file) == "1"
 
 
@@ -270,7 +270,7 @@ def test_xml_with_a_doctype(text: str) -> None:
 
 def test_the_word_doctype_in_a_text_is_no_doctype() -> None:
     text = "<!-- <!DOCTYPE --><a><![CDATA[<!DOCTYPE x>]]></a><!-- <!DOCTYPE -->"
-    with OpenFile("file", text.encode()) as file:
+    with closing(OpenFile("file", text.encode())) as file:
         assert call_function("xpath_value", ["."], file) == "<!DOCTYPE x>"
 
 
@@ -285,7 +285,7 @@ def test_xml_that_is_too_deep() -> None:
     for depth in (201, 100_000):
         text = "<a>" * depth + "7" + "</a>" * depth
         assert "nested deeper than 200" in refused("xpath_count", "//a", text)
-    with OpenFile("file", ("<a>" * 200 + "7" + "</a>" * 200).encode()) as file:
+    with closing(OpenFile("file", ("<a>" * 200 + "7" + "</a>" * 200).encode())) as file:
         assert call_function("xpath_count", ["//a"], file) == "200"
         assert call_function("xpath_value", ["//a[. = '7'][not(a)]"], file) == "7"
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from generators.templates.check import check_text
-from generators.templates.functions import OpenFile, find_matches
+from generators.templates.functions import find_matches
+from generators.templates.functions.base import OpenFile
 
 CSV = {
     "type": "create_csv",

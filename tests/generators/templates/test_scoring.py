@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.errors import TemplateError
+from generators.templates.scoring import json_edit
 from generators.templates.scoring.comparison import (
     as_number,
     differences,
@@ -20,7 +21,6 @@ from generators.templates.scoring.comparison import (
     same_json,
     same_text_leniently,
 )
-from generators.templates.scoring.json_edit import complete_edit, find_targets, read_path
 from generators.templates.scoring.response import MOST_READ, MOST_RESPONSE, clean
 from generators.templates.scoring.score import (
     Failure,
@@ -30,7 +30,6 @@ from generators.templates.scoring.score import (
     scoring_types,
 )
 from generators.templates.scoring.scorer import SCORING_TYPES, Key
-from generators.templates.scoring.targeted_edit import translate_edit
 from tests.cases import cases
 
 
@@ -422,7 +421,7 @@ def test_the_original_is_put_into_the_key_or_read_when_scored():
     spec = {key: value for key, value in EDITS.items() if key != "original"}
     named = json.dumps({**spec, "original_file": "in/config.json"})
     made = {"in/config.json": json.dumps(ORIGINAL).encode()}
-    complete = complete_edit(named, made)
+    complete = json_edit.complete_edit(named, made)
     assert json.loads(complete) == EDITS
     answer = {"out/answer": json.dumps(EDITED)}
     for expected, held in ((complete, {}), (named, made)):
@@ -439,7 +438,7 @@ def test_the_original_is_put_into_the_key_or_read_when_scored():
 def test_a_key_of_edits_that_cannot_be_is_refused(changes, said):
     expected = json.dumps({**EDITS, **changes})
     with pytest.raises(TemplateError, match=said):
-        complete_edit(expected, {})
+        json_edit.complete_edit(expected, {})
     verdict = score(
         Key("readfile_jsonedit", expected, "out/answer"), "", Files({"out/answer": "{}"})
     )
@@ -463,8 +462,9 @@ def targeted_key(*changes: tuple[str, object], free: tuple[str, ...] = ()) -> Ke
         "target_changes": [{"selector": path, "expected_value": value} for path, value in changes],
         "preservation_spec": {"exclude_paths": list(free)},
     }
-    spec = translate_edit("in.json", about)
-    return Key("readfile_jsonedit", complete_edit(json.dumps(spec), STAFF_FILES), "out/answer")
+    spec = json_edit.translate_edit("in.json", about)
+    complete = json_edit.complete_edit(json.dumps(spec), STAFF_FILES)
+    return Key("readfile_jsonedit", complete, "out/answer")
 
 
 STAFF_FILES = {"in.json": json.dumps(STAFF).encode()}
@@ -519,8 +519,8 @@ def test_an_edit_without_a_place_is_none_and_a_quoted_number_is_one():
     ],
 )
 def test_filters_of_edits_join_tests(wanted, names):
-    steps = read_path(f"$.staff[?({wanted})].name", "here")
-    assert [holder[key] for _, holder, key in find_targets(STAFF, steps)] == names
+    steps = json_edit.read_path(f"$.staff[?({wanted})].name", "here")
+    assert [holder[key] for _, holder, key in json_edit.find_targets(STAFF, steps)] == names
 
 
 @pytest.mark.parametrize(
@@ -528,7 +528,7 @@ def test_filters_of_edits_join_tests(wanted, names):
 )
 def test_a_filter_that_is_none_is_refused(wanted):
     with pytest.raises(TemplateError, match="cannot be read"):
-        read_path(f"$.staff[?{wanted}].name", "here")
+        json_edit.read_path(f"$.staff[?{wanted}].name", "here")
 
 
 # --- types of others

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import SweptElsewhere
 from harness.sweep import epochs as module
-from harness.sweep.epochs import Epochs, Process, Pulse, WorkerClaims
+from harness.sweep.epochs import Epochs, HeartbeatSender, Process, WorkerClaims
 from harness.sweep.leases import Progress, SweepOrder
 from registry.errors import StoreUnavailable
 from registry.sealing import new_identity
@@ -59,7 +59,7 @@ def test_an_epoch_that_has_ended_is_followed_at_once(
     epochs: Epochs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert epochs.latest() == 0
-    first = Pulse(epochs, epochs.open(), lambda: PROGRESS)
+    first = HeartbeatSender(epochs, epochs.open(), lambda: PROGRESS)
     assert first.alive
     first.close("why it ended")
     elsewhere(monkeypatch)
@@ -84,44 +84,44 @@ def test_a_driver_elsewhere_that_is_at_work_is_left_alone(
     epochs: Epochs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TAKEOVER_SECONDS", 60.0)
-    pulse = Pulse(epochs, epochs.open(), lambda: None)
+    heartbeat = HeartbeatSender(epochs, epochs.open(), lambda: None)
     elsewhere(monkeypatch)
     watched: list[str] = []
     with pytest.raises(SweptElsewhere, match="dosimeter wave stop"):
         epochs.open(watched.append)
     assert watched
     assert epochs.latest() == 1
-    pulse.close()
+    heartbeat.close()
 
 
 def test_a_silent_driver_is_followed_and_fenced_when_it_is_back(
     epochs: Epochs, store: FlakyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FENCE_SECONDS", 0.2)
-    pulse = Pulse(epochs, epochs.open(), lambda: None)
+    heartbeat = HeartbeatSender(epochs, epochs.open(), lambda: None)
     elsewhere(monkeypatch)
     store.away = True  # for the first, which cannot tell a lost store from a lost network
-    wait_until(lambda: not pulse.alive)
-    assert not pulse.fenced
+    wait_until(lambda: not heartbeat.alive)
+    assert not heartbeat.fenced
     store.away = False
-    monkeypatch.setattr(pulse, "_beat", lambda: None)  # still silent, for whatever reason
+    monkeypatch.setattr(heartbeat, "_beat", lambda: None)  # still silent, for whatever reason
     assert epochs.open() == 2
     monkeypatch.undo()
-    wait_until(lambda: pulse.fenced)
-    assert pulse.asked is SweepOrder.STOP
-    assert not pulse.alive
+    wait_until(lambda: heartbeat.fenced)
+    assert heartbeat.asked is SweepOrder.STOP
+    assert not heartbeat.alive
 
 
 def test_of_drivers_that_open_at_once_one_has_the_epoch(tmp_path: Path) -> None:
     made = Epochs(FolderStore(tmp_path), RECIPIENT, (RECIPIENT,), (IDENTITY,))
-    pulses: list[Pulse] = []
+    heartbeats: list[HeartbeatSender] = []
     refused: list[SweptElsewhere] = []
     barrier = threading.Barrier(4)
 
     def drive() -> None:
         barrier.wait()
         try:
-            pulses.append(Pulse(made, made.open(), lambda: None))
+            heartbeats.append(HeartbeatSender(made, made.open(), lambda: None))
         except SweptElsewhere as error:
             refused.append(error)
 
@@ -130,19 +130,19 @@ def test_of_drivers_that_open_at_once_one_has_the_epoch(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (len(pulses), len(refused), made.latest()) == (1, 3, 1)
-    pulses[0].close()
+    assert (len(heartbeats), len(refused), made.latest()) == (1, 3, 1)
+    heartbeats[0].close()
 
 
 def test_an_operator_is_heard_with_the_next_heartbeat(epochs: Epochs, store: FlakyStore) -> None:
-    pulse = Pulse(epochs, epochs.open(), lambda: None)
-    assert pulse.asked is SweepOrder.GO
+    heartbeat = HeartbeatSender(epochs, epochs.open(), lambda: None)
+    assert heartbeat.asked is SweepOrder.GO
     for asked in (SweepOrder.PAUSE, SweepOrder.GO, SweepOrder.STOP):
         epochs.ask(1, asked)
-        wait_until(lambda asked=asked: pulse.asked is asked)
+        wait_until(lambda asked=asked: heartbeat.asked is asked)
     store.replace(next(key for key in store.list() if "asked" in key), b'{"asked":"explode"}')
     assert epochs.asked(1) is SweepOrder.GO
-    pulse.close()
+    heartbeat.close()
 
 
 def test_either_the_worker_sees_the_next_epoch_or_its_driver_the_claim(epochs: Epochs) -> None:

@@ -22,8 +22,8 @@ from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import ATTEMPTS, EPISODE_CODEC, RESPONSES, RESULTS, is_reply, result_key
 from harness.sweep.epochs import WorkerClaims
 from harness.sweep.governor import LeaseOutcome
+from harness.sweep.outbox import StorePause
 from harness.sweep.purchases import CallCounts, CallLimit
-from harness.sweep.spool import StorePause
 from harness.sweep.workbench import RunContext
 from harness.sweep.worker_process import (
     ConnectionLost,
@@ -36,7 +36,7 @@ from registry.ledger.records import ModelPin
 from registry.provenance import code_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
-from tests.faults import remount, spooled
+from tests.faults import outbox_files, remount
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 from tests.ledgers import keys_of
@@ -294,7 +294,7 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
         remount(small_disk, "ro")
         away.set()
         wait_until(lambda: any(pauses))
-        assert len(spooled(tmp_path)) == AT_ONCE
+        assert len(outbox_files(tmp_path)) == AT_ONCE
         pause = next(filter(None, pauses))
         assert (pause.objects, "read-only" in pause.reason) == (AT_ONCE, True)
         for pid in worker_processes(tmp_path):
@@ -311,7 +311,7 @@ def test_while_the_store_is_away_nothing_is_bought_and_no_reply_is_lost(
         assert second.result() == ("finished", AT_ONCE + 1)
         assert pauses[-1] is None
         assert len(served.requests) == AT_ONCE + 1
-    assert spooled(tmp_path) == []
+    assert outbox_files(tmp_path) == []
     assert len(kept(small_disk / "store")) == AT_ONCE + 1
 
 

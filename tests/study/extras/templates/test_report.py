@@ -15,9 +15,8 @@ from analysis.templates.breakdown import break_down
 from generators.templates.family import template_family
 from generators.templates.language.parse import parse_template
 from registry.result_row import Arm, ResultRow, Status
-from study.extras.templates.answers import answers_of_rows, facts_of_study, report_runs
+from study.extras.templates import answers as extra
 from study.extras.templates.prepare import prepare_template
-from study.extras.templates.question_facts import facts_of_precheck, facts_of_template
 from study.main import main
 from study.protocol.protocol import read_protocol
 from study.protocol.yaml import read_template
@@ -75,7 +74,7 @@ def runs(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def made(runs, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "tables"
-    return report_runs([f"{runs}/good", f"{runs}/fences"], out), out
+    return extra.report_runs([f"{runs}/good", f"{runs}/fences"], out), out
 
 
 def table(out: Path, name: str) -> list[dict[str, str]]:
@@ -84,7 +83,7 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
 
 
 def test_questions_of_one_task_are_found_from_the_template():
-    facts = {each.question: each for each in facts_of_template(library("formats"))}
+    facts = {each.question: each for each in extra.facts_of_template(library("formats"))}
     assert {(each.output, each.format) for each in facts.values()} == {
         ("file", "json"),
         ("file", "string"),
@@ -95,7 +94,7 @@ def test_questions_of_one_task_are_found_from_the_template():
 
 
 def test_questions_of_other_tasks_are_in_no_group():
-    facts = facts_of_template(library("past"))
+    facts = extra.facts_of_template(library("past"))
     assert len(facts) == 10
     assert {each.group for each in facts} == {""}
 
@@ -138,14 +137,14 @@ tests:
 )
 def test_one_task_is_one_sandbox_and_the_same_functions(scoring, call, setup, grouped):
     text = PAIR.replace("SCORING", scoring).replace("CALL", call).replace("SETUP", setup)
-    facts = facts_of_template(parse_template(text, "pair.yml"))
+    facts = extra.facts_of_template(parse_template(text, "pair.yml"))
     assert [each.group for each in facts] == (["a+b"] * 2 if grouped else ["", ""])
 
 
 def test_a_precheck_says_what_its_template_says(runs):
     lines = (runs / "good" / "precheck.jsonl").read_text().splitlines()
-    found = facts_of_precheck(json.loads(line) for line in lines)
-    assert found == facts_of_template(library("formats"))
+    found = extra.facts_of_precheck(json.loads(line) for line in lines)
+    assert found == extra.facts_of_template(library("formats"))
 
 
 def test_who_is_always_right_has_no_weakness(made):
@@ -185,14 +184,14 @@ def test_rounds_come_from_the_conversations(made):
 
 
 def test_the_same_folders_give_the_same_bytes(runs, made, tmp_path):
-    report_runs([f"{runs}/good", f"{runs}/fences"], tmp_path)
+    extra.report_runs([f"{runs}/good", f"{runs}/fences"], tmp_path)
     first = {path.name: path.read_bytes() for path in made[1].iterdir()}
     assert first == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert len(first) == 7
 
 
 def test_a_second_run_of_a_model_adds_answers_and_no_samples(runs, tmp_path):
-    twice = report_runs([f"m={runs}/good", f"m={runs}/fences"], tmp_path)
+    twice = extra.report_runs([f"m={runs}/good", f"m={runs}/fences"], tmp_path)
     (row,) = twice.tables.breakdown.overall
     assert (row.strict.answers, row.strict.instances) == (48, 24)
     assert row.strict.effective < 48
@@ -205,10 +204,10 @@ def test_the_template_may_tell_what_the_precheck_does_not(runs, tmp_path):
     records = [json.loads(line) for line in path.read_text().splitlines()]
     kept = [{k: v for k, v in r.items() if "_before_" not in k} for r in records]
     path.write_text("".join(json.dumps(record) + "\n" for record in kept))
-    untold = report_runs([str(run)], tmp_path / "a")
+    untold = extra.report_runs([str(run)], tmp_path / "a")
     assert not untold.tables.breakdown.failure_modes
     assert "give the template with --template" in untold.warnings[0]
-    told = report_runs([str(run)], tmp_path / "b", templates=["formats"])
+    told = extra.report_runs([str(run)], tmp_path / "b", templates=["formats"])
     assert [row.group for row in told.tables.breakdown.failure_modes] == [GROUP]
     assert not told.warnings
 
@@ -218,7 +217,7 @@ def test_a_run_of_some_questions_compares_when_the_template_is_told(runs, tmp_pa
     path = tmp_path / "some" / "precheck.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[: 2 * SAMPLES]))
     folders = [f"{runs}/good", f"{tmp_path}/some"]
-    found = report_runs(folders, tmp_path / "out", templates=["formats"]).tables.breakdown
+    found = extra.report_runs(folders, tmp_path / "out", templates=["formats"]).tables.breakdown
     assert [(row.subject.model, row.pattern) for row in found.failure_modes] == [
         ("good", "None"),
         ("some", "Not known"),
@@ -296,7 +295,7 @@ def result(instance, **given) -> ResultRow:
 def facts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     (folder / "study.yaml").write_text(STUDY)
-    return facts_of_study(read_protocol(folder))
+    return extra.facts_of_study(read_protocol(folder))
 
 
 def test_a_study_knows_its_templated_strata(facts):
@@ -320,7 +319,7 @@ def test_the_rows_of_a_study_become_answers(facts):
         result("a", grader="a judge", score=0.2),
         result("e", stratum="count_circles/easy", score=0.5),
     ]
-    answers = answers_of_rows(rows, facts)
+    answers = extra.answers_of_rows(rows, facts)
     assert [(row.instance, row.strict, row.lenient, row.rounds) for row in answers.rows] == [
         ("a", True, True, 3),
         ("b", False, True, 3),

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from harness.spending.budget import Account
 from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from harness.sweep.leases import Progress
-from harness.sweep.spool import StorePause
+from harness.sweep.outbox import StorePause
 from study.steps.sweep.live import SweepHistory, sweep_json, sweep_screen, sweep_watch
 
 

@@ -1,4 +1,4 @@
-"""The spool: what a worker process cannot store waits on this machine until the store is back.
+"""The outbox: what a worker process cannot store waits on this machine until the store is back.
 
 A request that fails because the store is away (``StoreUnavailable``) is tried again until it
 succeeds. Meanwhile its object, which is encrypted, lies in a folder of this user, so that it
@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds between two tries
 _POLL_SECONDS = 0.25
-_SPOOL_SECONDS = 5.0  # after which an object is spooled though its request has not failed yet
+_OUTBOX_SECONDS = 5.0  # after which an object is put there though its request has not failed yet
 _SILENT_SECONDS = 30.0  # after which a request without an answer is reported
 _QUIET_SECONDS = 2.0  # for which a fault is not reported
-_LAST_SECONDS = 600.0  # in which a stopped process stores what it could not spool
+_LAST_SECONDS = 600.0  # in which a stopped process stores what it could not put there
 
 T = TypeVar("T")
 
@@ -46,12 +46,12 @@ class StorePause:
 
     host: str
     reason: str  # names no object
-    objects: int = 0  # that wait in the spool
+    objects: int = 0  # that wait in the outbox
 
 
 @dataclass(frozen=True, slots=True)
-class SpoolFile:
-    """An object in the spool. Its file is locked as long as it is open."""
+class OutboxFile:
+    """An object in the outbox. Its file is locked as long as it is open."""
 
     path: Path
     handle: int
@@ -59,17 +59,18 @@ class SpoolFile:
     data: bytes = field(repr=False)
 
 
-class SpoolFolder:
-    """The spooled objects of one store, in a folder of this user on this machine. A file is locked
-    by the process that is to store it; the kernel unlocks those of a process that dies."""
+class OutboxFolder:
+    """The objects of one store, in a folder of this user on this machine. A file is locked by the
+    process that is to store it; the kernel unlocks those of a process that dies."""
 
     def __init__(self, uri: str, folder: str | None = None) -> None:
+        # Its name is of releases that called it a spool: what these left in it must be found.
         self.path = Path(folder or tempfile.gettempdir(), f".dosimeter-{os.getuid()}.spool")
         self._prefix = digest_bytes(uri.encode()).removeprefix("sha256:")[:16] + "-"
         if self.path.is_symlink() or self.path.exists():
             self._check()
 
-    def save(self, key: str, data: bytes) -> SpoolFile:
+    def save(self, key: str, data: bytes) -> OutboxFile:
         """Write and lock an object. Raises OSError, HarnessError."""
         head = f"{key}\n{digest_bytes(data)}\n".encode()
         while True:
@@ -95,16 +96,16 @@ class SpoolFolder:
                 path.unlink(missing_ok=True)
                 os.close(handle)
                 raise
-            return SpoolFile(path, handle, key, data)
+            return OutboxFile(path, handle, key, data)
 
-    def discard(self, file: SpoolFile) -> None:
+    def discard(self, file: OutboxFile) -> None:
         """Remove an object that is stored, and the folder with the last one."""
         file.path.unlink(missing_ok=True)
         os.close(file.handle)
         with suppress(OSError):  # others are in it
             self.path.rmdir()
 
-    def left(self, stopped: Callable[[], bool]) -> Iterator[SpoolFile]:
+    def left(self, stopped: Callable[[], bool]) -> Iterator[OutboxFile]:
         """Yield, locked, each object that a dead process has left. One that a live process has is
         waited for, until that has stored it or ``stopped``."""
         while names := self.names():
@@ -117,13 +118,13 @@ class SpoolFolder:
                 time.sleep(_POLL_SECONDS)
 
     def names(self) -> list[str]:
-        """The names of the files of all spooled objects."""
+        """The names of the files of all its objects."""
         try:
             return sorted(n for n in os.listdir(self.path) if n.startswith(self._prefix))
         except FileNotFoundError:
             return []
 
-    def _take(self, path: Path) -> SpoolFile | None:
+    def _take(self, path: Path) -> OutboxFile | None:
         """Lock and read an object; None if another process has it or it is gone. A damaged one,
         which a process that died was still writing, is removed."""
         try:
@@ -139,7 +140,7 @@ class SpoolFolder:
             return None
         with open(handle, "rb", closefd=False) as opened:
             key, digest, data = (*opened.read().split(b"\n", 2), b"", b"")[:3]
-        file = SpoolFile(path, handle, key.decode("ascii", "replace"), data)
+        file = OutboxFile(path, handle, key.decode("ascii", "replace"), data)
         if digest_bytes(data).encode() != digest:
             logger.warning("%s: an object that was written in part only; removed", path)
             self.discard(file)
@@ -166,18 +167,18 @@ class _Request:
 
     key: str = ""
     data: bytes | None = None
-    file: SpoolFile | None = None
+    file: OutboxFile | None = None
     begun: float = field(default_factory=time.monotonic)
     failed: bool = False  # so that it is tried again
     done: bool = False
 
 
-class SpooledStore:
+class OutboxStore:
     """A store that waits, in all its requests, while the store below is away. May be shared by
     threads.
 
-    Once ``stopped``, a request that waits raises WorkStopped; what is not stored lies in the spool.
-    An object that could not be spooled either is tried for another ten minutes.
+    Once ``stopped``, a request that waits raises WorkStopped; what is not stored lies in the
+    outbox. An object that could not be written there either is tried for another ten minutes.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class SpooledStore:
     ) -> None:
         self.below = store
         self._stopped = stopped
-        self._spool = SpoolFolder(store.uri, folder)
+        self._outbox = OutboxFolder(store.uri, folder)
         self._changed = threading.Condition()
         self._saving = threading.Lock()
         self._requests: set[_Request] = set()  # under way
@@ -227,24 +228,24 @@ class SpooledStore:
         return iter(self._carry_out(lambda: tuple(self.below.list(prefix)), _Request()))
 
     def recover(self) -> None:
-        """Store what processes of this machine that died have left in the spool. Raises
+        """Store what processes of this machine that died have left in the outbox. Raises
         StoreError."""
         with self._under_way(_Request()):  # it is reported if another process takes long
-            for file in self._spool.left(self._stopped):
+            for file in self._outbox.left(self._stopped):
                 self._put(_Request(check_key(file.key), file.data, file), file.data)
 
     def is_empty(self) -> bool:
-        """Return True if no process has an object of this store in this machine's spool."""
-        return not self._spool.names()
+        """Return True if no process has an object of this store in this machine's outbox."""
+        return not self._outbox.names()
 
     def pause(self) -> StorePause | None:
         """Return why the process waits for its store, if it does. To be called often: objects that
-        have waited for an answer for long are spooled."""
+        have waited for an answer for long are put into the outbox."""
         now = time.monotonic()
         with self._changed:
             requests, away = tuple(self._requests), self._failing > 0
             since, reason = self._since, self._error.reason
-        late = [each for each in requests if now - each.begun > _SPOOL_SECONDS]
+        late = [each for each in requests if now - each.begun > _OUTBOX_SECONDS]
         for request in late:
             self._save(request)
         if away and now - since < _QUIET_SECONDS:
@@ -272,19 +273,19 @@ class SpooledStore:
         with self._saving:
             request.done = True
             if request.file is not None:
-                self._spool.discard(request.file)
+                self._outbox.discard(request.file)
         return written
 
     def _save(self, request: _Request) -> None:
-        """Spool the object of a request. If that is impossible, it stays in memory."""
+        """Put a request's object into the outbox. If that is impossible, it stays in memory."""
         with self._saving:
             if request.data is None or request.file is not None or request.done:
                 return
             try:
-                request.file = self._spool.save(request.key, request.data)
+                request.file = self._outbox.save(request.key, request.data)
             except (OSError, HarnessError) as error:
                 if not self._warned:
-                    logger.warning("objects wait in memory: they cannot be spooled: %s", error)
+                    logger.warning("objects wait in memory: the outbox takes none: %s", error)
                 self._warned = True
 
     def _carry_out(self, work: Callable[[], T], request: _Request) -> T:
@@ -328,7 +329,7 @@ class SpooledStore:
                     self._next_try = now + self._pause
                     return
                 if self._stopped() and self._may_leave(request):
-                    raise WorkStopped("the sweep has ended; what is not stored lies in the spool")
+                    raise WorkStopped("the sweep has ended; what is not stored lies in the outbox")
                 self._changed.wait(_POLL_SECONDS)
 
     def _may_leave(self, request: _Request) -> bool:
