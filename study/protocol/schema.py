@@ -200,8 +200,9 @@ def _add_short_forms(schema: dict[str, Any], definitions: dict[str, Any]) -> Non
     waves["items"] = {
         "anyOf": [waves["items"] | {"minItems": 1}, {"$ref": f"{_DEFINITIONS}WaveSection"}]
     }
-    forms = (("family", "difficulty"), ("template",))
-    others = (("template", "questions"), ("family", "version", "difficulty"))
+    forms = (("family", "difficulty"), ("template",), ("items", "prompt", "answer", "published"))
+    family, template = ("family", "version", "difficulty"), ("template", "questions")
+    others = (("items", *template), ("items", *family), (*family, *template))
     definitions["TaskSection"]["oneOf"] = [
         {"required": [*keys], "properties": {other: {"const": None} for other in excluded}}
         for keys, excluded in zip(forms, others, strict=True)
