@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from analysis.plan.history import ALLOCATIONS
 from analysis.report.report import report_json
 from analysis.report.write import DATA, check_folder, write_report
 from registry.files import write_whole
@@ -167,6 +168,12 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
     "are adjusted by. More than once for more.",
 )
 @click.option(
+    "--allocation",
+    type=click.Choice(ALLOCATIONS),
+    show_default="as the table or plan has it",
+    help="How instances came into their arms.",
+)
+@click.option(
     "--grader", show_default="the only one", help="The grader to test, if the table has several."
 )
 @click.option("--out", show_default="no files", type=PATH, help="A folder for the report's files.")
@@ -176,12 +183,12 @@ def analyze(
 ) -> None:
     """Run a study's analysis on results from elsewhere: a CSV or Parquet file.
 
-    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance, score, and
-    allocation (random, time, authored, unknown) unless the plan says it.
+    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance and score.
+    How instances were allotted is stated by --allocation, a column of that name, or the plan.
 
     \b
     Examples:
-      dosimeter analyze results.csv
+      dosimeter analyze results.csv --allocation random
       dosimeter analyze results.csv --pre-exposure older-model --json
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
