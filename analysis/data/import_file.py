@@ -93,6 +93,7 @@ def graded_columns(
     lacking = [name for name in REQUIRED if name not in have]
     if lacking:
         need = ", ".join(REQUIRED)
+        need += " (or item_date and cutoff)" * (lacking == ["arm"])
         raise AnalysisError(
             f"{path}: no column {', '.join(lacking)}; at the least {need} are needed "
             "(docs/result-rows.md)"
@@ -177,6 +178,8 @@ def read_columns(path: Path) -> Any:
     except (OSError, pa.ArrowException) as error:
         kind = "Parquet" if path.suffix == ".parquet" else "CSV"
         reason = str(error).splitlines()[0]
+        if "straddl" in reason:
+            reason = "a row has more than a megabyte"
         raise AnalysisError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
@@ -184,7 +187,12 @@ def _check_form(path: Path) -> None:
     """Raise AnalysisError for what spreadsheets write in place of UTF-8 with commas; OSError."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         header = file.readline(_MOST_HEADER)
-    if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if len(header) == _MOST_HEADER:
+        raise AnalysisError(f"{path}: its header has more than {_MOST_HEADER:,} bytes")
+    for sign, name in ((b"<", "HTML"), (b"{", "JSON"), (b"[", "JSON")):
+        if header.removeprefix(codecs.BOM_UTF8).lstrip().startswith(sign):
+            raise AnalysisError(f"{path}: is {name}; write it as CSV")
+    if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in header:
         raise AnalysisError(f"{path}: is UTF-16; write it as UTF-8")
     for sign, name in ((b";", "';'"), (b"\t", "tabs"), (b"|", "'|'")):
         if sign in header and b"," not in header:

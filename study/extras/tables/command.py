@@ -13,8 +13,7 @@ import click
 
 from analysis.plan.history import ALLOCATIONS
 from analysis.report.report import report_json
-from analysis.report.write import DATA, check_folder, write_report
-from registry.files import write_whole
+from analysis.report.write import DATA, check_folder, write_files, write_report
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
@@ -197,8 +196,8 @@ def analyze(
     report = analyze_table(table, plan, now=utc_now(), **options)
     body, page = report if isinstance(report, dict) else report_json(report), None
     if out is not None and isinstance(report, dict):
-        page = out / DATA  # of counts there are no pages
-        write_whole(page, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+        page = write_files(out, {DATA: text})[1]  # there are no pages
     elif out is not None and not isinstance(report, dict):
         page = write_report(out, report)[0]
     print_verdicts(body, page, as_json)
