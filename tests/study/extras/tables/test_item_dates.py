@@ -29,7 +29,8 @@ def days(path: Path, models: dict[str, tuple[int, float]], n: int = 120) -> Path
     rng = np.random.default_rng(5)
     hard, rows = rng.standard_normal(n), [HEAD]
     for place, (model, (cutoff, known)) in enumerate(models.items()):
-        right = rng.random(n) < 1 / (1 + np.exp(hard - place % 5 / 4 + 0.5))
+        ability = (place - 3.5) / 2 if model in OLD else 0.0
+        right = rng.random(n) < 1 / (1 + np.exp(hard - ability))
         right |= (np.arange(n) < cutoff) & (rng.random(n) < known)
         day = FIRST + timedelta(cutoff)
         cells = (f"s,{i},{int(right[i])},{FIRST + timedelta(i)},{day}" for i in range(n))
