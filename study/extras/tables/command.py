@@ -169,8 +169,9 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--allocation",
     type=click.Choice(ALLOCATIONS),
-    show_default="as the table or plan has it",
-    help="How instances came into their arms.",
+    metavar="RULE",
+    help="How instances came into their arms, if neither table nor plan says it: "
+    f"{', '.join(ALLOCATIONS)}.",
 )
 @click.option(
     "--grader", show_default="the only one", help="The grader to test, if the table has several."
