@@ -17,13 +17,15 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.data.item_dates import CUTOFF, DAYS, ITEM_DATE, ItemDates, read_item_dates
 from analysis.data.table import SCHEMA, ResultTable, arrow_schema, table_of_columns, table_of_frame
 from analysis.errors import AnalysisError
-from registry.result_row import GRADER, Status
+from registry.result_row import GRADER, Arm, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
-DATE, UNIT, ALLOCATION = _BESIDE = "date", "unit", "allocation"  # no parts of the table
+DATE, UNIT, ALLOCATION = "date", "unit", "allocation"
+_BESIDE = (DATE, UNIT, ALLOCATION, *DAYS)  # no parts of the table
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -45,13 +47,15 @@ class GradedFile:
     """A file's rows of the grader that the plan tests, called ``scored_by`` in the file, and of the
     second one. ``days`` (datetime64[D]) has the date of each row; None without that column.
     ``by_unit``: the instances are those of the column ``unit``. ``allocation`` has the names in
-    that column."""
+    that column. ``item_dates``: those of instances and models; if they state no arms, that column
+    of the table holds none."""
 
     table: ResultTable
     scored_by: str
     days: NDArray[np.datetime64] | None
     by_unit: bool = False
     allocation: frozenset[str] = frozenset()
+    item_dates: ItemDates | None = None
 
 
 def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> ResultTable:
@@ -64,7 +68,10 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
     lacking or unknown column, several graders without a choice, control characters in a name, and
     what ``check_table`` refuses.
     """
-    return read_graded_file(path, grader=grader, second=second).table
+    read = read_graded_file(path, grader=grader, second=second)
+    if read.item_dates is not None and not read.item_dates.stated:
+        raise AnalysisError(f"{path}: no column arm")
+    return read.table
 
 
 def read_graded_file(path: Path, *, grader: str | None = None, second: str = "") -> GradedFile:
@@ -79,10 +86,14 @@ def graded_columns(
     import pandas as pd
 
     arrow = _rename(arrow, path)
-    have = arrow.column_names
+    stated, have = "arm" in arrow.column_names, arrow.column_names
+    if not stated and {ITEM_DATE, CUTOFF} <= {*have}:
+        arrow = arrow.append_column("arm", [[str(Arm.PRIVATE)] * arrow.num_rows])
+        have = arrow.column_names
     lacking = [name for name in REQUIRED if name not in have]
     if lacking:
         need = ", ".join(REQUIRED)
+        need += " (or item_date and cutoff)" * (lacking == ["arm"])
         raise AnalysisError(
             f"{path}: no column {', '.join(lacking)}; at the least {need} are needed "
             "(docs/result-rows.md)"
@@ -100,6 +111,9 @@ def graded_columns(
     }
     given = {name: column.to_pylist() for name, column in texts.items()}
     days, unit = _days(arrow, path), given.get(UNIT, table["instance"])
+    dated = {name: _days(arrow, path, name) for name in DAYS if name in have}
+    named = pd.DataFrame({"model": table["model"], "instance": unit, **dated})
+    dates = read_item_dates(named, path, stated=stated)
     frame, place = owe_absent(pd.DataFrame({**table.columns, UNIT: unit, DATE: days})), str(path)
     if UNIT in given:
         several = frame.groupby("instance")[UNIT].transform("nunique") > 1
@@ -110,7 +124,8 @@ def graded_columns(
         frame, place = frame.assign(instance=frame[UNIT], replicate=runs), f"{path}, by unit"
     days = None if days is None else frame[DATE].to_numpy("datetime64[D]")
     allocation = frozenset(given.get(ALLOCATION, ()))
-    return GradedFile(table_of_frame(frame, place), tested, days, UNIT in given, allocation)
+    table = table_of_frame(frame, place)
+    return GradedFile(table, tested, days, UNIT in given, allocation, item_dates=dates)
 
 
 def owe_absent(rows: Any) -> Any:
@@ -163,6 +178,8 @@ def read_columns(path: Path) -> Any:
     except (OSError, pa.ArrowException) as error:
         kind = "Parquet" if path.suffix == ".parquet" else "CSV"
         reason = str(error).splitlines()[0]
+        if "straddl" in reason:
+            reason = "a row has more than a megabyte"
         raise AnalysisError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
@@ -170,7 +187,12 @@ def _check_form(path: Path) -> None:
     """Raise AnalysisError for what spreadsheets write in place of UTF-8 with commas; OSError."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         header = file.readline(_MOST_HEADER)
-    if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if len(header) == _MOST_HEADER:
+        raise AnalysisError(f"{path}: its header has more than {_MOST_HEADER:,} bytes")
+    for sign, name in ((b"<", "HTML"), (b"{", "JSON"), (b"[", "JSON")):
+        if header.removeprefix(codecs.BOM_UTF8).lstrip().startswith(sign):
+            raise AnalysisError(f"{path}: is {name}; write it as CSV")
+    if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in header:
         raise AnalysisError(f"{path}: is UTF-16; write it as UTF-8")
     for sign, name in ((b";", "';'"), (b"\t", "tabs"), (b"|", "'|'")):
         if sign in header and b"," not in header:
@@ -308,24 +330,25 @@ def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
         ) from error
 
 
-def _days(arrow: Any, path: Path) -> NDArray[np.datetime64] | None:
-    """The dates of the rows. Raises AnalysisError for a row without one, or with another form."""
+def _days(arrow: Any, path: Path, name: str = DATE) -> NDArray[np.datetime64] | None:
+    """The days of the rows in a column. Raises AnalysisError for a row without one, or with another
+    form."""
     import pyarrow as pa
 
-    if DATE not in arrow.column_names:
+    if name not in arrow.column_names:
         return None
-    column = arrow[DATE]
+    column = arrow[name]
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.date32(), safe=False)
     if pa.types.is_null(column.type) or column.null_count:
         row = column.is_null().to_numpy().argmax() + 1
-        raise AnalysisError(f"{path}: row {row} has no date: give every row one, or leave it out")
+        raise AnalysisError(f"{path}: row {row} has no {name}: give every row one, or leave it out")
     try:
         return np.asarray(column.cast(pa.date32()).to_numpy()).astype("datetime64[D]")
     except pa.ArrowException as error:
         row = _first_unlike(column, pa.date32()) or 1
         raise AnalysisError(
-            f"{path}: row {row}: date: a day such as 2026-06-01 is wanted"
+            f"{path}: row {row}: {name}: a day such as 2026-06-01 is wanted"
         ) from error
 
 

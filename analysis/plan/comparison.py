@@ -36,11 +36,18 @@ def compare_gaps(
         yield from (replace(r, verdict=estimate_only(r.verdict, why)) for r in results)
         return
     own, others = _arm_means(data, data.means.values), _arm_means(data, controls)
-    p = np.max([_p(data, own, others, controls, odds=odds) for odds in (False, True)], axis=0)
-    given = [result.verdict for result in results]
+    p, given = p_beyond(data, controls), [result.verdict for result in results]
     private = Private(own[1], others[1], models)
     for result, verdict in zip(results, compare(given, p, private, look_alpha(plan)), strict=True):
         yield replace(result, verdict=verdict)
+
+
+def p_beyond(data: LookData, controls: Floats) -> Floats:
+    """One-sided p (models,) of gaps beyond those of the control models, the larger of both scales.
+    ``controls`` are their scores (n, columns, outcomes)."""
+    own, others = _arm_means(data, data.means.values), _arm_means(data, controls)
+    scales = [_p(data, own, others, controls, odds=odds) for odds in (False, True)]
+    return np.asarray(np.max(scales, axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +71,16 @@ def compare(
             word, note = NOT_COMPARABLE, "its private scores lie outside the control models' range"
         own, over_all = float(p[m]), float(adjusted[m])
         yield replace(verdict, verdict=word, note=note, p=own, p_adjusted=over_all, p_floor=0.0)
+
+
+def adjust_over_models(verdicts: Sequence[Verdict], alpha: float) -> Iterator[Verdict]:
+    """Verdicts on models each compared by itself, with p adjusted over those of a wave by Holm's
+    method; ``alpha`` is that of a look."""
+    for wave in sorted({verdict.wave for verdict in verdicts}):
+        here = [verdict for verdict in verdicts if verdict.wave == wave]
+        for verdict, p in zip(here, holm(np.array([v.p for v in here])).tolist(), strict=True):
+            lost = verdict.verdict == BEYOND and p > alpha
+            yield replace(verdict, verdict=WITHIN if lost else verdict.verdict, p_adjusted=p)
 
 
 def placebo_p(gap: Floats, error: Floats, others: Floats, sampling: float) -> Floats:

@@ -15,8 +15,8 @@ from analysis.plan.presets import control_models
 from analysis.stats.intervals import estimate_gap
 from registry.ledger.records import Plan
 
-RANDOM = "random"
-ALLOCATIONS = (RANDOM, "time", "authored", "unknown")
+RANDOM, BY_TIME = "random", "time"
+ALLOCATIONS = (RANDOM, BY_TIME, "authored", "unknown")
 
 
 @dataclass(frozen=True, slots=True)

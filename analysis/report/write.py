@@ -59,8 +59,11 @@ def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, Path]:
 def check_folder(folder: Path) -> None:
     """Raise AnalysisError for a folder that no report can go into: one that cannot be made, or
     that has other tables or figures, which a report would replace."""
+    fresh = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for path in fresh:
+            path.rmdir()
     except OSError as error:
         raise AnalysisError(f"{folder}: no folder can be made ({error.strerror})") from error
     there = [part for part in _ENDINGS if (folder / part).exists()]

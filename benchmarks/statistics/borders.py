@@ -14,13 +14,16 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from analysis.data.import_file import owe_absent
+from analysis.data.seed_means import ModelAtWave, SeedMeans
 from analysis.data.table import SCHEMA, table_of_frame
+from analysis.plan.comparison import p_beyond
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import standard_plan
+from analysis.plan.primary import look_data
 from analysis.plan.standard import run_standard
 from analysis.plan.verdict import BEYOND, CONTAMINATED, NO_INFLATION
 from analysis.stats import sequential
@@ -146,6 +149,37 @@ def count_units(questions: int, spread: float, of: int, stream: Stream) -> Hits:
         scores = answer((own + shared, slope), 0.0, np.zeros_like(own), 1, stream)[:, 0]
         hits["without"] += int(_p(scores, label.repeat(questions), stream) <= ALPHA)
         hits["with"] += int(_p(scores.reshape(60, -1).mean(axis=1), label, stream) <= ALPHA)
+    return hits
+
+
+def count_placebos(controls: int, freedom: float, of: int, stream: Stream) -> Hits:
+    """Alarms on a model that is as unexposed as its control models. Public items are easier by 0.7,
+    and by a share of each model's own: Student's t of so many degrees of ``freedom``."""
+    hits, (stratum, public) = Hits(), arms(4, 32)
+    shape, names = (len(stratum), controls + 1), (f"m{m}" for m in range(controls + 1))
+    columns, none = tuple(ModelAtWave(0, name) for name in names), np.zeros(shape, dtype=np.int64)
+    for _ in range(of):
+        difficulty, slope = draw_items(len(stratum), 1, stream)
+        easier = 0.7 + 0.4 * stream.standard_t(freedom, controls + 1)
+        ability = stream.uniform(-1.0, 1.0, controls + 1)
+        chance = expit(slope * (ability - difficulty + easier * public[:, None]))
+        values: Floats = (stream.random(shape) < chance)[..., None].astype(np.float64)
+        means = SeedMeans(
+            strata=tuple("abcd"),
+            outcomes=("score",),
+            columns=columns,
+            stratum=stratum,
+            public=public,
+            tranche=np.zeros_like(stratum),
+            unit=stratum.astype(object),
+            values=values,
+            scored=none + 1,
+            missing=none,
+        )
+        data = look_data(means, [controls], range(controls))
+        gaps = estimate_gaps(data.adjusted.residuals, stratum, public)
+        hits["without"] += int(gaps.gap[0, 0] / gaps.se[0, 0] > ndtri(1 - ALPHA))
+        hits["with"] += int(p_beyond(data, values[:, :controls])[0] <= ALPHA)
     return hits
 
 

@@ -134,6 +134,10 @@ for _what, _arms in _UNEQUAL.items():
 for _n in (5, 20):
     _what = f"documents of {_n} questions are allotted: a false alarm"
     BORDERS[_what] = Job(partial(borders.count_units, _n, 1.5), 4)
+for _n in (8, 12, 20):
+    for _tails, _freedom in (("normal", 1e9), ("heavy-tailed", 3.0)):
+        _what = f"{_n} control models with {_tails} gaps of their own: an alarm on one more"
+        BORDERS[_what] = Job(partial(borders.count_placebos, _n, _freedom), 8)
 BORDERS |= {what: Job(partial(borders.count_tables, case), 0.1) for what, case in _TABLES.items()}
 
 

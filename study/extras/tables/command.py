@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from analysis.plan.history import ALLOCATIONS
 from analysis.report.report import report_json
-from analysis.report.write import DATA, check_folder, write_report
-from registry.files import write_whole
+from analysis.report.write import DATA, check_folder, write_files, write_report
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.extras.tables.external_table import analyze_table
@@ -167,6 +167,13 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
     "are adjusted by. More than once for more.",
 )
 @click.option(
+    "--allocation",
+    type=click.Choice(ALLOCATIONS),
+    metavar="RULE",
+    help="How instances came into their arms, if neither table nor plan says it: "
+    f"{', '.join(ALLOCATIONS)}.",
+)
+@click.option(
     "--grader", show_default="the only one", help="The grader to test, if the table has several."
 )
 @click.option("--out", show_default="no files", type=PATH, help="A folder for the report's files.")
@@ -176,12 +183,12 @@ def analyze(
 ) -> None:
     """Run a study's analysis on results from elsewhere: a CSV or Parquet file.
 
-    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance, score, and
-    allocation (random, time, authored, unknown) unless the plan says it.
+    The columns stand in docs/result-rows.md; at the least model, arm, stratum, instance and score.
+    How instances were allotted is stated by --allocation, a column of that name, or the plan.
 
     \b
     Examples:
-      dosimeter analyze results.csv
+      dosimeter analyze results.csv --allocation random
       dosimeter analyze results.csv --pre-exposure older-model --json
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
@@ -190,8 +197,8 @@ def analyze(
     report = analyze_table(table, plan, now=utc_now(), **options)
     body, page = report if isinstance(report, dict) else report_json(report), None
     if out is not None and isinstance(report, dict):
-        page = out / DATA  # of counts there are no pages
-        write_whole(page, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+        page = write_files(out, {DATA: text})[1]  # there are no pages
     elif out is not None and not isinstance(report, dict):
         page = write_report(out, report)[0]
     print_verdicts(body, page, as_json)

@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from analysis.data.import_file import GradedFile
+from analysis.data.item_dates import check_item_dates, own_arms
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.plan.history import ALLOCATIONS, RANDOM, WaveHistory
+from analysis.plan.comparison import adjust_over_models
+from analysis.plan.history import ALLOCATIONS, BY_TIME, RANDOM, WaveHistory
 from analysis.plan.look import analyse
-from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, standard_plan
+from analysis.plan.presets import OUTCOMES, STANDARD, basic_plan, look_alpha, standard_plan
 from analysis.plan.verdict import Rule
 from analysis.report.deviations import table_departures
 from analysis.report.episodes import count_rows
@@ -35,7 +38,7 @@ from study.protocol.plan_section import ControlsSection, PlanFile, idle_keys, pl
 from study.protocol.yaml import explain_fault, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _OF_COUNTS = {"preset", "allocation", "alpha", "margin", "controls"}
 _words = partial(sentence_of, "tables_from_elsewhere")
@@ -47,43 +50,95 @@ def analyze_table(
     *,
     pre_exposure: Sequence[str] = (),
     grader: str | None = None,
+    allocation: str | None = None,
     now: str,
 ) -> Report | dict[str, Any]:
     """Read a table and run a plan on it; without a file, the preset standard-v1.
 
     No ledger registers it, which is the first of the deviations. ``now`` is the
-    time of the report. A table of counts has no report: its verdicts are returned as
-    ``report_json`` has those of one. Raises AnalysisError and StudyError that name the file.
+    time of the report. A table of counts has no report, nor has one of several models with arms of
+    their own: its verdicts are returned as ``report_json`` has those of one. Raises
+    AnalysisError and StudyError that name the file.
     """
     section, notes = _read_plan(plan_path)
     second = section.second_grader or ""
     reader = partial(read_either, grader=grader, second=second)
     read = read_from_elsewhere(reader, path)
+    allotted = _allocation(path, {section.allocation, *read.allocation, allocation} - {None})
     if isinstance(read, Counts):
+        section = section.model_copy(update={"allocation": allotted})
         return _analyze_counts(path, read, section, pre_exposure, plan_path)
-    table = read.table
-    first = table.where(table["grader"] == GRADER)
     if pre_exposure:
         section = _with_controls(section, pre_exposure)
-    history = _history_of(section, table, read.days)
+    history = replace(_history_of(section, read.table, read.days), allocation=allotted)
+    controls, models = _control_names(section), codes_of(read.table["model"])[0]
+    _check_models(controls, models, path)
+    run = partial(_analyze_rows, path, plan_path=plan_path, history=history, now=now)
+    if (dates := read.item_dates) is None:
+        return run(read, section, notes)
+    if allotted == BY_TIME:
+        check_item_dates(dates, read.table, controls, path)
+    if dates.stated:
+        return run(read, section, notes)
+    if allotted != BY_TIME:
+        raise StudyError(f"{path}: no column arm, and none follows from dates if it is not by time")
+    looks = section.looks or _count_looks(read.table, controls, history)
+    section, notes = section.model_copy(update={"looks": looks}), [*notes, _words("own_arms")]
+    tested = [model for model in models if model not in controls]
+    tables = (own_arms(dates, read.table, model, controls, path) for model in tested)
+    reports = [run(replace(read, table=table), section, notes) for table in tables]
+    return reports[0] if len(reports) == 1 else _join(path, tested, reports, controls)
+
+
+def _analyze_rows(
+    path: Path,
+    read: GradedFile,
+    section: PlanFile,
+    notes: Sequence[str],
+    *,
+    plan_path: Path | None,
+    history: WaveHistory,
+    now: str,
+) -> Report:
+    table = read.table
+    first = table.where(table["grader"] == GRADER)
     plan, more = _plan_of(section, first, plan_path, history)
-    _check_models(plan, first, path)
-    allotted = _allocation(path, {section.allocation, *read.allocation} - {None})
-    registration, history = digest_value(record_body(plan)), replace(history, allocation=allotted)
+    registration = digest_value(record_body(plan))
     try:
         result = analyse(plan, table, registration, history=history, scored_by=read.scored_by)
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
     if section.published is None or read.days is None:
         more.append(_words("unchecked"))
-    bare = plan.standard is None or not plan.standard.frozen
-    notes_of = {"by_unit": read.by_unit, "not_random": allotted != RANDOM, "unguarded": bare}
+    bare, other = plan.standard is None or not plan.standard.frozen, history.allocation != RANDOM
+    notes_of = {"by_unit": read.by_unit, "not_random": other, "unguarded": bare}
     more += [_words(name) for name, holds in notes_of.items() if holds]
     sized = section.seeds_per_arm is not None
     departures = table_departures(plan, first, history, sized=sized)
     deviations = (*notes, *more, *departures)
     published = "" if section.published is None else section.published.isoformat()
     return build_table_report(path.name, table, result, deviations, now, published)
+
+
+def _join(
+    path: Path, models: Sequence[str], reports: Sequence[Report], controls: Collection[str]
+) -> dict[str, Any]:
+    """The verdicts of reports on one model each, with p adjusted over them, as of counts."""
+    verdicts = [verdict for report in reports for verdict in report.verdicts]
+    common = [n for n in reports[0].deviations if all(n in r.deviations for r in reports)]
+    own = zip(models, reports, strict=True)
+    own_notes = [f"{m}: {n}" for m, r in own for n in r.deviations if n not in common]
+    early = [asdict(gap) for report in reports for gap in report.before_publication]
+    joined = adjust_over_models(verdicts, look_alpha(reports[0].plan))
+    return {
+        "study": path.name,
+        "models": [asdict(verdict) for verdict in joined],
+        "before_publication": early,
+        "control_models": sorted(controls),
+        "allocation": BY_TIME,
+        "margin": reports[0].plan.margin,
+        "deviations": [*common, *own_notes],
+    }
 
 
 def _analyze_counts(
@@ -97,12 +152,8 @@ def _analyze_counts(
         known = ", ".join(sorted(_OF_COUNTS))
         raise StudyError(f"{plan_path}: {idle[0]}: with counts a plan has {known}")
     controls = {*pre_exposure, *_control_names(section)}
-    if unknown := sorted(controls - {*counts.models}):
-        known = ", ".join(sorted(counts.models)[:8])
-        raise StudyError(f"{path}: no rows of the control {unknown[0]!r}; its models are {known}")
-    if controls == {*counts.models}:
-        raise StudyError(f"{path}: every model is a control: there is none to test")
-    allotted = _allocation(path, {section.allocation, *counts.allocation} - {None})
+    _check_models(controls, counts.models, path)
+    allotted = section.allocation or RANDOM
     rule = Rule(alpha=section.alpha, margin=section.margin)
     words = [] if plan_path is None else [_words("plan_file", name=plan_path.name)]
     words += [_words("counts")] + ([_words("not_random")] if allotted != RANDOM else [])
@@ -135,8 +186,9 @@ def _allocation(path: Path, named: set[str | None]) -> str:
         return str(*named)
     given = ", ".join(sorted(map(repr, named))) or "not stated"
     raise StudyError(
-        f"{path}: how its instances were allotted to the arms: {given}; add a column `allocation` "
-        f"(or that key in the plan) with one of {', '.join(ALLOCATIONS)}: docs/result-rows.md"
+        f"{path}: how its instances were allotted to the arms: {given}; state one of "
+        f"{', '.join(ALLOCATIONS)} by --allocation, a column `allocation`, or that key in the "
+        "plan: docs/result-rows.md"
     )
 
 
@@ -245,14 +297,10 @@ def _count_looks(table: ResultTable, control_names: set[str], history: WaveHisto
     return max(1, len(history.number_looks(table["wave"][fresh].tolist())))
 
 
-def _check_models(plan: Plan, table: ResultTable, path: Path) -> None:
+def _check_models(controls: Collection[str], models: Collection[str], path: Path) -> None:
     """Raise StudyError for a control without rows, or a table of controls only."""
-    present = set(codes_of(table["model"])[0])
-    rules = plan.standard
-    named = () if rules is None else (*rules.pre_exposure, *rules.frozen, *rules.spiked)
-    for name in named:
-        if name not in present:
-            known = ", ".join(sorted(present)[:8])
-            raise StudyError(f"{path}: no rows of the control {name!r}; its models are {known}")
-    if not present - set(named):
+    for name in sorted({*controls} - {*models}):
+        known = ", ".join(sorted(models)[:8])
+        raise StudyError(f"{path}: no rows of the control {name!r}; its models are {known}")
+    if {*models} == {*controls}:
         raise StudyError(f"{path}: every model is a control: there is none to test")

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from benchmarks.statistics.borders import count_clearing, count_tables, count_unequal, count_units
+from benchmarks.statistics.borders import (
+    count_clearing,
+    count_placebos,
+    count_tables,
+    count_unequal,
+    count_units,
+)
 from benchmarks.statistics.jobs import CLEARING, NOTHING_LOST, UNEVENLY_LOST
 from benchmarks.statistics.trials import (
     Look,
@@ -88,6 +94,7 @@ ALL, ONE, NONE = (0.2,) * 5, (0.6, 0.0, 0.0, 0.0, 0.2), (0.0,) * 5
         (partial(count_clearing, NONE, 0.9, 12, 64), 100, 0.003),
         (partial(count_unequal, (20, 1), (200, 5)), 100, 0.03),
         (partial(count_units, 20, 1.5), 60, 0.03),
+        (partial(count_placebos, 8, 3.0), 100, 0.03),
         *((partial(count_tables, case), 3, 0.003) for case in ("absent, clean", "tiny stratum")),
         *((partial(count_tables, case), 2, 0.003) for case in ("no answers", "by time")),
     ],

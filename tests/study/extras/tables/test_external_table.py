@@ -341,6 +341,6 @@ def test_arms_not_allotted_at_random_give_an_estimate_alone(
     (row,) = json.loads(run(str(table), "--plan", str(plan), *named, "--json")[1])["models"]
     assert "0 control models have scores that differ" in row["note"]
     code, _, err = run(str(table))
-    assert (code, "arms: not stated; add a column `allocation`" in err) == (2, True)
+    assert (code, "arms: not stated; state one of random, time" in err) == (2, True)
     code, _, err = run(str(_sized(table, {"a": (9, 9)}, allocation="random")), "--plan", str(plan))
     assert (code, "'random'" in err) == (2, True)
