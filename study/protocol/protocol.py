@@ -382,6 +382,9 @@ class _Tasks:
             missing = "family" if section.family is None else "difficulty"
             message = f"the key {missing!r} is missing: give family and difficulty, or template"
             raise self.fault(index, message)
+        if section.family == ITEMS:
+            message = "given items come from a file: write {items: FILE, prompt: …} (docs/items.md)"
+            raise self.fault(index, message, "family")
         try:
             family = INSTALLED.family(section.family, section.version)
         except GeneratorError as error:

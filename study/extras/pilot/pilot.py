@@ -237,7 +237,9 @@ def _of_models(value: Any, names: Sequence[str]) -> Any:
 
 
 def _task(study: Study, task: Any, base: Path) -> Any:
-    """Return a task as study.yaml has it, with the path to its template file from ``base``."""
+    """Return a task as study.yaml has it, with the path to its template or pool from ``base``."""
+    if isinstance(task, dict) and "items" in task:
+        return task | {"items": str(base / task["items"])}
     if isinstance(task, dict) and "template" in task:
         return task | {"template": _task(study, task["template"], base)}
     if isinstance(task, str) and task.endswith((".yml", ".yaml")):
