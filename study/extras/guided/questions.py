@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -22,33 +21,12 @@ from study.extras.power.target_power import LEAST_POWER, TargetPower, find_power
 from study.printing import print_line, progress_watch
 from study.protocol.protocol import FILE_NAME, PRICES_NAME, Protocol, read_protocol
 from study.steps.init.folder import create_study
-from study.steps.init.new_study import (
-    CONTROLS,
-    NewModel,
-    NewStudy,
-    is_address,
-    is_name,
-    is_variable,
-    on_this_machine,
-    prices_text,
-    stand_in,
-    study_name,
-    study_text,
-)
+from study.steps.init.new_study import NewStudy, prices_text, study_name, study_text
 
 T = TypeVar("T")
 Watch = Callable[[str, int, int], None]
 _MOST_SEEDS = 20_000  # in each arm of a stratum
 _STEP, _TRIES = 1.05, 10  # by how much a number grows that falls short, and how often
-_LOCAL_URL = "http://127.0.0.1:8000/v1"
-_SERVED = ("openai", "anthropic", "google", "bedrock")
-_USUAL_KEY = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "google": "GEMINI_API_KEY",
-    "bedrock": "",
-}
-_RETENTION = ("none", "kept", "training", "unknown")
 
 
 def size_study(new: NewStudy, now: str, watch: Watch) -> tuple[NewStudy, TargetPower]:
@@ -80,7 +58,7 @@ def _draft(new: NewStudy, now: str) -> Iterator[Protocol]:
     with TemporaryDirectory(prefix="dosimeter-") as name:
         folder = Path(name)
         (folder / FILE_NAME).write_text(study_text(new), encoding="utf-8")
-        (folder / PRICES_NAME).write_text(prices_text(new, now[:10]), encoding="utf-8")
+        (folder / PRICES_NAME).write_text(prices_text(now[:10]), encoding="utf-8")
         yield read_protocol(folder)
 
 
@@ -111,96 +89,19 @@ class _Questions:
     yes: bool
 
     def study(self, name: str) -> NewStudy:
-        """Ask for all of a study."""
+        """Ask for all of a study but its models, which are edited in the file."""
         usual = NewStudy(name)
-        tested = self._models("Models under test", [model.name for model in usual.tested], 1)
-        names = [model.name for model in usual.controls]
-        text = "Models released before the publication (controls, each run twice)"
-        before = self._models(text, names, CONTROLS, taken=tested)
-        models = [self._model(each, "openai", _SERVED) for each in tested]
-        controls = [
-            self._model(each, "scripted", ("scripted", *_SERVED), place)
-            for place, each in enumerate(before)
-        ]
         tasks = self.ask("Tasks, as family/difficulty", ", ".join(usual.tasks), _read_tasks)
         looks = self.ask("Waves of models under test over the years (looks)", "2", IntRange(1, 20))
         gap = self.ask("Gap to detect in a model, in points of 100", "10", _Range(0.5, 90))
         budget = self.ask("Budget of a wave in USD", f"{usual.budget:g}", _Range(0.01, 1e9))
-        return NewStudy(
-            name, tuple(models), tuple(controls), tasks, looks=looks, gap=gap / 100, budget=budget
-        )
+        return NewStudy(name, tasks, looks=looks, gap=gap / 100, budget=budget)
 
     def ask(self, text: str, default: str, read: Callable[[str], T]) -> T:
         """Return the answer, read; ask again until it can be read."""
         if self.yes:
             return read(default)
         return click.prompt(text, default=default, value_proc=read)
-
-    def _models(
-        self, text: str, default: list[str], least: int, taken: tuple[str, ...] = ()
-    ) -> tuple[str, ...]:
-        def read(answer: str) -> tuple[str, ...]:
-            names = _words(answer)
-            if len(names) < least:
-                raise click.UsageError(f"name {least} or more, with commas between them")
-            for name in names:
-                if not is_name(name):
-                    raise click.UsageError(
-                        f"{name!r}: a name has lower-case letters, digits, . _ and -"
-                    )
-                if name in taken:
-                    raise click.UsageError(f"{name!r} is under test; a control is another model")
-            return names
-
-        return self.ask(text, ", ".join(default), read)
-
-    def _model(self, name: str, usual: str, known: tuple[str, ...], place: int = 0) -> NewModel:
-        """Ask for one model; a built-in agent, which stands in for a control, needs no more."""
-        provider = self.ask(f"{name}: provider ({', '.join(known)})", usual, click.Choice(known))
-        if provider == "scripted":
-            return stand_in(name, place)
-        control = "scripted" in known
-        version = self.ask(f"{name}: model id at the provider", "name-at-the-server", _text)
-        url = ""
-        if provider == "openai":
-            url = self.ask(f"{name}: address of the server", _LOCAL_URL, _address)
-        local = bool(url) and on_this_machine(url)
-        usual_key = "" if local else _USUAL_KEY[provider]
-        variable = self.ask(
-            f"{name}: environment variable with the key (- for none)", usual_key or "-", _variable
-        )
-        retention = self.ask(
-            f"{name}: what the provider keeps of its inputs ({', '.join(_RETENTION)})",
-            "none" if local else "unknown",
-            click.Choice(_RETENTION),
-        )
-        released = self.ask(
-            f"{name}: documented day of its release, YYYY-MM-DD"
-            + ("" if control else " (- if open)"),
-            "" if control else "-",
-            _day(control),
-        )
-        free = "0" if local else "-"
-        return NewModel(
-            name=name,
-            provider=provider,
-            version=version,
-            base_url=url,
-            key_variable=variable,
-            retention=retention,
-            released=released,
-            input_price=self.ask(
-                f"{name}: USD per million input tokens (- if unknown)", free, _price
-            ),
-            output_price=self.ask(
-                f"{name}: USD per million output tokens (- if unknown)", free, _price
-            ),
-        )
-
-
-def _words(answer: str) -> tuple[str, ...]:
-    """Return the words between commas, each once."""
-    return tuple(dict.fromkeys(word for part in answer.split(",") if (word := part.strip())))
 
 
 class _Range(FloatRange):
@@ -215,53 +116,13 @@ class _Range(FloatRange):
         return float(number)
 
 
-def _text(answer: str) -> str:
-    if not answer.strip() or not answer.isprintable():
-        raise click.UsageError("give a printable text")
-    return answer.strip()
-
-
-def _price(answer: str) -> float | None:
-    return None if answer.strip() == "-" else _Range(0, 1e6)(answer)
-
-
-def _variable(answer: str) -> str:
-    if answer.strip() == "-":
-        return ""
-    if not is_variable(answer.strip()):
-        raise click.UsageError("a variable has capital letters, digits and _; the key stays out")
-    return answer.strip()
-
-
-def _address(answer: str) -> str:
-    if not is_address(answer.strip()):
-        raise click.UsageError(
-            "an address is http(s)://HOST[:PORT]/PATH, without a user or password"
-        )
-    return answer.strip()
-
-
-def _day(control: bool) -> Callable[[str], date | None]:
-    """Return a reader of days; that of a control is needed, and lies in the past."""
-
-    def read(answer: str) -> date | None:
-        if answer.strip() == "-" and not control:
-            return None
-        day: date = click.DateTime(["%Y-%m-%d"])(answer.strip()).date()
-        if control and day >= date.fromisoformat(utc_now()[:10]):
-            raise click.UsageError("a control model was released before today")
-        return day
-
-    return read
-
-
 def _read_tasks(answer: str) -> tuple[str, ...]:
     """Read tasks, each of which is in the catalogue."""
     from generators.catalog import INSTALLED
     from generators.errors import GeneratorError
     from generators.task import DIFFICULTIES
 
-    names = _words(answer)
+    names = tuple(dict.fromkeys(word for part in answer.split(",") if (word := part.strip())))
     if not names:
         raise click.UsageError("name one task or more; `dosimeter tasks list` lists them")
     for name in names:

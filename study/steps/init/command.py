@@ -15,9 +15,7 @@ from study.steps.init.folder import check_new, init_study
 @click.command()
 @click.argument("folder", required=False, type=PATH)
 @click.option(
-    "--guided",
-    is_flag=True,
-    help="Ask for models, tasks, target gap and budget; compute the seeds.",
+    "--guided", is_flag=True, help="Ask for tasks, target gap and budget; compute the seeds."
 )
 @click.option("--yes", is_flag=True, help="With --guided: take the default answer everywhere.")
 def init(folder: Path | None, guided: bool, yes: bool) -> None:
@@ -25,7 +23,7 @@ def init(folder: Path | None, guided: bool, yes: bool) -> None:
 
     The study has two waves and a plan that can find a gap of 10 points. In the file as written, the
     controls are built-in agents, and the model under test is behind a local server: edit `model`
-    and `base_url`. With --guided, it asks a few questions and writes your answers instead.
+    and `base_url`. With --guided, it asks for tasks and gap, and computes how many seeds they take.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
     as ``create_study``."""
     if protocol is not None:
         return _write_folder(folder, protocol, {})
-    return create_study(folder, NewStudy(study_name(folder), any_price=True), utc_now())
+    return create_study(folder, NewStudy(study_name(folder)), utc_now())
 
 
 def create_study(folder: Path, new: NewStudy, now: str) -> Path:
@@ -33,7 +33,7 @@ def create_study(folder: Path, new: NewStudy, now: str) -> Path:
     from study.protocol.schema import study_schema  # which no other command needs
 
     schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
-    files = {PRICES_NAME: prices_text(new, now[:10]), SCHEMA_NAME: schema}
+    files = {PRICES_NAME: prices_text(now[:10]), SCHEMA_NAME: schema}
     return _write_folder(folder, study_text(new), files)
 
 
