@@ -75,23 +75,6 @@ def build_release(
     generators no longer make, for a folder that holds something else, and where it cannot be
     written.
     """
-    folder = folder.absolute()
-    with draft_release(folder, entries, sealed, find_family, text, progress, checkpoint) as draft:
-        _put_in_place(draft, folder)
-    return read_release(folder)
-
-
-@contextmanager
-def draft_release(
-    folder: Path,
-    entries: Sequence[DrawnInstance],
-    sealed: SealedSet,
-    find_family: FindFamily,
-    text: ReleaseText,
-    progress: Callable[[int], None] = lambda done: None,
-    checkpoint: str = "",
-) -> Iterator[ReleaseManifest]:
-    """Build a release beside its place, for the time of a ``with``. Raises as build_release."""
     leaves = _leaves(entries, sealed)
     folder = folder.absolute()
     try:
@@ -99,12 +82,13 @@ def draft_release(
         with draft_folder(folder) as draft:
             drawn = _in_order(zip(leaves, entries, strict=True))
             _write_files(draft, drawn, sealed, find_family, text, progress, checkpoint)
-            yield read_release(draft)
+            _put_in_place(read_release(draft), folder)
     except OSError as error:
         raise PublishError(
             f"{folder}: cannot write the release ({error.filename or 'a file'}: "
             f"{error.strerror or error})"
         ) from error
+    return read_release(folder)
 
 
 def read_release(folder: Path) -> ReleaseManifest:

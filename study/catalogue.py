@@ -5,11 +5,9 @@ A hook is a function of an extra that a step calls if the extra is there:
 
 - ``look(scope)``: rows, controls and parts of a report (``study/steps/report/contributors.py``)
 - ``preview(study, wave)``: first requests beside a sweep's (``study/steps/sweep/preview.py``)
-- ``estimate_grading(study, wave)``: calls that an estimate counts too (``estimate.py`` there)
 - ``regrades(study)``: further grades to make again (``study/steps/verify/regrade.py``)
 - ``pin_judge(pin)``, ``build_judge(pin, ...)``: a model of ``judges`` in study.yaml
 - ``shortfalls``, ``describe_power``, ``describe_chances``: the power of a plan before its draw
-- ``write_guided(folder, yes)``: ``init --guided``
 - ``after_demo_wave(study, wave, display)``: what the demo does with a closed wave
 
 To take an extra out, delete its folders (its noun in ``study/extras``, ``harness``, ``analysis``
@@ -103,7 +101,6 @@ EXTRAS = (
             f".target_power:{name}" for name in ("shortfalls", "describe_power", "describe_chances")
         ),
     ),
-    Extra("guided", hooks=(".questions:write_guided",), needs=("power",)),
     Extra(
         "pilot",
         (("pilot", DESIGN, "try models on a few instances outside the study"),),
@@ -115,7 +112,6 @@ EXTRAS = (
         (
             ".contribution:look",
             ".preview:preview",
-            ".estimate:estimate_grading",
             ".regrade:regrades",
             "harness.judge.grade:pin_judge",
             "harness.judge.grade:build_judge",

@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lines that hold code: neither blank, nor a comment, nor of a docstring. These limits only fall: a
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
-    "platform": 43_310,
-    "picard": 11_490,
+    "platform": 42_550,
+    "picard": 11_700,
     "families": 7_330,
     "benchmarks": 2_850,
     "tests": 51_000,

@@ -1,4 +1,4 @@
-"""Results of a pilot: scores against turns with ceiling and floor, and variance components."""
+"""Results of a pilot: scores against turns with ceiling and floor."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from analysis.data.table import ResultTable
-from analysis.errors import AnalysisError
-from analysis.power.variance_components import PilotVariance, estimate_components
 from registry.result_row import EpisodeColumns
 
 _AT_LIMIT = "turn_limit"  # the stop reason of a run that met its turn budget
@@ -78,37 +75,3 @@ def _turn_score(
         at_limit=fmean(late),
         turns_taken=fmean(row.turns for row in rows),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StratumVariance:
-    """How the ``outcomes`` of a stratum vary, or of all strata ("") together. ``reason`` says why
-    that of some or of all cannot be estimated."""
-
-    stratum: str
-    found: PilotVariance | None
-    outcomes: tuple[str, ...]
-    reason: str = ""
-
-
-def variance_by_stratum(
-    table: ResultTable, outcomes: Sequence[str], strata: Sequence[str]
-) -> tuple[StratumVariance, ...]:
-    """Return the variance components of each stratum, and after them those of all together: of the
-    first outcome alone if that of another cannot be estimated."""
-    groups = [(stratum, [stratum]) for stratum in strata]
-    return tuple(
-        _stratum_variance(table, outcomes, *group) for group in (*groups, ("", list(strata)))
-    )
-
-
-def _stratum_variance(
-    table: ResultTable, outcomes: Sequence[str], name: str, strata: Sequence[str]
-) -> StratumVariance:
-    reason = ""
-    for tried in dict.fromkeys((tuple(outcomes), tuple(outcomes[:1]))):
-        try:
-            return StratumVariance(name, estimate_components(table, tried, strata), tried, reason)
-        except AnalysisError as error:
-            reason = reason or str(error)
-    return StratumVariance(name, None, (), reason)

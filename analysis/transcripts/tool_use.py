@@ -1,5 +1,4 @@
-"""Tool use of models: counts by tool, task and seed, rounds, seconds, failures; and the
-page of these tables with plots, and CSV beside it.
+"""Tool use of models: counts by tool, task and seed, rounds, seconds, failures.
 
 A description of conduct, blind to the arms: no registered test reads any of it.
 """
@@ -11,23 +10,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from operator import attrgetter
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeVar
 
-from analysis.csv_text import csv_files, table_csv
+from analysis.csv_text import csv_files
 from analysis.json_values import json_rows
-from analysis.report.figures.bars import Bar, plot_bar_grid, plot_bars
-from analysis.report.figures.style import css_variables
 from analysis.report.part import NONE, Part, tabulate
-from analysis.words import templates_in
-from registry.files import write_whole
 
 # Names are those that models called, so they may be anything.
 OTHER = "(other)"
 MOST_TOOLS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
-_FILES = ("models", "by_tool", "by_task", "by_seed")
+_REPORTED = ("models", "by_tool", "by_task")
 _Item = TypeVar("_Item")
 
 
@@ -241,7 +235,7 @@ def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[Tool
 
 def tools_part(tables: ToolUseTables) -> Part:
     """The part of a report on tool use, without rows by seed."""
-    rows = {name: json_rows(getattr(tables, name)) for name in _FILES[:3]}
+    rows = {name: json_rows(getattr(tables, name)) for name in _REPORTED}
     table = tabulate(
         "tools",
         "Calls by tool, both arms together. Failed: refused, or a program that ended with an "
@@ -270,70 +264,3 @@ def tools_part(tables: ToolUseTables) -> Part:
         data={"tools": {**rows, "left_out": tables.left_out}},
         files=csv_files({f"tools_{name}": table_rows for name, table_rows in rows.items()}),
     )
-
-
-# -- the page
-
-
-def write_tool_files(folder: Path, tables: ToolUseTables, study: str) -> Path:
-    """Write ``tools.html`` and four CSV files into the folder, each whole or not at all; the
-    page's path. A table without rows is an empty file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in _FILES:
-        rows = [asdict(row) for row in getattr(tables, name)]
-        write_whole(folder / f"{name}.csv", table_csv(rows) if rows else "")
-    page = folder / "tools.html"
-    write_whole(page, render_page(tables, study))
-    return page
-
-
-def render_page(tables: ToolUseTables, study: str) -> str:
-    """The page, self-contained."""
-    page = templates_in("analysis.transcripts", {}).get_template("tool_use.html.j2")
-    text: str = page.render(
-        study=study,
-        found=tables,
-        variables=css_variables(),
-        totals=list(_total_plots(tables)),
-        tasks=list(_task_plots(tables)),
-        seeds=list(_seed_plots(tables)),
-    )
-    return text
-
-
-def _total_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
-    """All calls of each model, by tool."""
-    rows = _grouped(tables.by_tool, "wave", "model")
-    bars = [_bar(_subject(model, tables), rows[model.wave, model.model]) for model in tables.models]
-    if bars:
-        yield "Calls by tool", plot_bars(bars, tables.tools, "tools", "Calls by model and tool")
-
-
-def _task_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
-    """For each task and difficulty a bar for each model, by tool."""
-    for place, (task, rows) in enumerate(_grouped(tables.by_task, "task", "difficulty").items()):
-        title = ", ".join(task)
-        by_model = _grouped(rows, "wave", "model").values()
-        bars = [_bar(_subject(model_rows[0], tables), model_rows) for model_rows in by_model]
-        yield title, plot_bars(bars, tables.tools, f"task-{place}", f"{title}: calls by tool")
-
-
-def _seed_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
-    """For each task and difficulty the calls at each seed."""
-    for place, (task, rows) in enumerate(_grouped(tables.by_seed, "task", "difficulty").items()):
-        grid: dict[str, dict[int, Bar]] = defaultdict(dict)
-        for (_, _, seed), seed_rows in _grouped(rows, "wave", "model", "seed").items():
-            grid[_subject(seed_rows[0], tables)][seed] = _bar("", seed_rows)
-        seeds, title = sorted({row.seed for row in rows}), ", ".join(task)
-        name = f"{title}: calls by seed"
-        yield title, plot_bar_grid(grid, seeds, tables.tools, f"seeds-{place}", name)
-
-
-def _bar(label: str, rows: Iterable[ToolRow | TaskRow | SeedRow]) -> Bar:
-    return Bar(label, {row.tool: row.calls for row in rows})
-
-
-def _subject(row: ModelUse | TaskRow | SeedRow, tables: ToolUseTables) -> str:
-    """The model; and the wave, if there are several."""
-    several = len({model.wave for model in tables.models}) > 1
-    return f"{row.model}, wave {row.wave}" if several else row.model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from study.steps.sweep.command import outcome_json, print_failed, print_outcome
 from study.steps.sweep.live import sweep_watch
 
 if TYPE_CHECKING:
-    from analysis.power.pilot import StratumVariance, TurnScore
+    from analysis.power.pilot import TurnScore
     from study.extras.pilot.pilot import PilotModel, PilotOutcome
     from study.workspace.study import Study
 
@@ -59,7 +58,7 @@ def pilot(
 
     A pilot is a scratch study in a folder under pilot/, with a draw of its own, that the ordinary
     steps run. Shows score against turns, ceiling and floor (the share of runs that score 1 and 0),
-    cost, and how scores vary. `dosimeter power --from` takes the
+    and cost. `dosimeter power --from` shows how its scores vary, and takes the
     variance from it. Interrupt it at will; run it again to resume. Exits with 1 while episodes
     are owed because a provider failed or the budget does not pay for them.
 
@@ -94,21 +93,9 @@ def _outcome_json(made: PilotOutcome) -> dict[str, Any]:
         "complete": made.complete,
         "folder": str(made.folder),
         "scores": [asdict(row) for row in made.scores],
-        "variance": [_variance_json(row) for row in made.variance],
         "models": [{**asdict(model), "usd_of_run": model.usd_of_run} for model in made.models],
         "skipped": [{"model": name, "reason": reason} for name, reason in made.skipped],
         "sweep": outcome_json(made.swept, 0, made.pins),
-    }
-
-
-def _variance_json(row: StratumVariance) -> dict[str, Any]:
-    return {
-        "stratum": row.stratum or None,
-        "outcomes": list(row.outcomes),
-        "reason": row.reason or None,
-        "found": None
-        if row.found is None
-        else {**asdict(row.found), "icc": row.found.components.seed_share},
     }
 
 
@@ -121,15 +108,6 @@ def _print_outcome(made: PilotOutcome) -> None:
             "* the task's own turns; with fewer, a run that took more counts 0. ±: standard error "
             "over instances. At 100, at 0, out of turns: shares of the runs."
         )
-    if any(row.found is not None for row in made.variance):
-        title = "How scores vary: SD in points, shares of the variance"
-        rows = [_variance_row(row) for row in made.variance]
-        print_records(rows, title=title, right=tuple(rows[0])[1:])
-        print_line("ICC: the share that stays with the instance, for all models and for one.")
-        for line in _variance_notes(made.variance):
-            print_line(line)
-    elif made.variance:
-        print_line(made.variance[-1].reason)
     rows = [_model_row(model) for model in made.models]
     print_records(rows, title="What it took", right=("USD", "USD a run"))
     for name, reason in made.skipped:
@@ -154,30 +132,6 @@ def _score_row(row: TurnScore) -> dict[str, Any]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _variance_row(row: StratumVariance) -> dict[str, Any]:
-    stratum = row.stratum or "all"
-    if row.found is None:
-        return {"stratum": stratum, **dict.fromkeys(_PARTS, "–")}
-    components = row.found.components
-    parts = (components.seed_share, *components.parts)
-    values = (f"{100 * components.sd[0]:.1f}", *map(_percent, parts))
-    return {"stratum": stratum, **dict(zip(_PARTS, values, strict=True))}
-
-
-_PARTS = ("SD of a run", "ICC", "instance, all models", "instance, one model", "run")
-
-
-def _variance_notes(rows: Sequence[StratumVariance]) -> list[str]:
-    """Return lines on strata without an estimate, and on limits of the numbers over all strata."""
-    notes = [f"{row.stratum or 'all'}: {row.reason}" for row in rows if row.found is None]
-    whole = rows[-1]
-    if whole.found is not None:
-        notes += [f"note: {note}" for note in whole.found.notes]
-        if whole.reason:
-            notes.append(f"too few runs for `dosimeter power --from`: {whole.reason}")
-    return notes
 
 
 def _model_row(model: PilotModel) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from analysis.power.pilot import StratumVariance, TurnScore, score_by_turns, variance_by_stratum
+from analysis.power.pilot import TurnScore, score_by_turns
 from generators.task import DIFFICULTIES
 from generators.templates.library import NAMES
 from harness.episode import Mode
@@ -25,12 +25,10 @@ from harness.sweep.leases import Progress
 from registry.canonical import digest_value
 from registry.files import write_whole
 from registry.ledger.records import ModelPin
-from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, Task, read_protocol
 from study.protocol.yaml import read_yaml
 from study.steps.register.draw import PILOTS, draw_seeds, pilots_of
-from study.steps.sweep.exposure_ledger import exact_table
 from study.steps.sweep.spending import example_of, lock_budget, price_pins, wave_spends
 from study.steps.sweep.sweep import SweepOutcome, SweepRequest, sweep_wave
 from study.workspace.address import open_study
@@ -82,7 +80,6 @@ class PilotOutcome:
     pins: tuple[ModelPin, ...]
     swept: SweepOutcome
     scores: tuple[TurnScore, ...]
-    variance: tuple[StratumVariance, ...]
     models: tuple[PilotModel, ...]
     skipped: tuple[tuple[str, str], ...]  # models that are not run, and why
 
@@ -111,7 +108,7 @@ def run_pilot(
         wanted = SweepRequest(0, allow_dirty=True, allow_unknown_price=request.allow_unknown_price)
         spent = _spent_by_others(study, scratch)
         swept = sweep_wave(scratch, wanted, watch, now, begin, closing, spent)
-    return _outcome(study, scratch, swept, skipped)
+    return _outcome(scratch, swept, skipped)
 
 
 def _pins(
@@ -268,12 +265,11 @@ def _spent_by_others(study: Study, scratch: Study) -> tuple[tuple[PricedModel, S
 
 
 def _outcome(
-    study: Study, scratch: Study, swept: SweepOutcome, skipped: tuple[tuple[str, str], ...]
+    scratch: Study, swept: SweepOutcome, skipped: tuple[tuple[str, str], ...]
 ) -> PilotOutcome:
     """Return the results of a pilot's finished runs."""
     snapshot, catalog = take_snapshot(scratch), scratch.protocol.catalog
-    waves = tuple(snapshot.waves.values())
-    results = [result for wave in waves for result in wave.results.values()]
+    results = [result for wave in snapshot.waves.values() for result in wave.results.values()]
     pins = scratch.protocol.models
     names = [pin.name for pin in pins]
     results.sort(key=lambda result: names.index(result.model))
@@ -284,18 +280,11 @@ def _outcome(
         else example_of(task, catalog).brief.limits.turns
         for task in tasks
     }
-    variance: tuple[StratumVariance, ...] = ()
-    if results:
-        table = exact_table(snapshot, waves)
-        outcomes = study.protocol.registered_plan().outcomes
-        graded = table.where(table["grader"] == GRADER)
-        variance = variance_by_stratum(graded, outcomes, list(limits))
     return PilotOutcome(
         folder=scratch.folder,
         pins=pins,
         swept=swept,
         scores=score_by_turns(results, limits),
-        variance=variance,
         models=tuple(_models(price_pins(scratch, pins, allow_unknown=True).models, results)),
         skipped=skipped,
     )

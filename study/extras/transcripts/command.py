@@ -44,15 +44,9 @@ wave_option = click.option(
     help="Show arms too: a look, which the ledger records. Graders and reviewers must not know "
     "them.",
 )
-@click.option(
-    "--out",
-    show_default="no files",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="With --tools: write a page with plots, and CSV, here.",
-)
 @study_option
 @json_option
-def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **asked: Any) -> None:
+def show(study: Study, episode: str | None, as_json: bool, **asked: Any) -> None:
     """List the episodes, or print the transcript of an EPISODE, named by the first characters of
     its digest.
 
@@ -65,7 +59,7 @@ def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **a
       dosimeter show --wave 1 --model some-model
       dosimeter show 3f9a2c --grade | less -R
       dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
-      dosimeter show --tools --out tool-use
+      dosimeter show --tools --json
     """
     attempt, grade, arm = (asked[name] for name in ("attempt", "grade", "arm"))
     if asked["tools"] and episode is not None:
@@ -77,10 +71,8 @@ def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **a
     if asked["tools"]:
         if asked["model"] is not None or arm:
             raise click.UsageError("--model and --arm do not go with --tools")
-        _show_tools(study, asked["wave"], out, as_json)
+        _show_tools(study, asked["wave"], as_json)
         return
-    if out is not None:
-        raise click.UsageError("--out goes with --tools")
     if arm:
         click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
     if episode is None:
@@ -95,7 +87,7 @@ def show(study: Study, episode: str | None, out: Path | None, as_json: bool, **a
         print_transcript(transcript, stdout(), grade, arm)
 
 
-def _show_tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:
+def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
     from study.extras.transcripts.tool_use import model_records, tool_records, tool_tables
 
     tables = tool_tables(study, wave)
@@ -104,11 +96,6 @@ def _show_tools(study: Study, wave: int | None, out: Path | None, as_json: bool)
     else:
         print_records(model_records(tables), title="Models")
         print_records(tool_records(tables), title="Tools")
-    if out is not None:
-        from analysis.transcripts.tool_use import write_tool_files
-
-        page = write_tool_files(out, tables, study.protocol.name)
-        click.echo(f"page: {page}", err=as_json)
 
 
 @click.command()

@@ -6,20 +6,12 @@ from pathlib import Path
 
 import click
 
-from study.catalogue import contributions
-from study.errors import StudyError
 from study.options import PATH
-from study.steps.init.folder import check_new, init_study, study_of_items
+from study.steps.init.folder import init_study, study_of_items
 
 
 @click.command()
 @click.argument("folder", required=False, type=PATH)
-@click.option(
-    "--guided",
-    is_flag=True,
-    help="Ask for models, tasks, target gap and budget; compute the seeds.",
-)
-@click.option("--yes", is_flag=True, help="With --guided: take the default answer everywhere.")
 @click.option(
     "--items",
     type=PATH,
@@ -27,32 +19,20 @@ from study.steps.init.folder import check_new, init_study, study_of_items
     help="A study of your own questions: CSV, JSON lines or Parquet. Shows three as models get "
     "them, with their keys.",
 )
-def init(folder: Path | None, guided: bool, yes: bool, items: Path | None) -> None:
+def init(folder: Path | None, items: Path | None) -> None:
     """Write a new study's FOLDER (default: here): study.yaml, prices.yaml, a new encryption key.
 
     The study has two waves and a plan that can find a gap of 10 points. In the file as written, the
     controls are built-in agents, and the model under test is behind a local server: edit `model`
-    and `base_url`. With --guided, it asks a few questions and writes your answers instead.
+    and `base_url`.
 
     \b
     Examples:
       dosimeter init my-study
-      dosimeter init my-study --guided
-      dosimeter init my-study --guided --yes
       dosimeter init my-study --items questions.csv
     """
     place = folder or Path()
-    if items is not None and guided:
-        raise StudyError("--items: does not go with --guided; give one of them")
-    if yes and not guided:
-        raise StudyError("--yes: only works with --guided; give both")
-    if guided:
-        check_new(place)
-        guides = list(contributions("write_guided"))
-        if not guides:
-            raise StudyError("--guided: not installed here; leave it out")
-        path = guides[0](place, yes)
-    elif items is not None:
+    if items is not None:
         path, examples = study_of_items(place, items)
         click.echo("\n\n".join(examples) + "\n")
     else:

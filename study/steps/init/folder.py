@@ -6,8 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 from registry.provenance import utc_now
@@ -15,10 +13,10 @@ from registry.sealing import write_identity
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, PRICES_NAME, read_protocol
 from study.protocol.schema import SCHEMA_NAME
+from study.protocol.yaml import quoted
 from study.steps.init.items import guess_pool
-from study.steps.init.new_study import NewStudy, prices_text, study_name, study_text
+from study.steps.init.new_study import fill_template, prices_text, study_name, study_text
 
-_CONTEXT, _RELEASED = 32_768, date(2024, 1, 1)  # of models that are named later
 _FOUND = 3.05  # gap × √seeds that `dosimeter power` finds with .8, questions of four choices
 _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 
@@ -26,49 +24,42 @@ _ELSEWHERE = "give another folder: `dosimeter init FOLDER`"
 def init_study(folder: Path, protocol: str | None = None) -> Path:
     """Write a new study's folder: ``study.yaml`` of this text, a fresh key, a .gitignore for both
     secrets and store. Without a text, a study of two waves with its price file. Raises StudyError
-    as ``create_study``."""
+    if the folder holds one of these files."""
     if protocol is not None:
         return _write_folder(folder, protocol, {})
-    return create_study(folder, NewStudy(study_name(folder), any_price=True), utc_now())
+    return _create(folder, study_text(folder))
 
 
 def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
     """Write a new study's folder for a file of given items, all of which it draws, with a local
     server's models. Return its path, and examples of what a model will see. Raises StudyError as
-    ``create_study``, and for a file that makes no pool."""
+    ``init_study``, and for a file that makes no pool."""
     guessed = guess_pool(pool)
-    seeds, new = len(guessed.groups) // 2, NewStudy(study_name(folder), any_price=True)
+    seeds = len(guessed.groups) // 2
     if not seeds:
         raise StudyError(f"{pool}: one item or group makes no two arms")
-    asked, *_ = new.tested
-    asked = replace(asked, context=_CONTEXT)
-    before = tuple(
-        replace(asked, name=control.name, released=_RELEASED) for control in new.controls
-    )
-    new = replace(
-        new,
-        tested=(asked,),
-        controls=before,
-        items=guessed.lines(folder.resolve()),
-        seeds_per_arm=seeds,
+    text = fill_template(
+        "new_items.yaml",
+        name=quoted(study_name(folder)),
+        tasks=guessed.lines(folder.resolve()),
+        seeds=seeds,
         gap=min(0.5, math.ceil(20 * _FOUND / math.sqrt(seeds)) / 20),
-        basis="All items of the pool are drawn.",
     )
-    return create_study(folder, new, utc_now()), tuple(guessed.examples())
+    return _create(folder, text), tuple(guessed.examples())
 
 
-def create_study(folder: Path, new: NewStudy, now: str) -> Path:
+def _create(folder: Path, text: str) -> Path:
     """Write the folder of a new study, with its price file and the schema for editors. Either all
     of it is written, or nothing is left. Raises StudyError if the folder holds one of these
     files."""
     from study.protocol.schema import study_schema  # which no other command needs
 
     schema = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
-    files = {PRICES_NAME: prices_text(new, now[:10]), SCHEMA_NAME: schema}
-    return _write_folder(folder, study_text(new), files)
+    files = {PRICES_NAME: prices_text(utc_now()[:10]), SCHEMA_NAME: schema}
+    return _write_folder(folder, text, files)
 
 
-def check_new(folder: Path) -> None:
+def _check_new(folder: Path) -> None:
     """Raise StudyError if the folder holds a file that a new study is written with."""
     if (folder / FILE_NAME).exists():
         raise StudyError(f"{folder / FILE_NAME}: a study is there already; {_ELSEWHERE}")
@@ -84,7 +75,7 @@ def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path
     if path.exists():
         raise StudyError(f"{path}: a study is there already; {_ELSEWHERE}")
     if files:
-        check_new(folder)
+        _check_new(folder)
     key, draft = folder / "keys" / "study.txt", folder / f".{FILE_NAME}.new"
     try:
         with ExitStack() as undo:

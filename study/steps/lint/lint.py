@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from generators.grading.programs import hidden_inputs
 from generators.yaml_lines import Place
@@ -28,7 +29,6 @@ from study.protocol.plan_section import Faults
 from study.protocol.protocol import Protocol, Task, examine_protocol
 from study.protocol.sections import PANEL
 from study.protocol.yaml import fault_at, read_yaml
-from study.steps.init.new_study import on_this_machine
 from study.steps.lint.later_refusals import (
     EVERY_KEY,
     context_faults,
@@ -45,6 +45,7 @@ from study.workspace.study import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 _BUILT_IN = "scripted"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEAST_FROZEN_RUNS = 8  # with 2 a fault of 5 points was seen in 27 % of looks
 
 
@@ -231,7 +232,7 @@ def _free_servers(study: Study) -> Faults:
     for place, pin in _buyers(study.protocol):
         price = prices.of(pin.provider, pin.version)
         address = json.loads(dict(pin.settings).get("base_url", '""'))
-        if price is not None and not (price.input or price.output or on_this_machine(address)):
+        if price is not None and not (price.input or price.output or _on_this_machine(address)):
             yield (
                 place,
                 "its price is 0, and its server is not on this machine: state the price in "
@@ -275,3 +276,11 @@ def _few_frozen_runs(protocol: Protocol) -> Faults:
             f"may pass for a leak (docs/statistics.md); {LEAST_FROZEN_RUNS} show it, such as four "
             "models named here and in every wave, with `runs: 2`",
         )
+
+
+def _on_this_machine(base_url: str) -> bool:
+    """Report whether an address is one of this machine's own."""
+    try:
+        return urlsplit(base_url).hostname in _LOOPBACK
+    except ValueError:
+        return False

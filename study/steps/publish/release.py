@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from publish.dataset_card import HUB, ReleaseText, tag_of
+from publish.dataset_card import HUB, ReleaseText
 from publish.leakcheck.check import LeakFound, check_folder, release_needles, scan_paths
-from publish.release import CARD, CHECKPOINT, ReleaseManifest, build_release, draft_release
+from publish.release import CHECKPOINT, ReleaseManifest, build_release
 from registry.ledger.chain import Entry
 from registry.ledger.records import Release
 from registry.result_row import Arm
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a publication would release."""
-
-    count: int
-    content: str  # digest, as the ledger would have it
-    files: tuple[tuple[str, int], ...]  # name and size in bytes
-    card: str
-    location: str  # the Hub's repository with its address, or the folder
-    tags: tuple[str, ...]  # on the Hub
-    access: str  # who may read it there; "" for a folder
 
 
 def publish_arm(
@@ -85,30 +72,6 @@ def publish_arm(
         record, now(), lambda entry: entry.kind == "release" and entry.record == record
     )
     return record, fresh
-
-
-def preview_arm(
-    study: Study, upload: bool | None, watch: Watch, now: Callable[[], str], tranches: Sequence[int]
-) -> Preview:
-    """Build and check what ``publish_arm`` would release; nothing of it stays, and no record is
-    made. Raises as ``publish_arm``."""
-    wanted, place = study.protocol.release, _place(study) if upload is not False else None
-    if upload and place is None:
-        raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
-    given = _given(study, tranches, watch)
-    with draft_release(study.folder / wanted.folder, **given) as draft:
-        _check(study, draft, watch)
-        sizes = [(name, (draft.folder / name).stat().st_size) for name in draft.files]
-        card = (draft.folder / CARD).read_text(encoding="utf-8")
-    if place is None:
-        return Preview(
-            draft.count, draft.content, tuple(sizes), card, wanted.folder, tags=(), access=""
-        )
-    tags = tuple(map(tag_of, draft.tranches))
-    gate = "gated, each request answered by hand" if place.gated == "manual" else "gated"
-    access = "private" if place.private else gate if place.gated else "public"
-    url = f"{place.endpoint or HUB}/datasets/{place.repository}"
-    return Preview(draft.count, draft.content, tuple(sizes), card, url, tags=tags, access=access)
 
 
 def _place(study: Study) -> HubPlace | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -293,37 +293,28 @@ def _range(low: float, high: float | None, digits: int) -> str:
 def _print_estimate(made: Estimate, as_json: bool) -> None:
     from study.steps.sweep.estimate import LEVEL, total_usd
 
-    judges, again = made.judges, made.regrading
     if as_json:
         print_json(
             {
                 "wave": made.wave,
                 "level": LEVEL,
                 "prices": made.pricing.prices.digest or None,
-                "models": [_forecast_json(forecast, "model") for forecast in made.forecasts],
+                "models": [_forecast_json(forecast) for forecast in made.forecasts],
                 "cost_usd": _interval_json(total_usd(made.forecasts)),
-                "judges": [_forecast_json(forecast, "judge") for forecast in judges],
-                "judges_cost_usd": _interval_json(total_usd(judges)),
-                "regrading": None if again is None else _forecast_json(again, "judge"),
             }
         )
         return
-    if again is not None:
-        judges = (*judges, replace(again, model=f"{again.model}, wave 0 again"))
     title = f"What wave {made.wave} still owes"
-    print_records([_forecast_row(forecast, "model") for forecast in made.forecasts], title=title)
-    if judges:
-        rows = [_forecast_row(forecast, "judge") for forecast in judges]
-        print_records(rows, title="To have it graded by judges")
-    for line in (*_notes(made), *_judge_notes(judges)):
+    print_records([_forecast_row(forecast) for forecast in made.forecasts], title=title)
+    for line in _notes(made):
         print_line(line)
 
 
-def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
+def _forecast_json(forecast: Forecast) -> dict[str, Any]:
     from study.steps.sweep.estimate import QUANTITIES
 
     return {
-        kind: forecast.model,
+        "model": forecast.model,
         "episodes": forecast.episodes,
         "basis": forecast.basis,
         "pilots": forecast.pilots,
@@ -348,9 +339,9 @@ def _interval_json(interval: Interval | None) -> dict[str, float | None] | None:
     return None if interval is None else asdict(interval)
 
 
-def _forecast_row(forecast: Forecast, kind: str) -> dict[str, Any]:
+def _forecast_row(forecast: Forecast) -> dict[str, Any]:
     return {
-        kind: forecast.model,
+        "model": forecast.model,
         "owed": forecast.episodes,
         "basis": f"{forecast.pilots} pilots" if forecast.pilots else forecast.basis,
         "input tokens": _interval(forecast.input_tokens),
@@ -370,28 +361,6 @@ def _cost(forecast: Forecast) -> str:
     if forecast.basis == FREE:
         return "no call is paid for"
     return _interval(forecast.cost_usd, 2, "unknown") if forecast.episodes else "–"
-
-
-def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
-    from study.steps.sweep.estimate import BOUNDS, FREE
-
-    lines = []
-    for forecast in judges:
-        judge = f"judge {forecast.model}:"
-        if forecast.basis == BOUNDS:
-            lines.append(
-                f"{judge} it has not graded two instances of each stratum, so these are bounds: "
-                "every call made three times, about the longest answers; without `max_tokens` "
-                "there is no upper one"
-            )
-            if forecast.cost_usd is not None and forecast.cost_usd.mean is not None:
-                lines.append(
-                    f"{judge} about USD {forecast.cost_usd.mean:,.2f} if each call is made "
-                    "once, about answers as long as the keys"
-                )
-        if forecast.basis != FREE and forecast.price is None:
-            lines.append(f"{judge} its price is unknown; grading needs {ALLOW}")
-    return lines
 
 
 def _notes(made: Estimate) -> list[str]:

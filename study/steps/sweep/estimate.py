@@ -1,12 +1,10 @@
-"""Estimates of the tokens and cost that a wave still takes, as intervals: its episodes, and what
-judges grade.
+"""Estimates of the tokens and cost that a wave still takes, as intervals.
 
-The intervals come from pilots. A pilot is a finished episode of the same model in any wave; for a
-judge, an episode that it has graded. Its tokens are those of every paid reply, of failed attempts
-too. The interval is for the owed work: a t interval for a sum of future draws, by stratum, which
-covers both the error of the mean and the scatter of single episodes; replicates of an instance are
-taken as dependent. With fewer than two pilots of a stratum there are bounds only: from a model's
-limits, and for a judge from an example of each stratum.
+The intervals come from pilots. A pilot is a finished episode of the same model in any wave. Its
+tokens are those of every paid reply, of failed attempts too. The interval is for the owed work: a t
+interval for a sum of future draws, by stratum, which covers both the error of the mean and the
+scatter of single episodes; replicates of an instance are taken as dependent. With fewer than two
+pilots of a stratum there are bounds only, from the model's limits.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from harness.spending.budget import PricedModel
 from harness.spending.prices import Price, total_cost
 from harness.spending.purchases import read_episode_usages
 from registry.ledger.records import ModelPin
-from study.catalogue import contributions
 from study.protocol.protocol import Protocol, Task
 from study.steps.sweep.spending import Pricing, attempt_turns, price_pins
 from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
@@ -50,8 +47,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The estimate of the episodes that a model, or a judge, owes. A quantity is None if it is
-    unknown, as is the cost without a price."""
+    """The estimate of the episodes that a model owes. A quantity is None if it is unknown, as
+    is the cost without a price."""
 
     model: str
     episodes: int
@@ -66,13 +63,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The estimate of a wave: its owed episodes by model, their grading by each judge, and the
-    regrading of the first wave's answers for its look."""
+    """The estimate of a wave: its owed episodes by model."""
 
     wave: int
     forecasts: tuple[Forecast, ...]
-    judges: tuple[Forecast, ...]
-    regrading: Forecast | None  # None if the plan has none at this wave
     pricing: Pricing = field(repr=False)  # of the models
 
 
@@ -105,7 +99,7 @@ class Pilot:
 
 
 Pilots = Sequence[Pilot]
-"""The pilots of a model or judge."""
+"""The pilots of a model."""
 
 
 def estimate_wave(study: Study, wave: int) -> Estimate:
@@ -117,7 +111,7 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
     pricing = price_pins(study, pins, allow_unknown=True, turns=turns)
     modes = {task.stratum: task.mode for task in tasks}
     forecasts = tuple(
-        forecast_of(
+        _forecast_of(
             priced,
             _owed_episodes(snapshot, wave, pin.name),
             partial(_episode_pilots, snapshot, pin, priced.price, modes),
@@ -125,14 +119,10 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
         )
         for pin, priced in zip(pins, pricing.models, strict=True)
     )
-    judges: tuple[Forecast, ...] = ()
-    regrading = None
-    for estimate in contributions("estimate_grading"):
-        judges, regrading = estimate(snapshot, wave)
-    return Estimate(wave, forecasts, judges, regrading, pricing)
+    return Estimate(wave, forecasts, pricing)
 
 
-def forecast_of(
+def _forecast_of(
     priced: PricedModel,
     owed: Owed,
     read_pilots: Callable[[], Pilots],
@@ -159,10 +149,10 @@ def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
         return planned_episodes(study.protocol, wave, [model])
     if begun.closed is not None:
         return {}
-    return count_owed(cell for cell in begun.owed_cells() if cell.model == model)
+    return _count_owed(cell for cell in begun.owed_cells() if cell.model == model)
 
 
-def count_owed(cells: Iterable[Cell]) -> Owed:
+def _count_owed(cells: Iterable[Cell]) -> Owed:
     counts = Counter((cell.spec.stratum, cell.instance) for cell in cells)
     owed: dict[str, list[int]] = defaultdict(list)
     for (stratum, _), count in counts.items():
@@ -195,7 +185,7 @@ def _episode_pilots(
         if cell.mode is not modes.get(cell.spec.stratum):
             continue
         usages = read_episode_usages(store, study.keys(), cell.episode, pin.provider)
-        if values := quantities_of(usages, price):
+        if values := _quantities_of(usages, price):
             pilots.append(Pilot(cell.spec.stratum, cell.instance, values))
     return pilots
 
@@ -207,7 +197,7 @@ def _finished_cells(wave: WaveSnapshot, pin: ModelPin) -> list[Cell]:
     return sorted(cells, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
 
 
-def quantities_of(usages: Sequence[Usage], price: Price | None) -> dict[str, float] | None:
+def _quantities_of(usages: Sequence[Usage], price: Price | None) -> dict[str, float] | None:
     """Return the quantities of the replies for one episode; None if there is none, or one has no
     token counts."""
     sums: dict[str, float] = {"cached_tokens": sum(usage.cached_tokens or 0 for usage in usages)}

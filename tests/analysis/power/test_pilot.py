@@ -1,4 +1,4 @@
-"""Scores of a pilot against turns, and its variance by stratum, counted by hand."""
+"""Scores of a pilot against turns, counted by hand."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.data.table import make_table
-from analysis.power.pilot import score_by_turns, variance_by_stratum
+from analysis.power.pilot import score_by_turns
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import make_row
 
@@ -43,27 +42,3 @@ def test_scores_ceiling_floor_and_limit_are_shares_of_runs() -> None:
     assert (quarter.turns, quarter.score, quarter.at_limit) == (1, 0, 1)
     (once,) = score_by_turns([run(0.4, turns=1)], {"a/easy": 1})
     assert (once.turns, once.score, once.error) == (1, 0.4, None)
-
-
-def test_a_stratum_without_spread_is_named_and_the_others_are_estimated() -> None:
-    rows = [run(score, f"i{n}") for n, score in enumerate((0.1, 0.5, 0.9))]
-    flat = [run(1.0, f"j{n}", stratum="b/hard") for n in range(3)]
-    first, second, whole = variance_by_stratum(
-        make_table([*rows, *flat]), ("score",), ("a/easy", "b/hard")
-    )
-    assert first.found is not None
-    assert first.found.components.sd == pytest.approx((0.4,))
-    assert second.found is None
-    assert "all values of score are alike" in second.reason
-    assert (whole.stratum, whole.found is not None) == ("", True)
-    assert whole.found is not None
-    assert whole.found.components.sd == pytest.approx((0.4 / math.sqrt(2),))
-
-
-def test_an_outcome_without_spread_leaves_the_first_one() -> None:
-    rows = [run(score, f"i{n}", key_fraction=0.5) for n, score in enumerate((0.1, 0.5, 0.9))]
-    (stratum, _) = variance_by_stratum(make_table(rows), ("score", "key-fraction"), ("a/easy",))
-    assert stratum.found is not None
-    assert stratum.found.components.sd == pytest.approx((0.4,))
-    assert stratum.outcomes == ("score",)
-    assert stratum.reason.startswith("all values of key-fraction are alike, so nothing shows")

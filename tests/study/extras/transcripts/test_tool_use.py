@@ -1,4 +1,4 @@
-"""`tools`: from the stored attempts of a study to tables, a page and CSV."""
+"""`tools`: from the stored attempts of a study to tables."""
 
 from __future__ import annotations
 
@@ -28,17 +28,14 @@ def test_the_counts_are_those_of_the_results(finished: Study) -> None:
     assert told["left_out"] == 0
 
 
-def test_one_wave_alone_and_no_arm_anywhere(finished: Study, tmp_path: Path) -> None:
-    shown = run(finished, "--wave", "1", "--out", str(tmp_path / "out"))
-    assert shown.exit_code == 0, shown.output
+def test_one_wave_alone_and_no_arm_anywhere(finished: Study) -> None:
+    shown, told = run(finished, "--wave", "1"), run(finished, "--wave", "1", "--json")
+    assert shown.exit_code == told.exit_code == 0, shown.output
     assert "execute_python" in shown.stdout
-    written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert written == ["by_seed.csv", "by_task.csv", "by_tool.csv", "models.csv", "tools.html"]
-    entries = finished.entries()
-    for path in (tmp_path / "out").iterdir():
-        text = path.read_text()
+    assert {row["wave"] for row in json.loads(told.stdout)["by_seed"]} == {1}
+    for text in (shown.stdout, told.stdout):
         assert "private" not in text
-        assert not any(e.instance in text or e.seed in text for e in entries)
+        assert not any(e.instance in text or e.seed in text for e in finished.entries())
 
 
 def test_without_the_key_it_says_what_is_needed(

@@ -153,21 +153,6 @@ def test_the_same_look_is_the_same_bytes_whatever_the_ledger_holds_since(study: 
     assert len(study.ledger.entries()) == count
 
 
-def test_a_later_look_says_what_is_new_since_one_that_is_as_the_ledger_has_it(study: Study) -> None:
-    first, page = pipeline.report(study, 0)
-    assert first.changes is None
-    data = page.with_name("report.json")
-    text = data.read_text(encoding="utf-8")
-    data.write_text(text.replace("reported", "altered"))
-    assert build_look(take_snapshot(study), None, utc_now()).report.changes is None
-    data.write_text(text)
-    later, page = pipeline.report(study)
-    assert later.changes is not None
-    assert later.changes.through_wave == 0
-    assert [model for model, _, _ in later.changes.added] == ["reader"]
-    assert "New since the last report" in page.read_text(encoding="utf-8")
-
-
 def test_nothing_that_follows_from_a_private_seed_goes_into_a_report(study: Study) -> None:
     """The id of a private instance, planted where a report prints what study.yaml says."""
     entries = study.entries()

@@ -1,1 +1,0 @@
-"""`init --guided`: questions, and the seeds that the answers need."""
