@@ -12,10 +12,18 @@ from harness.storage import instances_key, run_key_key
 from harness.sweep.schedule import INSTANCES_CODEC
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
-from registry.ledger.records import ModelPin, Preregistration, Provenance, RunManifest, record_body
+from registry.ledger.records import (
+    ELSEWHERE,
+    ModelPin,
+    Preregistration,
+    Provenance,
+    RunManifest,
+    record_body,
+)
 from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
 from registry.signing import Signer
+from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, Protocol
 from study.protocol.sections import Tranches
 from study.steps.register.draw import entropy_of
@@ -174,6 +182,11 @@ def _without_endpoint(pin: ModelPin) -> ModelPin:
 
 def _check_resumed(study: Study, begun: RunManifest) -> None:
     planned, wave = study.protocol, begun.wave
+    if begun.sandbox == ELSEWHERE != planned.sandbox.kind:
+        raise StudyError(
+            f"wave {wave} was exported to be run elsewhere: `dosimeter import` takes its logs; to "
+            "run models here plan another wave"
+        )
     models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
     replicates = planned.wave_replicates(wave)
     terms = (models, tranches, replicates, planned.single_turn[wave])

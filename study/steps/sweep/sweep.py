@@ -26,7 +26,7 @@ from harness.sweep.worker_process import prepare_ray
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
 from registry.ledger.inventory import RUN_FOLDERS, Inventory, run_objects, write_inventory
-from registry.ledger.records import ModelPin, RunManifest, WaveClosed, record_body
+from registry.ledger.records import ModelPin, RanElsewhere, RunManifest, WaveClosed, record_body
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
 from registry.stores.parallel import parallel_map
@@ -244,6 +244,7 @@ def close_wave(
     finished: bytes | bytearray,
     now: Callable[[], str],
     watch: Watch = lambda what, done, of: None,
+    elsewhere: tuple[RanElsewhere, ...] = (),
 ) -> WaveClosed:
     """Close a wave: record as missing each of its cells that failed on every attempt, and put the
     digest of all stored objects into the ledger. ``cells`` are all of the wave, and ``finished``
@@ -293,6 +294,7 @@ def close_wave(
         objects=inventory.objects,
         objects_root=inventory.objects_root,
         foreign=len(foreign),
+        elsewhere=elsewhere,
     )
     entry, _ = study.ledger.append_unless(
         record,
