@@ -204,7 +204,8 @@ class RanElsewhere:
         """The same in words."""
         how = "regraded"
         if self.regraded < self.answers:
-            how = f"not regraded: {self.answers - self.regraded} scores are those of the logs"
+            taken = self.answers - self.regraded
+            how = f"not regraded: {taken} scores are those of the logs, for every outcome"
         named = f" (as {self.named})" if self.named != self.model else ""
         by = f"{self.model}{named} was run elsewhere by {self.harness}"
         return f"{by}, not blind to what it ran, {how}"

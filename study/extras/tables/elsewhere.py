@@ -390,6 +390,8 @@ def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Epis
         facts=(),
         verdicts=(),
         score=run.score,
+        key_fraction=run.score,  # for each outcome that a plan may name
+        gate_free=run.score,
     )
     result = summarise_episode(context.wave, cell, episode, grade, 1)
     own = replace(keys, recipients=context.recipients)

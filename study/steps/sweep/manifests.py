@@ -83,6 +83,15 @@ def begin_wave(
     return record
 
 
+def check_here(begun: RunManifest | None) -> None:
+    """Raise StudyError for a wave that another harness runs."""
+    if begun is not None and begun.sandbox == ELSEWHERE:
+        raise StudyError(
+            f"wave {begun.wave} was exported to be run elsewhere: `dosimeter import` takes its "
+            "logs; to run models here plan another wave"
+        )
+
+
 def check_grading(study: Study, registered: Preregistration) -> None:
     """Raise BrokenPromise if known answers are graded otherwise than at the registration."""
     now = grading_digest(study.protocol.tasks, study.protocol.catalog)
@@ -182,11 +191,6 @@ def _without_endpoint(pin: ModelPin) -> ModelPin:
 
 def _check_resumed(study: Study, begun: RunManifest) -> None:
     planned, wave = study.protocol, begun.wave
-    if begun.sandbox == ELSEWHERE != planned.sandbox.kind:
-        raise StudyError(
-            f"wave {wave} was exported to be run elsewhere: `dosimeter import` takes its logs; to "
-            "run models here plan another wave"
-        )
     models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
     replicates = planned.wave_replicates(wave)
     terms = (models, tranches, replicates, planned.single_turn[wave])

@@ -33,7 +33,7 @@ from registry.stores.parallel import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
-from study.steps.sweep.manifests import begin_wave
+from study.steps.sweep.manifests import begin_wave, check_here
 from study.steps.sweep.spending import (
     NO_PRICING,
     Pricing,
@@ -43,7 +43,7 @@ from study.steps.sweep.spending import (
     sum_spends,
 )
 from study.workspace.setup import PinnedImage, Watch, pinned_image, registration_of
-from study.workspace.snapshot import cells_of, closed_wave, run_identity_of
+from study.workspace.snapshot import cells_of, closed_wave, manifest_of, run_identity_of
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -110,6 +110,7 @@ def sweep_wave(
     registration_of(study)
     if (closed := closed_wave(study.ledger, wave)) is not None:
         return SweepOutcome(closed, None)
+    check_here(manifest_of(study.ledger, wave))
     if request.detach and not (request.address or protocol.sweep.address):
         raise StudyError(
             "--detach needs a cluster that outlives this command: give its --address, or `address` "
