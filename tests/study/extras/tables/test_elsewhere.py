@@ -22,6 +22,7 @@ from registry.sealing import decrypt, new_identity
 from study.main import main
 from study.steps import pipeline
 from study.steps.report.look import graded_rows
+from study.steps.sweep.sweep import close_wave
 from study.steps.verify.verify import VerifyRequest, verify
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -299,6 +300,42 @@ def test_the_logs_of_eee_and_harbor_are_joined(
     code, out, _ = take(copy, "harbor", f"nova={tmp_path / 'job'}")
     assert (code, "by Harbor with a 2, not blind" in out) == (0, True)
     assert sum(row.score or 0 for row in rows_of(copy)) == 12
+
+
+def test_the_samples_of_lm_eval_are_joined(
+    begun: Path, tmp_path: Path, lines: list[dict[str, Any]]
+) -> None:
+    """In the form that its release 0.4.13 writes of the exported task."""
+    out, folder = tmp_path / "given", Path(shutil.copytree(begun, tmp_path / "again"))
+    assert export(folder, "lm-eval", out)[0] == 0
+    assert "task: dosimeter_wave_1" in (out / "task.yaml").read_text("utf-8")
+    samples = [
+        {"doc_id": n, "doc": row, "target": "", "arguments": {}, "filter": "none", "doc_hash": "h"}
+        | {"resps": [[answer_to(begun, row["prompt"])]], "metrics": ["bypass"], "bypass": None}
+        for n, row in enumerate(rows_in(out))
+    ]
+    (place := tmp_path / "logs" / "org__x").mkdir(parents=True)
+    write_log(place / "samples_dosimeter_wave_1_2026-11-01.jsonl", samples)
+    write_log(place / "results_2026-11-01.json", [{"model_name": "x", "lm_eval_version": "0.4.13"}])
+    code, shown, error = take(folder, "lm-eval", f"nova={tmp_path / 'logs'}")
+    assert (code, error) == (0, "")
+    assert "by lm-evaluation-harness 0.4.13, not blind to what it ran, regraded" in shown
+    assert [row.score for row in rows_of(folder)] == [1] * 12
+
+
+def test_a_closing_that_hides_or_claims_another_harness_is_broken(
+    folder: Path, tmp_path: Path, lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hide(*arguments: Any) -> Any:
+        return close_wave(*arguments[:-1])
+
+    monkeypatch.setattr("study.extras.tables.elsewhere.close_wave", hide)
+    log = write_log(tmp_path / "log.jsonl", lines)
+    assert take(folder, "jsonl", f"nova={log}")[0] == 0
+    found = verify(pipeline.open_study(folder), VerifyRequest(), lambda *step: None)
+    assert [why for _, why in found.problems] == [
+        "wave-closed: the models run elsewhere are not its manifest's"
+    ]
 
 
 Change = Callable[[list[dict[str, Any]]], object]
