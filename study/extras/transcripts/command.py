@@ -180,11 +180,13 @@ def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) ->
 
 def _export_tasks(study: Study, out: Path, as_json: bool, options: Mapping[str, Any]) -> None:
     from study.extras.tables.elsewhere import ExportRequest, export_tasks
+    from study.steps.sweep.command import note_early
 
     wave, to = options["wave"], options["to"]
     if wave is None or bool(to) == options["plain"]:
         raise click.UsageError("`export tasks` needs --wave, and one of --to and --plain")
     request = ExportRequest(wave, options["form"], out, to, allow_dirty=options["allow_dirty"])
+    note_early(study, wave)
     record = export_tasks(study, request, utc_now)
     if not to:
         click.echo(
