@@ -63,7 +63,11 @@ FOLDERS = ("picard", "parametr")
 )
 @click.option("--allow-dirty", is_flag=True, help="With --wave: as for `dosimeter sweep`.")
 @click.option(
-    "--study", "place", default=".", show_default=True, help="With --wave: as everywhere else."
+    "--study",
+    "place",
+    default=".",
+    show_default=True,
+    help="With --wave: the study's folder, or the address of its store.",
 )
 @json_option
 def import_(kind: str, places: tuple[str, ...], as_json: bool, **options: Any) -> None:

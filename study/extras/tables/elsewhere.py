@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-import io
 import json
-import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -82,7 +80,7 @@ _TASK_FILES = {"inspect": "task.py", "lm-eval": "task.yaml"}  # their texts end 
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """``recipients`` are those whom the file is sealed to; none for a folder in plain text."""
+    """``recipients`` are those whom the instances are sealed to; none for plain text."""
 
     wave: int
     form: str
@@ -92,47 +90,43 @@ class ExportRequest:
 
 
 def export_tasks(study: Study, request: ExportRequest, now: Callable[[], str]) -> Exported:
-    """Write the instances of a wave for another harness, and begin the wave. The ledger records
-    the export first. Raises StudyError, which names a task that cannot be given so."""
+    """Write a folder with the instances of a wave for another harness, and begin the wave. The
+    ledger records the export first. Raises StudyError, which names a task that cannot be given
+    so."""
+    wave, form, readers = request.wave, request.form, request.recipients
     catalog = study.protocol.catalog
-    study.protocol.wave_models(request.wave)
-    for task in study.protocol.wave_tasks(request.wave):
-        if reason := _unfit(task, catalog, request.form):
-            raise StudyError(f"wave {request.wave}: {task.stratum} cannot be exported: {reason}")
-    if request.recipients:
-        encrypt(b"", request.recipients)  # refuses what is no recipient
-    if request.out.exists():
-        raise StudyError(f"{request.out}: is there already; give a name that is not")
-    manifest = _begin(study, request.wave, request.allow_dirty, now)
-    rows = []
-    for name, cell in sorted(_ids(study, manifest).items()):
-        family = catalog.family(cell.spec.family, cell.spec.version)
-        brief = family.generate(cell.spec.difficulty, cell.seed).brief
-        rows.append(_row(name, single_turn(brief).messages, request.form))
-    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    record = Exported(
-        wave=request.wave,
-        manifest=record_digest(manifest),
-        form=request.form,
-        instances=len(rows),
-        content=digest_bytes(data),
-        recipients=request.recipients,
-    )
-    written = {TASKS: data, **_task_file(manifest, request.form)}
-    if request.recipients:
-        study.ledger.append(record, now())
-        write_whole(request.out, encrypt(_tar(written), request.recipients), mode=0o600, new=True)
-        return record
+    study.protocol.wave_models(wave)
+    for task in study.protocol.wave_tasks(wave):
+        if reason := _unfit(task, catalog, form):
+            raise StudyError(f"wave {wave}: {task.stratum} cannot be exported: {reason}")
+    if readers:
+        encrypt(b"", readers)  # refuses what is no recipient
     with new_folder(request.out) as draft:
+        manifest, rows = _begin(study, wave, request.allow_dirty, now), []
+        for name, each in sorted(_ids(study, manifest).items()):
+            family = catalog.family(each.spec.family, each.spec.version)
+            brief = family.generate(each.spec.difficulty, each.seed).brief
+            rows.append(_row(name, single_turn(brief).messages, form))
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        written = {f"{TASKS}.age": encrypt(data, readers)} if readers else {TASKS: data}
+        if file := _TASK_FILES.get(form):
+            text = (files(__package__) / f"{file}.txt").read_text("utf-8")
+            runs = str(min(manifest.replicates))
+            written[file] = text.replace("WAVE", str(wave)).replace("RUNS", runs).encode()
         draft.chmod(0o700)
         for name, content in written.items():
             write_whole(draft / name, content, mode=0o600)
+        run, digest = record_digest(manifest), digest_bytes(data)
+        record = Exported(wave, run, form, len(rows), digest, recipients=readers)
         study.ledger.append(record, now())
     return record
 
 
 def _begin(study: Study, wave: int, allow_dirty: bool, now: Callable[[], str]) -> RunManifest:
-    """Return the manifest of a wave that runs elsewhere. Raises as ``begin_wave``."""
+    """Return the manifest of a wave that runs elsewhere. Raises as ``begin_wave``, and StudyError
+    for a closed one."""
+    if closed_wave(study.ledger, wave) is not None:
+        raise StudyError(f"wave {wave} is closed: it is exported and imported no more")
     sandbox = study.protocol.sandbox.model_copy(update={"kind": ELSEWHERE, "runtime": ""})
     away = replace(study, protocol=replace(study.protocol, sandbox=sandbox))
     return begin_wave(away, SweepRequest(wave, allow_dirty=allow_dirty), _IMAGE, now)
@@ -153,7 +147,7 @@ def _unfit(task: Task, catalog: Catalog, form: str) -> str:
     if task.mode is not Mode.SINGLE_TURN:
         return f"it is for agents; give this wave `modes: {{{task.stratum}: single_turn}}`"
     if hidden_inputs(example.rubric):
-        return "its grader runs the answer's program, which needs a sandbox of ours"
+        return "its grader runs the answer's program, which needs a sandbox"
     try:
         pictures = single_turn(example.brief).messages[-1].images
     except HarnessError as error:
@@ -175,24 +169,6 @@ def _chat_message(message: Message) -> dict[str, Any]:
     images = [{"type": "image", "image": picture} for picture in pictures]
     content = [{"type": "text", "text": message.text}, *images] if images else message.text
     return {"role": str(message.role), "content": content}
-
-
-def _task_file(manifest: RunManifest, form: str) -> dict[str, bytes]:
-    if form not in _TASK_FILES:
-        return {}
-    name, runs = _TASK_FILES[form], min(manifest.replicates)
-    text = (files(__package__) / f"{name}.txt").read_text("utf-8").replace("RUNS", str(runs))
-    return {name: text.replace("WAVE", str(manifest.wave)).encode()}
-
-
-def _tar(written: Mapping[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, content in written.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o600
-            archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
 
 
 # -- import
@@ -240,8 +216,6 @@ def import_wave(
     begun = manifests_of(study.ledger, wave)
     if not begun or begun[0].sandbox != ELSEWHERE:
         raise StudyError(f"wave {wave} is not exported: `dosimeter export tasks` comes first")
-    if closed_wave(study.ledger, wave) is not None:
-        raise StudyError(f"wave {wave} is closed: its logs are imported already")
     with exclusive(study.folder / f".sweep-{wave}.lock", f"another import of wave {wave}"):
         cells = cells_of(study, begun[0])
         logs = list(_read_logs(begun[0], kind, places))
@@ -250,8 +224,7 @@ def import_wave(
         manifest = _begin(study, wave, request.allow_dirty or begun[-1].provenance.dirty, now)
         context = context_of(study, manifest, _IMAGE, None)
         entry = next(e for e in study.ledger.find("run-manifest") if e.record == begun[0])
-        lost = _Run("", error="no sample")
-        digest = record_digest(begun[0])
+        lost, digest = _Run("", error="no sample"), record_digest(begun[0])
 
         def put(cell: Cell) -> str:
             run = runs.get(cell.episode, lost)
@@ -269,6 +242,8 @@ def _read_logs(manifest: RunManifest, kind: str, places: Sequence[str]) -> Itera
         for path in files_of(place, pattern):
             log = read_from_elsewhere(read, path)
             for named in dict.fromkeys(sample.model for sample in log.samples):
+                if not f"{named}{log.harness}".isprintable() or len(named) > _LONGEST:
+                    raise StudyError(f"{path}: a name of its model or harness is no line of text")
                 model = _model_of(manifest, stated, named, path)
                 samples = tuple(sample for sample in log.samples if sample.model == named)
                 yield _ModelLog(path, model, named, replace(log, samples=samples))
@@ -276,19 +251,18 @@ def _read_logs(manifest: RunManifest, kind: str, places: Sequence[str]) -> Itera
 
 def _model_of(manifest: RunManifest, stated: str, named: str, path: Path) -> str:
     """Return the model of the wave that a log is of, by what the user and the log call it."""
-    pins, wave = {pin.name: pin for pin in manifest.models}, manifest.wave
-    own = [name for name, pin in pins.items() if named in (name, pin.version)]
-    if not (named.isprintable() and len(named) <= _LONGEST):
-        raise StudyError(f"{path}: the name of its model cannot be printed, or is too long")
-    if stated and stated not in pins:
-        raise StudyError(f"{path}: wave {wave} runs no {stated!r}; it runs {', '.join(pins)}")
-    if stated and own and stated not in own:
-        raise StudyError(f"{path}: it is of {named!r}, and not of {stated!r}")
+    models, wave = [pin.name for pin in manifest.models], manifest.wave
+    own = [pin.name for pin in manifest.models if named in (pin.name, pin.version)]
+    if stated and (stated not in models or (own and stated not in own)):
+        raise StudyError(
+            f"{path}: it is of {named!r}, and not of {stated!r}; wave {wave} runs "
+            f"{', '.join(models)}"
+        )
     if stated or len(own) == 1:
         return stated or own[0]
     raise StudyError(
         f"{path}: it is of {named!r}, which wave {wave} does not name: give it as MODEL={path}, "
-        f"with MODEL one of {', '.join(pins)}"
+        f"with MODEL one of {', '.join(models)}"
     )
 
 
@@ -316,7 +290,7 @@ def _runs_of(sample: Sample, place: str) -> list[_Run]:
     tokens = (sample.columns.get(f"{name}_tokens") for name in ("input", "output"))
     run = _Run(sample.model, usage=Usage(*tokens))
     if sample.error not in ("", NO_SCORE):
-        return [replace(run, error=sample.error)]
+        return [replace(run, error=sample.error if sample.error.isidentifier() else "error")]
     if sample.answers:  # a lone surrogate cannot be stored
         texts = (text.encode("utf-8", "replace").decode() for text in sample.answers)
         return [replace(run, answer=text) for text in texts]
@@ -382,17 +356,8 @@ def _put(study: Study, context: RunContext, cell: Cell, run: _Run, episode: Epis
         )
     if run.score is None:
         return ""
-    grade = Grade(
-        episode=cell.episode,
-        grader=GRADER,
-        status=GradeStatus.GRADED,
-        parts=(),
-        facts=(),
-        verdicts=(),
-        score=run.score,
-        key_fraction=run.score,  # for each outcome that a plan may name
-        gate_free=run.score,
-    )
+    grade = Grade(cell.episode, GRADER, GradeStatus.GRADED, (), (), verdicts=(), score=run.score)
+    grade = replace(grade, key_fraction=run.score, gate_free=run.score)  # whatever a plan names
     result = summarise_episode(context.wave, cell, episode, grade, 1)
     own = replace(keys, recipients=context.recipients)
     RESULT_CODEC.write(study.store, result_key(cell.episode), result, own)

@@ -133,9 +133,7 @@ def _show_tools(study: Study, wave: int | None, out: Path | None, as_json: bool)
     show_default=True,
     help="Of tasks.",
 )
-@click.option(
-    "--to", multiple=True, metavar="AGE1…", help="Seal tasks to this age key; --out is a .tar.age."
-)
+@click.option("--to", multiple=True, metavar="AGE1…", help="Seal tasks to this age key.")
 @click.option("--plain", is_flag=True, help="Write tasks in plain text instead.")
 @click.option("--allow-dirty", is_flag=True, help="Of tasks: as for `dosimeter sweep`.")
 @study_option
@@ -154,7 +152,7 @@ def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) ->
     Examples:
       dosimeter export --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
-      dosimeter export tasks --wave 1 --format lm-eval --to age1… --out wave-1.tar.age
+      dosimeter export tasks --wave 1 --format lm-eval --to age1… --out given
     """
     wave, arm, reveal = options["wave"], options["arm"], options["reveal"]
     if what == "tasks":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,13 +15,15 @@ from click.testing import CliRunner
 
 from generators.seed import Seed
 from registry.ledger.records import Exported
+from registry.provenance import utc_now
 from registry.result_row import ResultRow
 from registry.sealing import decrypt, new_identity
 from study.main import main
 from study.steps import pipeline
 from study.steps.report.look import graded_rows
-from study.steps.sweep.sweep import close_wave
+from study.steps.sweep.sweep import SweepRequest, begin_wave, close_wave
 from study.steps.verify.verify import VerifyRequest, verify
+from study.workspace.setup import pinned_image
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import make_study, run_wave
@@ -164,12 +164,12 @@ def test_an_export_holds_no_arm_seed_or_key_and_one_order(begun: Path, exported:
 
 def test_an_export_is_on_record_whether_plain_or_sealed(folder: Path, tmp_path: Path) -> None:
     identity, recipient = new_identity()
-    sealed = tmp_path / "wave.tar.age"
+    sealed = tmp_path / "sealed"
     code, _, error = export(folder, "inspect", sealed, "--to", recipient)
     assert (code, error) == (0, "")
-    plain = decrypt(sealed.read_bytes(), [identity], "wave")
-    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        assert archive.getnames() == ["tasks.jsonl", "task.py"]
+    assert {path.name for path in sealed.iterdir()} == {"tasks.jsonl.age", "task.py"}
+    plain = decrypt((sealed / "tasks.jsonl.age").read_bytes(), [identity], "wave")
+    assert len(plain.splitlines()) == 12
     code, _, error = export(folder, "lm-eval", tmp_path / "out")
     assert (code, error.startswith("warning: ")) == (0, True)
     ledger = pipeline.open_study(folder).ledger
@@ -237,9 +237,12 @@ def test_an_exported_wave_is_neither_swept_nor_closed_by_hand(folder: Path) -> N
     assert "import --wave 1" in run("status", "--study", folder)[1]
 
 
-def test_a_wave_that_a_sweep_has_begun_is_not_exported(begun: Path, tmp_path: Path) -> None:
-    code, _, error = export(begun, "jsonl", tmp_path / "out", wave=0)
-    assert (code, "wave 0 was begun with other models" in error) == (3, True)
+def test_a_wave_that_a_sweep_has_begun_is_not_exported(folder: Path, tmp_path: Path) -> None:
+    study, request = pipeline.open_study(folder), SweepRequest(2, allow_dirty=True)
+    begin_wave(study, request, pinned_image(study.protocol), utc_now)
+    code, _, error = export(folder, "jsonl", tmp_path / "out", wave=2)
+    assert (code, "wave 2 was begun with other models" in error) == (3, True)
+    assert not (tmp_path / "out").exists()
 
 
 # -- the import
@@ -265,6 +268,8 @@ def test_from_an_export_to_the_report(
     assert closed.record.elsewhere[0].logs[0].startswith("sha256:")
     code, _, error = take(folder, "jsonl", f"nova={log}")
     assert (code, "wave 1 is closed" in error) == (2, True)
+    code, _, error = export(folder, "jsonl", tmp_path / "late")
+    assert (code, "wave 1 is closed" in error, (tmp_path / "late").exists()) == (2, True, False)
 
 
 def test_scores_of_a_log_without_answers_are_taken_and_named(
@@ -302,9 +307,7 @@ def test_the_logs_of_eee_and_harbor_are_joined(
     assert sum(row.score or 0 for row in rows_of(copy)) == 12
 
 
-def test_the_samples_of_lm_eval_are_joined(
-    begun: Path, tmp_path: Path, lines: list[dict[str, Any]]
-) -> None:
+def test_the_samples_of_lm_eval_are_joined(begun: Path, tmp_path: Path) -> None:
     """In the form that its release 0.4.13 writes of the exported task."""
     out, folder = tmp_path / "given", Path(shutil.copytree(begun, tmp_path / "again"))
     assert export(folder, "lm-eval", out)[0] == 0
@@ -348,11 +351,15 @@ Change = Callable[[list[dict[str, Any]]], object]
         (lambda rows: rows[3].update(id="0" * 32), "nova", "no id of this wave: it was edited"),
         (lambda rows: rows.append(rows[3]), "nova", "epoch 1 of nova is there twice"),
         (lambda rows: rows[3].update(epoch=2), "nova", "epoch 2 of nova is not owed by this wave"),
-        (lambda rows: None, "vega", "wave 1 runs no 'vega'; it runs nova"),
+        (lambda rows: None, "vega", "it is of '', and not of 'vega'; wave 1 runs nova"),
         (lambda rows: None, "", "it is of '', which wave 1 does not name: give it as MODEL="),
         (lambda rows: [r.update(model="x") for r in rows], "", "of 'x', which wave 1 does not"),
         (lambda rows: rows[0].update(model="x"), "nova", "its logs are of several models: , x"),
-        (lambda rows: rows[0].update(model="x\n"), "nova", "its model cannot be printed"),
+        (
+            lambda rows: rows[0].update(model="x\n"),
+            "nova",
+            "a name of its model or harness is no line",
+        ),
         (lambda rows: [row.pop("answer") for row in rows], "nova", "no log has an answer or a"),
         (lambda rows: rows[0].update(score=2), "nova", "a score is a number from 0 to 1"),
         (lambda rows: rows[0].pop("id"), "nova", "log.jsonl:1: not a run: id: Field required"),
