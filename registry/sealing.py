@@ -204,7 +204,7 @@ def write_key(path: Path, text: str) -> None:
 def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     """The commitment to a seed, 64 hexadecimal digits (see the module's head)."""
     if len(nonce) != 32 or (len(seed) != 32 and seed[32:33] != b"{"):
-        raise RegistryError("a commitment takes nonce and seed of 32 bytes each, and an item's JSON")
+        raise RegistryError("a commitment takes nonce and seed of 32 bytes each, or an item behind")
     message = join_parts(_TAG, _VERSION, instance.encode(), seed)
     return hmac.new(nonce, message, hashlib.sha256).hexdigest()
 
