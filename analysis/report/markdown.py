@@ -23,7 +23,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
 def render_markdown(report: Report) -> str:
-    """The summary: verdicts, controls, monitoring, parts, deviations, limits."""
+    """The summary: verdicts, controls, monitoring, parts, changes, deviations, limits."""
     filters: dict[str, Any] = {
         **{"plain": _plain, "cell": _cell, "stamp": time_words_of},
         "finding": lambda verdict: finding(verdict, report.controls),

@@ -36,6 +36,7 @@ from analysis.report.episodes import (
 from analysis.report.facts import LedgerCheckpoint, ModelFact, remarks_on
 from analysis.report.json import (
     BurnedBody,
+    Changes,
     ExploratoryBody,
     LookBody,
     MeanBody,
@@ -121,6 +122,7 @@ class Report:
     checkpoint: LedgerCheckpoint | None = None  # of the ledger up to that record
     facts: tuple[ModelFact, ...] = ()
     remarks: tuple[str, ...] = ()  # on doubtful verdicts; they follow from the rest
+    changes: Changes | None = None  # since the report before
     burned: tuple[BurnedBody, ...] = ()  # of the models that have any
     parts: Annotated[tuple[Part, ...], Field(exclude=True)] = ()  # of extras: they add their data
 

@@ -112,6 +112,7 @@ def tables_csv(body: Body) -> dict[str, str]:
         "monitoring": monitoring["looks"] if monitoring else [],
         "deviations": [{"deviation": line} for line in body["deviations"]],
         "remarks": [{"remark": line} for line in body["remarks"]],
+        "changes": list(_changes(body)),
     }
     return {f"{name}.csv": flat_csv(rows) for name, rows in tables.items() if rows}
 
@@ -140,3 +141,16 @@ def _tipping_rows(tested: Iterable[Body]) -> Iterator[Row]:
 def _look_row(look: Body) -> Row:
     excluded = [f"{row['model']}: {row['why']}" for row in look["excluded"]]
     return {**without(look, "models"), "excluded": excluded}
+
+
+def _changes(body: Body) -> Iterator[Row]:
+    changes = body["changes"]
+    if changes is None:
+        return
+    for turned in changes["turned"]:
+        yield {"change": "verdict", **turned}
+    for model, wave, word in changes["added"]:
+        yield {"change": "new", "model": model, "wave": wave, "now": word}
+    for kind, lines in (("deviation", changes["deviations"]), ("settled", changes["settled"])):
+        for line in lines:
+            yield {"change": kind, "note": line}

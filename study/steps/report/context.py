@@ -1,14 +1,17 @@
-"""Parts of a report other than the test: documented facts, the state of the ledger; and the
-check that it holds nothing private."""
+"""Parts of a report other than the test: documented facts, the state of the ledger, changes since
+the last report; and the check that it holds nothing private."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from analysis.report.facts import LedgerCheckpoint, ModelFact
+from analysis.report.json import changes_since
+from analysis.report.report import Report, report_json
 from analysis.report.write import DATA
 from harness.spending.prices import OWN_PROVIDERS
 from publish.leakcheck.check import leaks_in, release_needles
@@ -81,6 +84,18 @@ def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, 
 def published_on(entries: Sequence[Entry]) -> str:
     """Return the day of the first release, ISO 8601; "" before it."""
     return next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
+
+
+def add_changes(study: Study, entries: Sequence[Entry], report: Report) -> Report:
+    """Return the report with the changes since the last report, if its file is in the study's
+    folder as the ledger has it."""
+    for entry in reversed(entries):
+        if entry.kind == "report" and entry.record.through_wave < report.through_wave:
+            before = find_report(study.folder, entry.record)
+            if before is not None and "models" in before and "deviations" in before:
+                digest = entry.record.report
+                return replace(report, changes=changes_since(before, report_json(report), digest))
+    return report
 
 
 def check_report(

@@ -26,6 +26,7 @@ from registry.result_row import ResultRow, columns_of
 from study.errors import StudyError
 from study.steps.report.context import (
     REPORTS,
+    add_changes,
     check_report,
     describe_checkpoint,
     facts_of,
@@ -177,6 +178,7 @@ def build_look(
         checkpoint=describe_checkpoint(checkpoint),
         description=study.protocol.description,
     )
+    report = add_changes(study, entries, report)
     return StudyLook(
         report=report,
         rows=tuple(rows),

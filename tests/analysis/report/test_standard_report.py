@@ -1,4 +1,4 @@
-"""The report of a plan standard-v1: controls, monitoring, time, causes; and a page that
+"""The report of a plan standard-v1: controls, monitoring, time, causes, changes; and a page that
 everybody can read, in light and dark, on paper and by ear."""
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from analysis.report.facts import ModelFact
 from analysis.report.figures import style
 from analysis.report.figures.levels import level_panels, plot_levels
 from analysis.report.html import render_html
+from analysis.report.json import changes_since
 from analysis.report.limits import limits_of
 from analysis.report.markdown import render_markdown
 from analysis.report.report import (
@@ -137,7 +138,10 @@ def rows() -> list[ResultRow]:
 
 @pytest.fixture(scope="module")
 def report(rows) -> Report:
-    return with_calibration(make_report(rows, plan_of()), CALIBRATED)
+    before = make_report(rows, plan_of(), 2)
+    now = make_report(rows, plan_of())
+    changed = changes_since(report_json(before), report_json(now), "sha256:" + "cd" * 32)
+    return with_calibration(replace(now, changes=changed), CALIBRATED)
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +293,19 @@ def test_tool_use_is_told_without_any_seed(report, files):
     assert set(report_json(report)["tools"]) == {"models", "by_tool", "by_task", "left_out"}
     assert "tables/tools_by_tool.csv" in files
     assert "by_seed" not in "".join(files)
+
+
+def test_what_changed_is_told(report, html, rows):
+    assert report.changes is not None
+    assert {model for model, _, _ in report.changes.added} == {"later", "evil | <b>told</b>"}
+    assert "No earlier verdict has changed." in html
+    before, now = report_json(report), report_json(report)
+    now["models"][0]["verdict"], now["deviations"] = "withheld", ["A new one."]
+    found = changes_since(before, now, "")
+    turned = found.turned[0]
+    assert (turned.before, turned.now) == (before["models"][0]["verdict"], "withheld")
+    assert found.deviations == ("A new one.",)
+    assert found.settled == tuple(before["deviations"])
 
 
 def test_limits_are_those_of_the_plan():

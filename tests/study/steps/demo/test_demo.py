@@ -85,6 +85,11 @@ def test_the_demo_finds_the_readers_out(tmp_path: Path) -> None:
         ("C3", "agrees"),
     }
     assert report["monitoring"]["rejected_at"] == 1
+    assert {model for model, _, _ in report["changes"]["added"]} == {
+        "honest-2",
+        "mild-2",
+        "strong-2",
+    }
     assert any("fixed entropy" in deviation for deviation in report["deviations"])
     assert len(results(folder)) == 3 * 4 * 2 * 2 * 12
     check_study(folder)
