@@ -169,32 +169,11 @@ def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None
         assert found["models"] == ["clumsy", "skilled"]
 
 
-FEW = """\
-tests:
-- question_id: greet
-  samples: 2
-  template: "Respond only with {{number1:1:9}}"
-  scoring_type: stringmatch
-  expected_response: "{{number1:1:9}}"
-"""
-
-
-def test_questions_of_templates_have_no_difficulty(tmp_path: Path) -> None:
-    (tmp_path / "few.yml").write_text(FEW)
-    text = BUILT_IN.replace("[compute_average/easy]", "[few.yml]").replace(
-        "seeds_per_arm: 4", "seeds_per_arm: 3"
-    )
-    refused = run_pilot(new_study(tmp_path, text), "--difficulty", "medium")
-    assert refused.exit_code == 2
-    assert "questions of templates, which have no difficulty" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--model", "nobody"), "there is no model 'nobody' in study.yaml; it has skilled, clumsy"),
         (("--model", "spiked"), "'spiked' is an agent that knows a release"),
-        (("--difficulty", "extreme"), "'extreme' is not one of"),
         (("--seeds", "1"), "1 is not in the range"),
     ],
 )
