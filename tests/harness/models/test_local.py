@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from registry.ledger.records import ModelPin
 from study.errors import StudyError
 from study.extras.tasks.fetch_weights import fetch_weights
 from tests.harness.script import noon
+from tests.progress import wait_until
 
 pytestmark = [pytest.mark.slow]
 
@@ -88,11 +88,7 @@ def test_the_server_ends_with_a_parent_that_is_killed(weights: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    for _ in range(600):
-        if not _runs(pid):
-            break
-        time.sleep(0.1)
-    assert not _runs(pid)
+    wait_until(lambda: not _runs(pid))
 
 
 def _runs(pid: int) -> bool:
@@ -115,12 +111,8 @@ def test_it_works_through_a_whole_episode_in_a_container(
         given.prompt, given.assets, given.answer_schema, Limits(turns=3, output_bytes=2000)
     )
     cell = Cell("sha256:e", instance.spec, instance.id, SEED, "small", 0)
-    episode: Episode = run_attempt(
-        AttemptRequest(cell, 1, brief, run="r", journal=MemoryJournal()),
-        small,
-        docker_sandboxes,
-        noon,
-    )
+    asked = AttemptRequest(cell, 1, brief, run="r", journal=MemoryJournal())
+    episode: Episode = run_attempt(asked, small, docker_sandboxes, noon)
     assert episode.error_class == ""
     # It may go on to its limit of tokens: what it says differs between processors.
     ends = (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.TRUNCATED)
