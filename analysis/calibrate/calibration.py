@@ -183,7 +183,7 @@ def one_model_studies(
 
 
 def measure(plan: Plan, studies: Studies, tried: Sequence[float], seed: int) -> Calibration:
-    """The plan's rule on each study, of a dose of ``tried``, and the detection rates by dose. Raises
+    """The plan's rule on each study, of a dose of ``tried``, and detection rates by dose. Raises
     AnalysisError if a model lacks an arm of a stratum."""
     values = studies.scores.adjusted(studies.stratum).residuals
     estimates = []
