@@ -7,7 +7,7 @@ A hook is a function of an extra that a step calls if the extra is there:
 - ``preview(study, wave)``: first requests beside a sweep's (``study/steps/sweep/preview.py``)
 - ``regrades(study)``: further grades to make again (``study/steps/verify/regrade.py``)
 - ``pin_judge(pin)``, ``build_judge(pin, ...)``: a model of ``judges`` in study.yaml
-- ``shortfalls``, ``describe_power``, ``describe_chances``: the power of a plan before its draw
+- ``shortfalls``, ``describe_chances``: the power of a plan before its draw
 - ``after_demo_wave(study, wave, display)``: what the demo does with a closed wave
 
 To take an extra out, delete its folders (its noun in ``study/extras``, ``harness``, ``analysis``
@@ -97,9 +97,7 @@ EXTRAS = (
     Extra(
         "power",
         (("power", DESIGN, "simulate the plan: seeds needed, smallest leak that it finds"),),
-        tuple(
-            f".target_power:{name}" for name in ("shortfalls", "describe_power", "describe_chances")
-        ),
+        (".target_power:shortfalls", ".target_power:describe_chances"),
     ),
     Extra(
         "pilot",

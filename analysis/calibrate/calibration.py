@@ -49,14 +49,6 @@ class CleanScores:
     replaces: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DoseTrials:
-    """Studies to put to the plan's test, a column each, and the dose of each."""
-
-    studies: Studies
-    doses: tuple[float, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Dose:
     """The results of one dose; ``gap`` is the mean over replicates, adjusted as the plan says, and
@@ -135,8 +127,8 @@ def calibrate(
         raise AnalysisError(_ONE_ARMED)
     seed = permutation_seed(registration, "C2", "calibrate", place)
     stream = np.random.Generator(np.random.PCG64(seed))
-    trials = inject(ground, [d for d in order for _ in range(replicates)], known, stream)
-    return measure(plan, trials, seed)
+    tried = [dose for dose in order for _ in range(replicates)]
+    return measure(plan, inject(ground, tried, known, stream), tried, seed)
 
 
 def inject(
@@ -144,7 +136,7 @@ def inject(
     doses: Sequence[float],
     known: Sequence[Floats] | None,
     stream: np.random.Generator,
-) -> DoseTrials:
+) -> Studies:
     """A study for each of the doses, each with arms dealt anew and known instances of its own.
     A missing score stays missing: knowing an answer does not repair a server."""
     values, labels = [], []
@@ -161,10 +153,9 @@ def inject(
     columns = ground.scores.pick(np.zeros(count, dtype=np.int64))
     model = replace(columns, values=np.stack(values, axis=1))
     public = np.stack(labels, axis=1)
-    studies = one_model_studies(
+    return one_model_studies(
         model, public, ground.stratum, tranche, ground.companions, replaces=ground.replaces
     )
-    return DoseTrials(studies, tuple(doses))
 
 
 def one_model_studies(
@@ -191,10 +182,9 @@ def one_model_studies(
     return Studies(scores, members, public, stratum, tranche)
 
 
-def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
-    """The plan's rule on each study, and the detection rates by dose. Raises AnalysisError if a
-    model lacks an arm of a stratum."""
-    studies = trials.studies
+def measure(plan: Plan, studies: Studies, tried: Sequence[float], seed: int) -> Calibration:
+    """The plan's rule on each study, of a dose of ``tried``, and detection rates by dose. Raises
+    AnalysisError if a model lacks an arm of a stratum."""
     values = studies.scores.adjusted(studies.stratum).residuals
     estimates = []
     for study, members in enumerate(studies.members):
@@ -206,10 +196,10 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
     detected, unbound = decisions.contaminated[:, 0], decisions.undone[:, 0]
     alpha, family = look_alpha(plan), studies.members.shape[1]
     size = shared_alpha(alpha, family)
-    doses, trial_dose = np.unique(trials.doses, return_inverse=True)
+    doses, trial_dose = np.unique(tried, return_inverse=True)
     groups = [np.flatnonzero(trial_dose == place) for place in range(len(doses))]
-    hits, tried = np.array([(int(detected[group].sum()), len(group)) for group in groups]).T
-    enough, interval = fit_detection(doses, hits, tried, size)
+    hits, runs = np.array([(int(detected[group].sum()), len(group)) for group in groups]).T
+    enough, interval = fit_detection(doses, hits, runs, size)
     all_gaps = np.array([estimate.gap for estimate in estimates])
     gaps = np.array([all_gaps[group].mean() for group in groups])
     blanks = [estimates[trial] for trial in groups[0]]
@@ -241,7 +231,7 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
                 unbound=int(unbound[group].sum()),
             )
             for dose, k, m, gap, group in zip(
-                doses.tolist(), hits.tolist(), tried.tolist(), gaps.tolist(), groups, strict=True
+                doses.tolist(), hits.tolist(), runs.tolist(), gaps.tolist(), groups, strict=True
             )
         ),
     )

@@ -14,20 +14,16 @@ import os
 import secrets
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, ModelUnavailable
-from harness.model import Message, ModelRequest, Reply, Role, TextRequest, Usage
+from harness.model import ModelRequest
 from harness.models.providers.base import Connection
-from harness.models.providers.openai import OpenAIModel, post_json
-from harness.models.providers.retry import ProviderError
-from harness.models.providers.transport import Received
+from harness.models.providers.openai import OpenAIModel
 from harness.models.settings import LocalSettings, OpenAISettings
-from harness.models.token_logprobs import LOCAL, moments_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +77,6 @@ def holds(path: Path, weights: Weights) -> bool:
         return hashlib.file_digest(file, "sha256").hexdigest() == weights.sha256
 
 
-_VOCABULARY = 1 << 20  # tokens asked for: at least as many as the vocabulary holds
-_CERTAIN = 1e5  # added to a logit, it leaves no other token a chance
-
-
 class LocalModel(OpenAIModel):
     """A model of ``WEIGHTS``, on ``threads`` of this machine, with ``context`` tokens."""
 
@@ -100,7 +92,6 @@ class LocalModel(OpenAIModel):
         self._threads, self._context = settings.threads, settings.context
         self._server: LocalServer | None = None
         self._alias = f"{settings.model}@{WEIGHTS[settings.model].sha256[:12]}"
-        self._scoring = threading.Lock()
 
     def close(self) -> None:
         """Close the connections and the server."""
@@ -115,73 +106,8 @@ class LocalModel(OpenAIModel):
         self._base_url = f"{self._server.url}/v1"
         return await super()._connect()
 
-    def text_logprobs(self, request: TextRequest) -> Reply:
-        """Return the log-probability of each token from ``start`` on, and the moments of the whole
-        vocabulary there: exact. One text at a time, since each token goes on from the one before;
-        about a second a token. As ``respond``."""
-        with self._scoring:
-            return super().text_logprobs(request)
-
-    async def _text_logprobs(self, request: TextRequest, chat: Any, received: Received) -> Reply:
-        server = str(self._base_url).removesuffix("/v1")
-        tokens = await query_token_logprobs(chat.client, server, request)
-        raw = json.dumps({LOCAL: tokens}).encode()
-        usage = Usage(len(tokens), 0)
-        return Reply(Message(Role.ASSISTANT, ""), usage, self._alias, raw=raw)
-
     def _settings(self, request: ModelRequest) -> dict[str, Any]:
         return {**super()._settings(request), "extra_body": {"cache_prompt": False}}
-
-
-async def query_token_logprobs(
-    client: Any, server: str, request: TextRequest
-) -> list[dict[str, Any]]:
-    """Return each token of the text that reaches beyond ``start``: its bytes in hex,
-    log-probability, mean and standard deviation. Raises ProviderError.
-
-    llama.cpp reports the probabilities of the next token and none of its prompt's, so each token
-    is requested by itself, with a bias that forces it; the values are from before the bias. The
-    responses are not stored: they take some megabytes a token."""
-    answer = await post_json(
-        client,
-        f"{server}/tokenize",
-        {"content": request.text, "add_special": True, "parse_special": False, "with_pieces": True},
-    )
-    tokens = [(int(each["id"]), _piece(each["piece"])) for each in answer["tokens"]]
-    start, end = len(request.text[: request.start].encode()), 0
-    scored: list[dict[str, Any]] = []
-    for index, (token, piece) in enumerate(tokens):
-        end += len(piece)
-        if index == 0 or end <= start:
-            continue
-        body = {
-            "prompt": [known for known, _ in tokens[:index]],
-            "n_predict": 1,
-            "n_probs": _VOCABULARY,
-            "temperature": 0,
-            "logit_bias": [[token, _CERTAIN]],
-            # The first without cache, so that it does not depend on earlier requests.
-            "cache_prompt": bool(scored),
-        }
-        answer = await post_json(client, f"{server}/completion", body)
-        scored.append(_token_score(answer, token, piece))
-    return scored
-
-
-def _token_score(answer: Any, token: int, piece: bytes) -> dict[str, Any]:
-    (place,) = answer["completion_probabilities"]
-    if place["id"] != token:
-        raise ProviderError("malformed", "another token than the one asked for")
-    moments = moments_of([each["logprob"] for each in place["top_logprobs"]])
-    if moments is None:
-        raise ProviderError("malformed", "not the whole vocabulary")
-    score = {"bytes": piece.hex(), "logprob": place["logprob"]}
-    return {**score, "mean": moments[0], "deviation": moments[1]}
-
-
-def _piece(piece: str | list[int]) -> bytes:
-    """Return the bytes of a token; for a part of a character the server lists them one by one."""
-    return piece.encode() if isinstance(piece, str) else bytes(piece)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Token log-probabilities of a text: as servers report them, and their evidence of membership.
 
-Three forms are read: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
-``choices[0].prompt_logprobs`` of vLLM, and that of our local model. A reply without any of them
-gives None, never zeros.
+Two forms are read: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
+and ``choices[0].prompt_logprobs`` of vLLM. A reply without either gives None, never zeros.
 
 Loss: the mean negative log-probability of a token (Yeom et al. 2018). Min-K%: the mean
 log-probability of the share of tokens that are the least likely (Shi et al. 2024, "Detecting
@@ -88,7 +87,6 @@ def moments_of(logprobs: ArrayLike) -> tuple[float, float] | None:
 
 
 ECHO, PROMPT_LOGPROBS = "echo", "prompt_logprobs"  # ways to ask a server
-LOCAL = "token_logprobs"  # field of our local model's reply
 _ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 _LEAST = -1e4  # servers write minus infinity in many ways
 _MOST = 1e-3  # of rounding, for what is certain
@@ -101,7 +99,6 @@ class _Token:
     data: bytes
     logprob: float | None  # None of the first, which follows nothing
     others: Sequence[float] = ()
-    moments: tuple[float, float] | None = None
 
 
 def read_likelihood(raw: bytes, text: str, start: int) -> TokenScores | None:
@@ -121,7 +118,7 @@ def _scores(tokens: Sequence[_Token]) -> TokenScores | None:
     if not tokens or len(logprobs) < len(tokens):
         return None
     values = tuple(max(float(each), _LEAST) for each in logprobs)
-    moments = [token.moments or _moments(token) for token in tokens]
+    moments = [_moments(token) for token in tokens]
     whole = [each for each in moments if each is not None]
     if len(whole) < len(tokens):
         return TokenScores(values)
@@ -153,18 +150,11 @@ def _moments(token: _Token) -> tuple[float, float] | None:
 def _tokens(body: Any) -> tuple[list[_Token], Sequence[int]]:
     """Return the reported tokens, and how many of the last may have been generated behind the
     text: one was asked for."""
-    if LOCAL in body:
-        return [_local_token(each) for each in body[LOCAL]], (0,)
     choice = body["choices"][0]
     if choice.get("prompt_logprobs"):
         return list(_vllm_tokens(choice["prompt_logprobs"])), (0,)
     generated = (body.get("usage") or {}).get("completion_tokens")
     return list(_echoed_tokens(choice["logprobs"])), (generated,) if generated in (0, 1) else (1, 0)
-
-
-def _local_token(score: Mapping[str, Any]) -> _Token:
-    moments = (score["mean"], score["deviation"]) if "mean" in score else None
-    return _Token(bytes.fromhex(score["bytes"]), score["logprob"], (), moments)
 
 
 def _vllm_tokens(places: Sequence[Mapping[str, Any] | None]) -> Iterator[_Token]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from analysis.stats.intervals import signed
 from registry.provenance import utc_now
-from study.extras.calibrate.from_scores import (
-    FOLDER,
-    CalibrateRequest,
-    calibrate_study,
-    record_calibration,
-    write_calibration,
-)
-from study.options import PATH, folder_option, json_option
+from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study, record_calibration
+from study.options import folder_option, json_option
 from study.printing import print_json, print_records
 
 if TYPE_CHECKING:
@@ -45,11 +38,8 @@ if TYPE_CHECKING:
     help="The clean model. Default: one that the plan names "
     "as released before publication or frozen.",
 )
-@click.option(
-    "--out", type=PATH, help="Folder for JSON and SVG. Default: calibration, in the study's."
-)
 @json_option
-def calibrate(study: Study, doses: str, out: Path | None, as_json: bool, **options: Any) -> None:
+def calibrate(study: Study, doses: str, as_json: bool, **options: Any) -> None:
     """Measure how large a leak the study would detect: the positive control, over doses.
 
     Known leaks are put into a clean model's stored scores, and the registered test is run on each:
@@ -63,11 +53,10 @@ def calibrate(study: Study, doses: str, out: Path | None, as_json: bool, **optio
     """
     made = calibrate_study(study, CalibrateRequest(_doses(doses), **options))
     kept = record_calibration(study, made, utc_now())
-    files = write_calibration(out or study.folder / FOLDER, made)
     if as_json:
         print_json(made.body)
     else:
-        _print(made, files)
+        _print(made)
         click.echo(f"on record: {kept.uri}")
 
 
@@ -80,7 +69,7 @@ def _doses(text: str) -> tuple[float, ...]:
         ) from None
 
 
-def _print(made: RecordedCalibration, files: tuple[Path, Path]) -> None:
+def _print(made: RecordedCalibration) -> None:
     rows = [
         {
             "known": f"{100 * dose.dose:g} %",
@@ -97,4 +86,3 @@ def _print(made: RecordedCalibration, files: tuple[Path, Path]) -> None:
 
     for line in calibration_words(made):
         click.echo(line)
-    click.echo(f"wrote {files[0]} and {files[1]}")

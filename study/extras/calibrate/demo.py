@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from registry.provenance import utc_now
-from study.extras.calibrate.from_scores import (
-    FOLDER,
-    CalibrateRequest,
-    calibrate_study,
-    record_calibration,
-    write_calibration,
-)
+from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study, record_calibration
 from study.workspace.study import Study
 
 if TYPE_CHECKING:
@@ -27,4 +21,3 @@ def after_demo_wave(study: Study, wave: int, display: Display) -> None:
         return
     made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
     record_calibration(study, made, utc_now())
-    write_calibration(study.folder / FOLDER, made)

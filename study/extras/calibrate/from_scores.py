@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -43,7 +42,6 @@ from study.workspace.setup import registration_of
 from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
 
-FOLDER = "calibration"  # in the study's
 FULL_MARKS = "full marks"
 
 
@@ -180,24 +178,6 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
     if closed is None or (release is not None and release.time < closed.time):
         return ()
     return tuple(name for name in here if not _is_spiked(study, plan, name))
-
-
-def write_calibration(folder: Path, made: RecordedCalibration) -> tuple[Path, Path]:
-    """Write ``calibration.json`` and ``calibration.svg``: rates and gaps only, so that they may be
-    published. Raises StudyError if they cannot be written."""
-    from analysis.calibrate.figures import plot_calibration
-    from analysis.report.figures.style import standalone
-    from registry.files import write_whole
-
-    picture, data = folder / "calibration.svg", folder / "calibration.json"
-    drawn = standalone(plot_calibration(made.found))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(picture, drawn)
-        write_whole(data, json.dumps(made.body, indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
-    return data, picture
 
 
 def _chosen(study: StudySnapshot, plan: Plan, request: CalibrateRequest) -> tuple[int, str]:

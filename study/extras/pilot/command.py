@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from generators import task as tasks
 from registry.provenance import utc_now
 from study.options import json_option, models_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_line, print_records
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 @study_option
 @models_option("study.yaml")
 @click.option(
-    "--difficulty",
-    "difficulties",
-    multiple=True,
-    type=click.Choice(tasks.DIFFICULTIES),
-    help="Run the families of the study's tasks at this difficulty; more than once for more. "
-    "Questions of templates, which have none, are left out. Default: the study's tasks.",
-)
-@click.option(
     "--seeds",
     type=click.IntRange(2, 1000),
     default=2,
@@ -47,13 +38,7 @@ if TYPE_CHECKING:
 )
 @unknown_price_option("Run models")
 @json_option
-def pilot(
-    study: Study,
-    models: tuple[str, ...],
-    difficulties: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
-) -> None:
+def pilot(study: Study, models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Run models on a few instances apart from the study's, before anything is registered.
 
     A pilot is a scratch study in a folder under pilot/, with a draw of its own, that the ordinary
@@ -65,14 +50,11 @@ def pilot(
     \b
     Examples:
       dosimeter pilot --model nova-1 --seeds 3
-      dosimeter pilot --difficulty easy --difficulty hard
       dosimeter pilot --json | jq '.scores[] | {model, stratum, turns, score}'
     """
     from study.extras.pilot import pilot as pilots  # with numpy, which other commands need not load
 
-    request = pilots.PilotRequest(
-        tuple(dict.fromkeys(models)), tuple(dict.fromkeys(difficulties)), **options
-    )
+    request = pilots.PilotRequest(tuple(dict.fromkeys(models)), **options)
     with sweep_watch("pilot") as watch:
         made = pilots.run_pilot(study, request, watch, watch.begin, watch.count, utc_now)
     if as_json:

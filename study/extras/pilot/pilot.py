@@ -11,12 +11,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from analysis.power.pilot import TurnScore, score_by_turns
-from generators.task import DIFFICULTIES
 from generators.templates.library import NAMES
 from harness.episode import Mode
 from harness.episodes.result import EpisodeResult
@@ -26,7 +25,7 @@ from registry.canonical import digest_value
 from registry.files import write_whole
 from registry.ledger.records import ModelPin
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME, Task, read_protocol
+from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.yaml import read_yaml
 from study.steps.register.draw import PILOTS, draw_seeds, pilots_of
 from study.steps.sweep.spending import example_of, lock_budget, price_pins, wave_spends
@@ -45,11 +44,9 @@ _COPIED = ("sandbox", "sweep", "recipients")
 
 @dataclass(frozen=True, slots=True)
 class PilotRequest:
-    """Options of a pilot: by default every model of study.yaml on its tasks. With ``difficulties``,
-    the families of its tasks at these."""
+    """Options of a pilot: by default every model of study.yaml on its tasks."""
 
     models: tuple[str, ...] = ()
-    difficulties: tuple[str, ...] = ()
     seeds: int = 2  # instances in each of the pilot's two arms, by stratum
     runs: int = 2  # of a model on an instance
     allow_unknown_price: bool = False
@@ -133,25 +130,6 @@ def _pins(
     return pins, tuple((name, reason) for name in wanted if name in spiked)
 
 
-def _tasks(study: Study, request: PilotRequest) -> tuple[Task, ...]:
-    """Return the tasks of a pilot. Raises StudyError if difficulties are asked for, and no task of
-    the study has difficulties."""
-    if not request.difficulties:
-        return study.protocol.tasks
-    levels = [task for task in study.protocol.tasks if task.difficulty in DIFFICULTIES]
-    if not levels:
-        raise StudyError(
-            "--difficulty: the study's tasks are questions of templates, which have no "
-            "difficulty: leave it out"
-        )
-    families = {(task.family, task.version): task for task in reversed(levels)}
-    return tuple(
-        replace(families[name], difficulty=difficulty)
-        for name in dict.fromkeys((task.family, task.version) for task in levels)
-        for difficulty in request.difficulties
-    )
-
-
 def _write(study: Study, request: PilotRequest, pins: Sequence[ModelPin]) -> Study:
     """Write the scratch study, or its current budget and settings if it is there, and open it."""
     folder = study.folder / PILOTS / _name(study, request, pins)
@@ -170,7 +148,7 @@ def _write(study: Study, request: PilotRequest, pins: Sequence[ModelPin]) -> Stu
 def _name(study: Study, request: PilotRequest, pins: Sequence[ModelPin]) -> str:
     """Return the name of a pilot's folder: a digest of what it runs."""
     sections = _sections(study)
-    tasks = _tasks(study, request)
+    tasks = study.protocol.tasks
     body = {
         "study": study.protocol.name,
         "models": [[pin.name, json.dumps(sections[pin.name], default=str)] for pin in pins],
@@ -201,21 +179,9 @@ def _text(study: Study, request: PilotRequest, pins: Sequence[ModelPin], base: P
     if protocol.entropy != "system":
         seed = hashlib.sha256(f"{protocol.entropy}|pilot|{name}".encode()).hexdigest()
         body["entropy"] = f"fixed:{seed}"
-    if request.difficulties:
-        tasks: list[Any] = [
-            {
-                "family": task.family,
-                "version": task.version,
-                "difficulty": task.difficulty,
-                "mode": str(task.mode),
-            }
-            for task in _tasks(study, request)
-        ]
-    else:
-        tasks = [_task(study, task, base) for task in document["tasks"]]
     body |= {
         "study": f"{protocol.name[:50]}-pilot",
-        "tasks": tasks,
+        "tasks": [_task(study, task, base) for task in document["tasks"]],
         "seeds_per_arm": request.seeds,
         "replicates": request.runs,
         "models": {model: document["models"][model] for model in names},

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--study",
-    type=PATH,
-    help="Folder of a study, for its plan. Default: the preset standard-v1 of 4 tasks, "
-    "64 instances an arm, 8 looks.",
+    "--study", default=".", show_default=True, type=PATH, help="Folder of a study, for its plan."
 )
 @click.option(
     "--from",

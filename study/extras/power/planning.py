@@ -14,7 +14,7 @@ import numpy as np
 from analysis.data.table import ResultTable
 from analysis.errors import AnalysisError
 from analysis.plan.markers import marker_rates
-from analysis.plan.presets import STANDARD, control_models, look_alpha, marker_alpha, standard_plan
+from analysis.plan.presets import STANDARD, control_models, look_alpha, marker_alpha
 from analysis.power.power import (
     PowerCurve,
     PowerDesign,
@@ -26,7 +26,6 @@ from analysis.power.power import (
     seeds_curve,
 )
 from analysis.power.variance_components import (
-    ARTICLE,
     Components,
     PilotVariance,
     SimulationSize,
@@ -50,19 +49,20 @@ from study.workspace.study import Study, is_study
 
 Watch = Callable[[str, int, int], None]
 
-PUBLISHED = "published results (4 models, 16 repeated runs)"
+PUBLISHED = (
+    "the weights and criteria of the study's tasks, and published results (4 models, 16 repeated "
+    "runs)"
+)
 TARGET = 0.8  # power wanted for one model with the gap
-STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # without a study
-CONTROLS, CONTROL_RUNS = 4, 2
 
 
 @dataclass(frozen=True, slots=True)
 class PowerRequest:
-    """Options of a power simulation: the folder of a study, whose plan is simulated (the preset
-    standard-v1 without one); ``source``, a table or a study with rows for the variance components;
-    the gap in one model; and other seeds than the plan's."""
+    """Options of a power simulation: the folder of a study, whose plan is simulated; ``source``, a
+    table or a study with rows for the variance components; the gap in one model; and other seeds
+    than the plan's."""
 
-    study: Path | None = None
+    study: Path
     source: Path | None = None
     grader: str | None = None  # of the table, where it has several
     gap: float = 0.10
@@ -149,8 +149,8 @@ class PowerAnswer:
 
 def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnswer:
     """Simulate power as requested. Raises AnalysisError, StudyError for impossible requests."""
-    protocol = None if request.study is None else read_protocol(request.study)
-    plan = _preset() if protocol is None else protocol.registered_plan()
+    protocol = read_protocol(request.study)
+    plan = protocol.registered_plan()
     if request.seeds is not None:
         plan = replace(plan, seeds_per_arm=request.seeds)
     pilot, source = None, PUBLISHED
@@ -158,8 +158,6 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
         pilot, source = read_variance(request.source, request.grader, plan.outcomes)
     elif request.grader is not None:
         raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
-    elif protocol is not None:
-        source = f"the weights and criteria of the study's tasks, and {source}"
     components = pilot.components if pilot is not None else _expected(plan, protocol)
     setting = plan_setting(request.gap, plan, protocol)
     effort, design = request.effort, PowerDesign(plan, components, setting)
@@ -179,14 +177,11 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     )
 
 
-def registered_design(
-    protocol: Protocol, gap: float, components: Components | None = None
-) -> PowerDesign:
-    """Return the design of a study as it stands, for one model that is inflated by ``gap``; without
-    ``components`` the variance is that of the weights and criteria of its tasks."""
+def registered_design(protocol: Protocol, gap: float) -> PowerDesign:
+    """Return the design of a study as it stands, for one model that is inflated by ``gap``, with
+    the variance that the weights and criteria of its tasks make."""
     plan = protocol.registered_plan()
-    components = components or _expected(plan, protocol)
-    return PowerDesign(plan, components, plan_setting(gap, plan, protocol))
+    return PowerDesign(plan, _expected(plan, protocol), plan_setting(gap, plan, protocol))
 
 
 def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
@@ -195,23 +190,12 @@ def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
         watch("", half * of + done, 2 * of)
 
 
-def _preset() -> Plan:
-    """Return the preset standard-v1, for a study that is not written yet."""
-    return standard_plan(
-        tuple(f"stratum {number}" for number in range(1, STRATA + 1)),
-        SEEDS,
-        looks=LOOKS,
-        pre_exposure=tuple(f"before {number}" for number in range(1, CONTROLS + 1)),
-        control_runs=CONTROL_RUNS,
-    )
-
-
-def plan_setting(gap: float, plan: Plan, protocol: Protocol | None) -> PowerSetting:
+def plan_setting(gap: float, plan: Plan, protocol: Protocol) -> PowerSetting:
     """Return the simulated setting: the models of the study's waves, the plan's control models, and
     for the power of the study a gap from the middle look on."""
     rules = plan.standard
     return PowerSetting(
-        models=MODELS if protocol is None else _most_new(plan, protocol),
+        models=_most_new(plan, protocol),
         control_models=0 if rules is None else len(rules.pre_exposure),
         control_runs=1 if rules is None else rules.control_runs,
         gap=gap,
@@ -277,21 +261,13 @@ def _newest_pilot(study: Study) -> StudySnapshot | None:
     return max(pilots, key=lambda pilot: pilot.ledger.entries()[-1].time, default=None)
 
 
-def _expected(plan: Plan, protocol: Protocol | None) -> Components:
+def _expected(plan: Plan, protocol: Protocol) -> Components:
     """Return the components that follow from the rubrics of the study's tasks and published
-    results; from published results alone without a study."""
-    if protocol is None:
-        return replace(ARTICLE, sd=_sds(plan.outcomes))
+    results."""
     found = weigh_criteria(
         [weigh_task(task, protocol.catalog, plan.outcomes) for task in protocol.tasks]
     )
     return replace(found, guessed=share_guessed(protocol))
-
-
-def _sds(outcomes: Sequence[str]) -> tuple[float, ...]:
-    by_weight, by_count, of_headlines = ARTICLE.sd
-    known = {"score": by_weight, "gate-free": of_headlines}
-    return tuple(known.get(outcome, by_count) for outcome in outcomes)
 
 
 @cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.power.power import PowerDesign, chance_cleared, formula_power, formula_seeds, power_at
-from analysis.power.variance_components import Components, SimulationSize, rate_error
+from analysis.power.variance_components import SimulationSize, rate_error
 from study.extras.power.planning import registered_design
 from study.protocol.draw_checks import LEAST_CONTROL_RUNS, tested_models
 from study.protocol.plan_section import Faults
@@ -18,7 +18,6 @@ from study.protocol.protocol import Protocol
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 LEAST_POWER = 0.8
-STUDY_GAP = 0.05  # reported for the study as a whole, and not required
 _SEED = 1
 _FEW, _MANY = 100, 300  # simulated studies: at first, and if the power may be near 80 %
 _LEAST_PERMUTATIONS = 999
@@ -45,10 +44,9 @@ class TargetPower:
         return f"{self.power:.2f}{of}"
 
 
-def find_power(protocol: Protocol, components: Components | None = None) -> TargetPower:
-    """Simulate the power of a study's plan, with other variance components than those of its tasks
-    if they are given. The same plan gives the same number."""
-    return _simulate(registered_design(protocol, protocol.plan.target_gap, components))
+def find_power(protocol: Protocol) -> TargetPower:
+    """Simulate the power of a study's plan. The same plan gives the same number."""
+    return _simulate(registered_design(protocol, protocol.plan.target_gap))
 
 
 def describe_chances(protocol: Protocol) -> str:
@@ -62,20 +60,6 @@ def describe_chances(protocol: Protocol) -> str:
     error = rate_error(cleared, _FEW * design.setting.models)
     clearing = f"clears a model without inflation with probability {cleared:.2f} ± {error:.2f}"
     return f"{words}, and {clearing}"
-
-
-def describe_power(protocol: Protocol) -> str:
-    """Return these chances in one line, and the power for five points in the whole study."""
-    found, line = find_power(protocol), f"power: {describe_chances(protocol)}"
-    design = registered_design(protocol, STUDY_GAP)
-    if design.plan.standard is None or found.error is None:
-        return line
-    point = power_at(design, _size(design, _FEW))
-    return (
-        f"{line}; {points(STUDY_GAP)} in all models from look {design.setting.onset} on with "
-        f"probability {point.study_power or 0.0:.2f} ± {point.study_error or 0.0:.2f}, for the "
-        "study as a whole"
-    )
 
 
 def find_remedies(protocol: Protocol, watch: Watch) -> Iterator[str]:

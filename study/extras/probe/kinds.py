@@ -151,9 +151,7 @@ def text_kinds(
     stated = {name: (way, top) for name, way, top in study.protocol.logprobs}
     kinds, notes = {}, []
     for pin in pins:
-        if pin.provider == "local":
-            kinds[pin.name] = TEXTS
-        elif pin.name in stated:
+        if pin.name in stated:
             way, top = stated[pin.name]
             kinds[pin.name] = replace(TEXTS, ask=partial(_ask_text, way=way, top=top))
         else:

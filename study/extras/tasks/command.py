@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,25 +35,6 @@ if TYPE_CHECKING:
 MEDIUM = DIFFICULTIES[1]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """A family at a difficulty, with one example."""
-
-    name: str
-    version: str
-    difficulty: str
-    summary: str
-    parameters: Mapping[str, int | float | str]
-    prompt: str
-    files: tuple[str, ...]
-    single_turn: str  # how many tokens this form takes, or why there is none
-    rubric: tuple[Mapping[str, Any], ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The value as plain JSON."""
-        return asdict(self)
-
-
 def list_tasks() -> list[dict[str, Any]]:
     """One record a family."""
     return [
@@ -75,26 +55,26 @@ def make(name: str, difficulty: str = "medium", seed: str | None = None) -> Task
     return INSTALLED.family(name).generate(difficulty, drawn)
 
 
-def show_task(task: str) -> TaskView:
-    """A ``family/difficulty``, or a family or template file at medium or its first question. Raises
-    GeneratorError for an unknown name or difficulty, StudyError."""
+def show_task(task: str) -> dict[str, Any]:
+    """Describe a ``family/difficulty``, or a family or template file at medium or its first
+    question, with one example. Raises GeneratorError for an unknown name or difficulty,
+    StudyError."""
     name, difficulty = _name_and_difficulty(task)
     family = _family(name)
     difficulty = difficulty or (getattr(family, "questions", None) or (MEDIUM,))[0]
     parameters = dict(family.parameters(difficulty))
     example = family.generate(difficulty, EXAMPLE_SEED)
-    return TaskView(
-        name=family.name,
-        version=family.version,
-        difficulty=difficulty,
-        summary=family.summary,
-        parameters=parameters,
-        prompt=example.brief.prompt,
-        files=tuple(
-            f"{a.path} ({a.media_type}, {len(a.data)} bytes)" for a in example.brief.assets
-        ),
-        single_turn=_describe_single_turn(example.brief),
-        rubric=tuple(
+    brief = example.brief
+    return {
+        "name": family.name,
+        "version": family.version,
+        "difficulty": difficulty,
+        "summary": family.summary,
+        "parameters": parameters,
+        "prompt": brief.prompt,
+        "files": [f"{a.path} ({a.media_type}, {len(a.data)} bytes)" for a in brief.assets],
+        "single_turn": _describe_single_turn(brief),
+        "rubric": [
             {
                 "part": part.id,
                 "criterion": part.criterion,
@@ -104,8 +84,8 @@ def show_task(task: str) -> TaskView:
                 "graded": "judge" if part.check is None else "exactly",
             }
             for part in example.rubric.parts
-        ),
-    )
+        ],
+    }
 
 
 def _name_and_difficulty(task: str) -> tuple[str, str]:
@@ -232,26 +212,26 @@ def tasks_show(task: str, as_json: bool) -> None:
     """
     view = show_task(task)
     if as_json:
-        print_json(view.as_json())
+        print_json(view)
     else:
         _print_task(view)
 
 
-def _print_task(view: TaskView) -> None:
+def _print_task(view: Mapping[str, Any]) -> None:
     """Print a task family's parameters, and the prompt, files and rubric of an example."""
-    print_line(f"version {view.version}, {view.difficulty}", view.name, "bold")
-    print_line(view.summary)
-    parameters = [{"parameter": name, "value": value} for name, value in view.parameters.items()]
+    print_line(f"version {view['version']}, {view['difficulty']}", view["name"], "bold")
+    print_line(view["summary"])
+    parameters = [{"parameter": name, "value": value} for name, value in view["parameters"].items()]
     print_records(parameters, title="Parameters")
     stdout().rule("prompt", align="left")
-    stdout().print(styled(view.prompt))
+    stdout().print(styled(view["prompt"]))
     stdout().rule("input files of an example", align="left")
-    print_line("\n".join(view.files[:_MOST_FILES]))
-    if len(view.files) > _MOST_FILES:
-        stdout().print(f"and {len(view.files) - _MOST_FILES} more", style="dim")
-    print_line(f"single-turn form: {view.single_turn}\n")
+    print_line("\n".join(view["files"][:_MOST_FILES]))
+    if len(view["files"]) > _MOST_FILES:
+        stdout().print(f"and {len(view['files']) - _MOST_FILES} more", style="dim")
+    print_line(f"single-turn form: {view['single_turn']}\n")
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for part in view.rubric:
+    for part in view["rubric"]:
         groups.setdefault(part["part"].split("/")[0], []).append(part)
     rows = [_metarubric_row(name, parts) for name, parts in groups.items()]
     print_records(rows, title="Rubric of the example")

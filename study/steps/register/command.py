@@ -128,7 +128,7 @@ def show_readiness(study: Study) -> None:
     """Print the power of the plan, and what later steps will need, to stderr."""
     from study.steps.register.gate import find_warnings
 
-    for describe in contributions("describe_power"):
-        click.echo(describe(study.protocol), err=True)
+    for describe in contributions("describe_chances"):
+        click.echo(f"power: {describe(study.protocol)}", err=True)
     for warning in find_warnings(study):
         click.echo(f"warning: {warning}", err=True)

@@ -16,7 +16,6 @@ from analysis.calibrate.calibration import (
     DOSES,
     Calibration,
     CleanScores,
-    DoseTrials,
     calibrate,
     calibration_json,
     detection,
@@ -150,8 +149,8 @@ def test_it_follows_from_the_registration_alone() -> None:
 def test_only_public_instances_are_known_and_only_scores_move() -> None:
     ground = _ground(2, 8)[0]
     ground.scores.values[3, 0, 0] = np.nan
-    trials = inject(ground, [0.0, 1.0], None, np.random.default_rng(1))
-    values, public = trials.studies.scores.values[:, :, 0], trials.studies.public
+    studies = inject(ground, [0.0, 1.0], None, np.random.default_rng(1))
+    values, public = studies.scores.values[:, :, 0], studies.public
     before = ground.scores.values[:, 0, 0]
     np.testing.assert_array_equal(values[:, 0], before)  # the same, on other labels
     for h in (0, 1):
@@ -168,18 +167,19 @@ def test_only_public_instances_are_known_and_only_scores_move() -> None:
 def test_what_knowing_brings_may_be_an_agents_scores_in_the_stratum() -> None:
     ground = _ground(2, 8)[0]
     pools = [np.array([[0.9], [0.8]]), np.array([[0.7]])]
-    trials = inject(ground, [1.0], pools, np.random.default_rng(1))
-    scores, public = trials.studies.scores.values[:, 0, 0], trials.studies.public[:, 0]
+    studies = inject(ground, [1.0], pools, np.random.default_rng(1))
+    scores, public = studies.scores.values[:, 0, 0], studies.public[:, 0]
     assert set(scores[public & (ground.stratum == 0)].tolist()) == {0.9, 0.8}
     assert (scores[public & (ground.stratum == 1)] == 0.7).all()
 
 
 def test_agents_that_were_run_are_measured_by_the_same_test() -> None:
     ground = _ground(4, 16)[0]
-    trials = inject(ground, [0.0, 0.0, 1.0], None, np.random.default_rng(2))
+    doses = (0.0, 0.0, 1.0)
+    drawn = inject(ground, doses, None, np.random.default_rng(2))
     labels = np.repeat(ground.public[:, None], 3, axis=1)  # one draw of arms, as of real agents
-    studies = replace(trials.studies, public=labels)
-    found = measure(_plan(), DoseTrials(studies, trials.doses), 7)
+    studies = replace(drawn, public=labels)
+    found = measure(_plan(), studies, doses, 7)
     assert [each.replicates for each in found.doses] == [2, 1]
     scores = studies.scores.values[:, :, 0]
     gaps = [estimate_gap(scores[:, c], ground.stratum, ground.public) for c in range(3)]

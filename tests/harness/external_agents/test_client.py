@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from examples.agent_server.server import Agent, main, make_server, models_of
+from examples.agent_server.server import Agent, make_server, models_of
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
@@ -81,15 +81,21 @@ def attempt(
     sandboxes: SandboxProvider,
     given: Brief = INSTANCE.brief,
     journal: Journal | None = None,
+    cell: Cell | None = None,
 ) -> Episode:
-    made = run_attempt(
-        AttemptRequest(cell_of(), 1, given, run="r", journal=journal or MemoryJournal()),
-        model,
-        sandboxes,
-        noon,
-    )
+    journal = journal or MemoryJournal()
+    asked = AttemptRequest(cell or cell_of(), 1, given, run="r", journal=journal)
+    made = run_attempt(asked, model, sandboxes, noon)
     assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(made)) == made, "all of it can be written down"
     return made
+
+
+@pytest.fixture
+def vouched() -> Iterator[Vouched]:
+    """Sandboxes for scripted agents, every word of which is ours."""
+    made = Vouched()
+    yield made
+    made.close()
 
 
 def with_limits(**limits: float) -> Brief:
@@ -141,11 +147,9 @@ def test_in_a_folder_of_the_host_the_agent_solves_the_task_and_leaves_nothing(
     assert work_folders() == before
 
 
-def test_over_the_bridge_the_agent_solves_the_task() -> None:
-    vouched = Vouched()  # every word of the scripted agent is ours
+def test_over_the_bridge_the_agent_solves_the_task(vouched: Vouched) -> None:
     with small_server(HonestAgent("honest", 0.0)) as url:
         episode = attempt(agent(url, "bridge"), vouched)
-    vouched.close()
     check_bridged(episode)
 
 
@@ -170,26 +174,17 @@ def check_bridged(episode: Episode) -> None:
 
 
 @pytest.mark.parametrize(("name", "tree"), [("past", "host"), ("formats", "bridge")])
-def test_templated_tasks_are_solved_behind_a_server(name: str, tree: str) -> None:
+def test_templated_tasks_are_solved_behind_a_server(name: str, tree: str, vouched: Vouched) -> None:
     """Questions of a library template: what is said counts word for word, and what is left in
     files and folders."""
     templated = template_family(f"{name}.yml", library_text(name))
-    vouched = Vouched()
     with small_server(HonestAgent("honest", 0.0)) as url:
         for question in templated.questions[:: 1 if "DOSIMETER_ALL_SEEDS" in os.environ else 3]:
             instance = templated.generate(question, Seed(bytes(31) + b"\7"))
-            theirs = agent(url, tree)
-            episode = run_attempt(
-                AttemptRequest(
-                    cell_of(instance), 1, instance.brief, run="r", journal=MemoryJournal()
-                ),
-                theirs,
-                vouched,
-                noon,
-            )
+            theirs, cell = agent(url, tree), cell_of(instance)
+            episode = attempt(theirs, vouched, instance.brief, cell=cell)
             assert grade_episode(instance, episode).score == 1.0, (question, episode)
             assert episode.opening[0].text.endswith(instance.brief.prompt)
-    vouched.close()
 
 
 def test_a_server_of_others_does_not_reach_a_sandbox_that_does_not_isolate(
@@ -199,12 +194,10 @@ def test_a_server_of_others_does_not_reach_a_sandbox_that_does_not_isolate(
         attempt(agent("http://127.0.0.1:9", "bridge"), sandboxes)
 
 
-def test_images_travel_over_the_bridge_into_the_servers_model() -> None:
+def test_images_travel_over_the_bridge_into_the_servers_model(vouched: Vouched) -> None:
     model = Playback([call(("view_image", {"path": "a.png"})), say(ANSWER)], paid=True)
-    vouched = Vouched()
     with small_server(model) as url:
         attempt(agent(url, "bridge"), vouched, brief(Asset("a.png", "image/png", PNG)))
-    vouched.close()
     shown = model.asked[1].messages[-1]
     assert shown.images[0].data == PNG
     assert model.asked[0].tools == TOOLS
@@ -477,30 +470,28 @@ KILL = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
     [("print(1)", 200, "provider:overload"), (KILL, 410, "sandbox:server gone")],
     ids=["was used", "lost the sandbox"],
 )
-def test_nor_over_the_bridge_once_a_tool(code: str, status: int, error: str) -> None:
+def test_nor_over_the_bridge_once_a_tool(
+    code: str, status: int, error: str, vouched: Vouched
+) -> None:
     def use(request: Json) -> None:
         used.append(use_bridge(request, "execute_python", code=code))
 
     used: list[int] = []
-    vouched = Vouched()
     with stream(Talk(status=503, before=use), Talk((said(ANSWER),))) as served:
         episode = attempt(agent(served.url, "bridge"), vouched)
-    vouched.close()
     assert used == [status]
     assert (episode.error_class, len(served.requests)) == (error, 1)
 
 
-def test_a_sandbox_that_is_lost_on_the_way_fails_the_attempt() -> None:
+def test_a_sandbox_that_is_lost_on_the_way_fails_the_attempt(vouched: Vouched) -> None:
     statuses: list[int] = []
 
     def kill(request: Json) -> None:
         statuses.append(use_bridge(request, "execute_python", code=KILL))
         statuses.append(use_bridge(request, "run_command", command="ls"))
 
-    vouched = Vouched()
     with stream(Talk((said("I try."), kill, said("So be it.")))) as served:
         episode = attempt(agent(served.url, "bridge"), vouched)
-    vouched.close()
     assert statuses == [410, 410]
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, "sandbox:server gone")
     assert [step.reply.message.text for step in episode.steps] == ["I try.", "So be it."]
@@ -645,14 +636,13 @@ def test_after_a_crash_the_conversation_is_not_bought_again_and_the_folder_is_as
     assert [step.seconds for step in again.steps] == [step.seconds for step in first.steps]
 
 
-def test_after_a_crash_the_calls_of_the_bridge_are_carried_out_again() -> None:
-    vouched, journal = Vouched(), MemoryJournal()
+def test_after_a_crash_the_calls_of_the_bridge_are_carried_out_again(vouched: Vouched) -> None:
+    journal = MemoryJournal()
     write = {"path": "answer.json", "content": '{"x": 1}'}
     model = Playback([call(("write_file", write)), say("See the file.")])
     with small_server(model) as url:
         first = attempt(agent(url, "bridge"), vouched, brief(), journal)
     again = attempt(agent("http://127.0.0.1:9", "bridge"), vouched, brief(), journal)
-    vouched.close()
     assert again.answer_file == first.answer_file == b'{"x": 1}'
     texts = [
         [use.result.text for step in each.steps for use in step.uses] for each in (first, again)
@@ -689,19 +679,25 @@ class Address:
     token: str
 
 
+def send(
+    url: str, method: str, path: str, body: bytes, headers: dict[str, str]
+) -> tuple[int, bytes]:
+    link = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    try:
+        link.request(method, path, body, headers)
+        answer = link.getresponse()
+        return answer.status, answer.read()
+    finally:
+        link.close()
+
+
 def ask(
     tools: BridgedTools | Address, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, Json]:
-    link = http.client.HTTPConnection(tools.url.removeprefix("http://"), timeout=30)
-    try:
-        named = {"Authorization": f"Bearer {tools.token}"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        link.request(method, path, body, named)
-        answer = link.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        link.close()
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    named = {"Authorization": f"Bearer {tools.token}"} | given
+    status, told = send(tools.url, method, path, body, named)
+    return status, json.loads(told)
 
 
 def test_the_bridge_tells_and_carries_out_the_tools_for_who_holds_the_token(
@@ -834,13 +830,7 @@ def test_an_address_that_is_taken_is_told() -> None:
 
 
 def post(url: str, body: object) -> tuple[int, bytes]:
-    link = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    try:
-        link.request("POST", "/api/chat", json.dumps(body))
-        answer = link.getresponse()
-        return answer.status, answer.read()
-    finally:
-        link.close()
+    return send(url, "POST", "/api/chat", json.dumps(body).encode(), {})
 
 
 def hello(text: str = "hello") -> Json:
@@ -928,12 +918,6 @@ def test_it_tells_that_it_failed_and_not_on_what(capfd: pytest.CaptureFixture[st
     with small_server(Playback([RuntimeError("PRIVATE")])) as url:
         assert post(url, hello()) == (500, b'{"error": "the server failed: RuntimeError"}')
     assert capfd.readouterr() == ("", "")
-
-
-def test_it_has_at_least_a_round(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--rounds", "0"])
-    assert "'0': give a whole number from 1" in capsys.readouterr().err
 
 
 def test_it_serves_no_agent_that_has_a_loop_of_its_own() -> None:

@@ -115,8 +115,7 @@ def post(folder: Path, body: object, path: str = "/v1/chat/completions") -> tupl
     connection = UnixConnection(folder)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request("POST", path, data, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    return response.status, json.loads(response.read())
+    return answer_of(connection)
 
 
 def chat(*messages: dict[str, object], **more: object) -> dict[str, object]:
@@ -137,18 +136,15 @@ def look(reply_id: str = "call_a") -> Reply:
 @pytest.mark.parametrize("stream", [False, True])
 def test_chat_completions(tmp_path: Path, stream: bool) -> None:
     model = Playback([look(), say("x is 1")])
-    tool: Any = {"type": "function", "function": {"name": "bash", "parameters": BASH}}
+    tool = {"type": "function", "function": {"name": "bash", "parameters": BASH}}
+    given: Any = {"model": MODEL, "tools": [tool]}
     with serving(model, tmp_path) as proxy, openai_client(tmp_path) as client:
         messages: list[Any] = [{"role": "developer", "content": "Be brief."}, USER]
 
         def ask() -> Any:
             if not stream:
-                return client.chat.completions.create(
-                    model=MODEL, messages=messages, tools=[tool]
-                ).choices[0]
-            with client.chat.completions.stream(
-                model=MODEL, messages=messages, tools=[tool]
-            ) as events:
+                return client.chat.completions.create(messages=messages, **given).choices[0]
+            with client.chat.completions.stream(messages=messages, **given) as events:
                 return events.get_final_completion().choices[0]
 
         first = ask()
@@ -299,7 +295,7 @@ def test_a_call_that_is_not_served_costs_nothing(
     model = Playback([])
     with serving(model, tmp_path) as proxy:
         if isinstance(body, bytes) and len(body) > MAX_BODY_BYTES:
-            made = refused_by_length(tmp_path, len(body))
+            made = answer_of(begin(tmp_path, len(body)))
         else:
             made = post(tmp_path, body)
         assert made[0] == status
@@ -307,11 +303,16 @@ def test_a_call_that_is_not_served_costs_nothing(
     assert (model.asked, proxy.steps(), proxy.stop) == ([], (), None)
 
 
-def refused_by_length(folder: Path, length: int) -> tuple[int, Any]:
+def begin(folder: Path, length: int) -> UnixConnection:
+    """Send the head of a request."""
     connection = UnixConnection(folder)
     connection.putrequest("POST", "/v1/chat/completions")
     connection.putheader("Content-Length", str(length))
     connection.endheaders()
+    return connection
+
+
+def answer_of(connection: UnixConnection) -> tuple[int, Any]:
     response = connection.getresponse()
     return response.status, json.loads(response.read())
 
@@ -521,11 +522,7 @@ def test_a_slow_body_holds_up_only_its_own_episode(
 ) -> None:
     monkeypatch.setattr("harness.external_agents.tool_bridge.DeadlineHandler.seconds", 0.5)
     with serving(Playback([say("so")]), tmp_path):
-        slow = UnixConnection(tmp_path)
-        slow.putrequest("POST", "/v1/chat/completions")
-        slow.putheader("Content-Length", "1000")
-        slow.endheaders()
-        slow.send(b"{")
+        begin(tmp_path, 1000).send(b"{")
         begun = time.monotonic()
         assert post(tmp_path, chat(USER))[0] == 200
         assert time.monotonic() - begun < 5
@@ -536,8 +533,7 @@ def test_what_an_episode_may_have_recorded_is_bounded(
 ) -> None:
     monkeypatch.setattr(model_proxy, "MAX_RECORD_BYTES", 100_000)
     with serving(Playback([say("so")] * 9), tmp_path) as proxy:
-        sizes = [40_000, 40_000, 40_000]
-        texts = [f"{n}" + "x" * size for n, size in enumerate(sizes)]
+        texts = [f"{n}" + "x" * 40_000 for n in range(3)]
         statuses = [post(tmp_path, chat({"role": "user", "content": t}))[0] for t in texts]
         assert statuses == [200, 200, 413]
         again = chat({"role": "user", "content": texts[0]})

@@ -75,14 +75,11 @@ def attempt(
     cell = Cell(
         "sha256:" + "e" * 64, TaskSpec("x", "1", "easy", ()), "sha256:i", Seed(bytes(32)), "m", 0
     )
-    asked = AttemptRequest(
-        cell,
-        1,
+    given, journal = (
         Brief("Find x.", (CSV,), SCHEMA, limits or Limits()),
-        run="r",
-        journal=journal or MemoryJournal(),
-        ceiling=ceiling,
+        journal or MemoryJournal(),
     )
+    asked = AttemptRequest(cell, 1, given, run="r", journal=journal, ceiling=ceiling)
     made = run_attempt(asked, ProgramAgent(model, MODEL, program), sandboxes, noon)
     assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(made)) == made, "all of it can be written down"
     return made
@@ -188,13 +185,6 @@ def test_an_agent_works_with_the_one_model_and_answers(sandboxes: DockerSandboxe
     assert (episode.replies, episode.usage.input_tokens) == (0, 2)
     assert episode.opening[0].text == ProgramAgent.show(Brief("Find x.", (), SCHEMA, Limits()))
     assert episode.image == sandboxes.image
-
-
-@pytest.mark.docker
-def test_a_file_counts_as_for_any_model(sandboxes: DockerSandboxes) -> None:
-    write = run("open('answer.json', 'w').write('{\"x\": 2}')")
-    episode = attempt(Playback([write, say("see the file")]), sandboxes)
-    assert (episode.answer_file, episode.answer) == (b'{"x": 2}', "see the file\n")
 
 
 @pytest.mark.docker

@@ -3,12 +3,10 @@ so this needs a network once; a machine without one leaves it out."""
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,16 +20,16 @@ from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.model import Message, ModelRequest, Role, TextRequest, logprob_model
+from harness.model import Message, ModelRequest, Role
 from harness.models.local import WEIGHTS, LocalModel
 from harness.models.text_tool_calls import TextCalls
-from harness.models.token_logprobs import membership_scores, read_likelihood
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from study.errors import StudyError
 from study.extras.tasks.fetch_weights import fetch_weights
 from tests.harness.script import noon
+from tests.progress import wait_until
 
 pytestmark = [pytest.mark.slow]
 
@@ -90,11 +88,7 @@ def test_the_server_ends_with_a_parent_that_is_killed(weights: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    for _ in range(600):
-        if not _runs(pid):
-            break
-        time.sleep(0.1)
-    assert not _runs(pid)
+    wait_until(lambda: not _runs(pid))
 
 
 def _runs(pid: int) -> bool:
@@ -117,12 +111,8 @@ def test_it_works_through_a_whole_episode_in_a_container(
         given.prompt, given.assets, given.answer_schema, Limits(turns=3, output_bytes=2000)
     )
     cell = Cell("sha256:e", instance.spec, instance.id, SEED, "small", 0)
-    episode: Episode = run_attempt(
-        AttemptRequest(cell, 1, brief, run="r", journal=MemoryJournal()),
-        small,
-        docker_sandboxes,
-        noon,
-    )
+    asked = AttemptRequest(cell, 1, brief, run="r", journal=MemoryJournal())
+    episode: Episode = run_attempt(asked, small, docker_sandboxes, noon)
     assert episode.error_class == ""
     # It may go on to its limit of tokens: what it says differs between processors.
     ends = (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.TRUNCATED)
@@ -133,29 +123,3 @@ def test_it_works_through_a_whole_episode_in_a_container(
     grade = grade_episode(instance, episode)
     assert grade.score is not None
     assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
-
-
-def test_it_tells_exactly_how_likely_a_text_is(small: TextCalls) -> None:
-    """Each token's log-probability and the whole vocabulary's moments, the same twice; what it
-    would say itself is likelier than what it would not."""
-    teller = logprob_model(small)
-    assert teller is not None
-    opening = "compute_average\n\nThe capital of France is"
-    start = len(opening)
-    found = {}
-    for ending in (" Paris.", " violet."):
-        reply = teller.text_logprobs(TextRequest(opening + ending, SEED, start))
-        scores = read_likelihood(reply.raw, opening + ending, start)
-        assert scores is not None
-        assert scores.means is not None
-        assert scores.deviations is not None
-        assert len(scores.logprobs) == reply.usage.input_tokens
-        assert all(-60 < each <= 0 for each in scores.logprobs)
-        assert all(-math.log(49152) < each < 0 for each in scores.means)  # it has so many tokens
-        found[ending] = membership_scores(scores)
-    assert found[" Paris."].loss < found[" violet."].loss
-    plus = [found[ending].min_k_plus for ending in (" Paris.", " violet.")]
-    assert plus[0] is not None
-    assert plus[1] is not None
-    assert plus[0] > plus[1]
-    assert teller.text_logprobs(TextRequest(opening + " violet.", SEED, start)).raw == reply.raw

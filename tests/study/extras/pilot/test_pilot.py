@@ -24,7 +24,6 @@ from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import Watch
 from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study
-from tests.harness.openai_server import Served, completion, serve
 from tests.study.conftest import draw_tiny, run_wave
 
 ROOT = "00000000000000000000000000000000000000000000000000000000000005ed"
@@ -42,19 +41,6 @@ waves:
 plan: {{alpha: 0.4, permutations: 199}}
 sandbox: {{kind: local}}
 entropy: "fixed:{ROOT}"
-"""
-SERVED = """\
-study: bought
-tasks: [{task}]
-seeds_per_arm: 4
-models:
-  theirs: {{provider: openai, model: sold-1, base_url: "{url}", api_key_env: NO_KEY, retries: 0,
-           context: 40000{more}}}
-waves:
-  - [theirs]
-plan: {{alpha: 0.4, permutations: 199}}
-sandbox: {{kind: local}}
-prices: prices.yaml
 """
 PRICES = """\
 prices:
@@ -169,32 +155,11 @@ def test_power_takes_its_variance(piloted: tuple[Study, dict[str, Any]]) -> None
         assert found["models"] == ["clumsy", "skilled"]
 
 
-FEW = """\
-tests:
-- question_id: greet
-  samples: 2
-  template: "Respond only with {{number1:1:9}}"
-  scoring_type: stringmatch
-  expected_response: "{{number1:1:9}}"
-"""
-
-
-def test_questions_of_templates_have_no_difficulty(tmp_path: Path) -> None:
-    (tmp_path / "few.yml").write_text(FEW)
-    text = BUILT_IN.replace("[compute_average/easy]", "[few.yml]").replace(
-        "seeds_per_arm: 4", "seeds_per_arm: 3"
-    )
-    refused = run_pilot(new_study(tmp_path, text), "--difficulty", "medium")
-    assert refused.exit_code == 2
-    assert "questions of templates, which have no difficulty" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--model", "nobody"), "there is no model 'nobody' in study.yaml; it has skilled, clumsy"),
         (("--model", "spiked"), "'spiked' is an agent that knows a release"),
-        (("--difficulty", "extreme"), "'extreme' is not one of"),
         (("--seeds", "1"), "1 is not in the range"),
     ],
 )
@@ -221,22 +186,6 @@ def test_what_cannot_be_run_is_one_line(
 )
 def test_its_store_is_beside_that_of_the_study(store: str, placed: str) -> None:
     assert pilot._store(store, "ab") == placed
-
-
-# --- Models that are paid for ---
-
-
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setenv("NO_KEY", "sk-none")
-    with serve(always=lambda request: completion("I give up.")) as served:
-        yield served
-
-
-def bought(folder: Path, url: str, task: str, budget: str = "", more: str = "") -> Study:
-    init_study(folder, SERVED.format(task=task, url=url, more=more) + budget)
-    (folder / "prices.yaml").write_text(PRICES)
-    return pipeline.open_study(folder)
 
 
 def test_pilots_share_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,9 +80,8 @@ def test_json_holds_the_plan_and_powers(small: tuple[str, ...]) -> None:
     assert (found["plan"]["name"], found["plan"]["seeds_per_arm"]) == ("standard-v1", 6)
     assert found["plan"]["look_alpha"] == pytest.approx(0.0125)
     planned = found["planned"]
-    assert planned["episodes"] == 2 * 6 * 2 * (
-        2 * 2 * 1 + 8
-    )  # instances x (looks x models + controls)
+    # Instances x (looks x models + controls).
+    assert planned["episodes"] == 2 * 6 * 2 * (2 * 2 * 1 + 8)
     assert planned["cost_usd"] is None
     needed = found["needed"]
     powers = {point["seeds"]: point["power"] for point in needed["points"]}
@@ -158,9 +157,9 @@ def test_a_plan_without_controls_says_so(tmp_path: Path) -> None:
 
 def test_a_table_gives_variance_and_price(tmp_path: Path) -> None:
     table = _table(tmp_path / "pilot.csv")
-    assert "choose one with --grader" in _run("--from", table).stderr
     (tmp_path / "study.yaml").write_text(SMALL.replace("plan: {", "plan: {outcomes: [score], "))
     study = ("--study", str(tmp_path), "--gap", "0.3")
+    assert "choose one with --grader" in _run("--from", table, *study).stderr
     found = _json("--from", table, "--grader", "flash", *study)
     assert found["cost_per_episode_usd"] == 0.125
     planned = found["planned"]
@@ -176,9 +175,9 @@ def test_a_table_gives_variance_and_price(tmp_path: Path) -> None:
         (("--gap", "0"), "gap 0 must lie between 0 and 1"),
         (("--gap", "nan"), "gap nan must lie between 0 and 1"),
         (("--from", "nowhere.csv"), "nowhere.csv"),
-        (("--from", "."), "no study.yaml"),
+        (("--from", ".."), "no study.yaml"),
         (("--from", ".", "--grader", "flash"), "of a study the exact grades are taken"),
-        (("--from", "pilotless"), "`dosimeter pilot --study pilotless` runs one"),
+        (("--from", "."), "`dosimeter pilot --study .` runs one"),
         (("--grader", "flash"), "it chooses among the rows of `--from TABLE`"),
         (("--study", "nowhere"), "nowhere"),
     ],
@@ -186,12 +185,9 @@ def test_a_table_gives_variance_and_price(tmp_path: Path) -> None:
 def test_what_cannot_be_is_one_line_and_exit_code_2(
     arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    if "pilotless" in arguments:
-        (tmp_path / "pilotless").mkdir()
-        (tmp_path / "pilotless" / "study.yaml").write_text(
-            (files("study.steps.demo") / "demo.yaml").read_text()
-        )
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "study.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path / "small")
     before = sorted(tmp_path.rglob("*"))
     result = _run(*arguments)
     assert result.exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from registry.ledger.records import Underpowered, Unproved
-from study.extras.power.target_power import describe_power
+from study.extras.power.target_power import describe_chances
 from study.main import main
 from study.protocol.draw_checks import draw_faults
 from study.steps import pipeline
@@ -300,6 +300,6 @@ def test_a_control_that_is_released_on_this_very_day_is_refused(tmp_path: Path) 
 def test_a_very_large_study_goes_by_the_formula(tmp_path: Path) -> None:
     text = changed(("seeds_per_arm: 12", "seeds_per_arm: 90000"))
     study = pipeline.open_study(make(tmp_path / "study", text))
-    assert describe_power(study.protocol) == (
-        "power: finds 40 points in one model with probability 1.00 by formula"
+    assert describe_chances(study.protocol) == (
+        "finds 40 points in one model with probability 1.00 by formula"
     )
