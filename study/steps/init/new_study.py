@@ -25,6 +25,6 @@ def prices_text(today: str) -> str:
     return fill_template("new_prices.yaml", today=today)
 
 
-def fill_template(name: str, **values: object) -> str:
+def fill_template(file: str, /, **values: object) -> str:
     """Return the text of a template that lies here, with values for its names."""
-    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8")).substitute(values)
+    return Template(Path(__file__).with_name(file).read_text(encoding="utf-8")).substitute(values)
