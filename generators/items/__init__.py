@@ -75,7 +75,6 @@ class Items:
         files = {path: data for item in items for path, data in item.files}
         rows = tuple(map(_row, names, items, shown))
         truth = GroundTruth((("items", TruthTable(_COLUMNS, rows)),))
-        judged = [item.score == "judge" for item in items]
         return make_instance(
             TaskSpec(NAME, VERSION, difficulty, (("questions", len(items)),)),
             seed,
@@ -86,11 +85,11 @@ class Items:
                 Limits(),
             ),
             truth,
-            fill_rubric((_JUDGED if all(judged) else _KEYED,), dict(truth.tables)),
+            fill_rubric((_KEYED,), dict(truth.tables)),
         )
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
-        """The right answers; of a pattern and of what a judge reads, what stands in their place."""
+        """The right answers; of a pattern the pattern itself."""
         return {
             str(row["name"]): _letter(row) if row["score"] == "choice" else json.loads(row["key"])
             for row in _rows(truth)
@@ -131,8 +130,8 @@ def _asked(item: Item, choices: Sequence[str]) -> str:
 
 def _row(name: str, item: Item, choices: Sequence[str]) -> tuple[str, ...]:
     key = json.dumps(item.answer, ensure_ascii=False)
-    statement = item.answer if item.score == "judge" else f"The value of {name} is right: {key}"
-    return name, item.score, key, json.dumps([*choices], ensure_ascii=False), str(statement)
+    statement = f"The value of {name} is right: {key}"
+    return name, item.score, key, json.dumps([*choices], ensure_ascii=False), statement
 
 
 def _check(row: Row) -> MatchesKey:
@@ -141,7 +140,6 @@ def _check(row: Row) -> MatchesKey:
 
 
 _KEYED = Metarubric("answer", "SR", 1.0, "{statement}", _check, source="items")
-_JUDGED = Metarubric("answer", "SR", 1.0, "{statement}", None, source="items")
 
 
 def _asset(path: str, data: str) -> Asset:

@@ -12,7 +12,7 @@ import rfc8785
 
 from generators.errors import GeneratorError
 
-Score = Literal["choice", "exact", "number", "set", "json", "regex", "judge"]
+Score = Literal["choice", "exact", "number", "set", "json", "regex"]
 SCORES: tuple[str, ...] = get_args(Score)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -21,8 +21,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Item:
     """A question: its prompt without the choices, and how an answer to it is scored. ``answer`` is
     a JSON value: of ``choice`` the text of the right one, of ``set`` a list, of ``regex`` a pattern
-    (RE2), of ``judge`` what counts as right, in words. ``files`` are its input files, path and
-    base64. ``shuffle``: the choices are shown in an order that its seed draws."""
+    (RE2). ``files`` are its input files, path and base64. ``shuffle``: the choices are shown in an
+    order that its seed draws."""
 
     prompt: str
     score: Score

@@ -131,8 +131,6 @@ def guess_rate(groups: Sequence[Group]) -> float:
     """The share of items that the commonest answer of their score gets right; of choices in a
     drawn order one in as many as there are."""
     items = [item for group in groups for item in group.items]
-    if items[0].score == "judge":
-        return 0.0
     if items[0].score == "choice" and items[0].shuffle:
         return sum(1 / len(item.choices) for item in items) / len(items)
     given = Counter(_guessed(item) for item in items)

@@ -45,7 +45,10 @@ def study_of_items(folder: Path, pool: Path) -> tuple[Path, tuple[str, ...]]:
         seeds=seeds,
         gap=min(0.5, math.ceil(20 * _FOUND / math.sqrt(seeds)) / 20),
     )
-    return _create(folder, text), tuple(guessed.examples())
+    path = _create(folder, text)
+    if pool.resolve().is_relative_to(folder.resolve()):
+        _ignore(folder / ".gitignore", (str(pool.resolve().relative_to(folder.resolve())),))
+    return path, tuple(guessed.examples())
 
 
 def _create(folder: Path, text: str) -> Path:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.stats.clearing import clear_models
+from analysis.stats.clearing import clear_models, find_doubts
 from analysis.stats.intervals import GapEstimates, estimate_gaps
 from analysis.stats.permutation import holm
 
@@ -92,3 +92,11 @@ def test_a_look_clears_a_model_beyond_the_margin_in_at_most_five_of_a_hundred(in
         assert (found.bound < MARGIN).any(axis=1).mean() > rate
     else:
         assert rate > 0.01
+
+
+def test_a_stratum_of_thousands_has_its_doubts():
+    """More allocations of its labels than a float can count."""
+    public = np.arange(3000) % 2 == 0
+    scores = np.where(public, 0.6, 0.4)[:, None, None] + np.arange(3000)[:, None, None] % 7 / 10
+    found = find_doubts(scores, np.zeros(3000, dtype=int), public, None)
+    assert (found.controls.tolist(), found.stratum.tolist()) == (False, [0])
