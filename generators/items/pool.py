@@ -19,6 +19,7 @@ from generators.items.item import LETTERS, SCORES, Item, item_bytes
 ALIKE = 0.7  # least share of triples of words in common of two texts that are near-duplicates
 _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
 _PERMUTATIONS, _LOOSE = 64, 0.5  # hashes find more than they should, so that they miss few
+ORDERED = re.compile(r"(?i:\b(above|below|preceding)\b)|\b[A-E]\)? (and|or|&) \(?[A-E]\b")
 _BRACES = re.compile(r"\{([^{}\n]+)\}")
 
 
@@ -192,6 +193,8 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
     choices = _choices(row, columns.choices)
     if len(prompt) + sum(map(len, choices)) > _MOST_TEXT:
         raise GeneratorError(f"its prompt is longer than {_MOST_TEXT:,} characters")
+    if columns.shuffle and (placed := [each for each in choices if ORDERED.search(each)]):
+        raise GeneratorError(f"{placed[0][:60]!r} names others by their place: leave out `shuffle`")
     key = _key(row, columns, choices)
     item = Item(
         prompt=prompt.strip(),

@@ -12,7 +12,7 @@ from typing import Any
 from generators.items import FAMILY
 from generators.items.check import number_of
 from generators.items.item import item_bytes
-from generators.items.pool import Columns, Group, stratum_name
+from generators.items.pool import ORDERED, Columns, Group, stratum_name
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.title import split_headline
 from study.errors import StudyError
@@ -91,7 +91,8 @@ def guess_pool(path: Path) -> GuessedPool:
         score=score,
         choices=choices,
         group=group if group and _repeats(rows, group) else "",
-        shuffle=bool(choices),
+        shuffle=bool(choices)
+        and not any(ORDERED.search(str(row[c])) for row in rows for c in choices),
     )
     source = PoolSource(path.resolve(), columns, "never", (stratum_name(columns.name),))
     others = tuple(name for name in rows[0] if name.lower() in _STRATA and _repeats(rows, name))
