@@ -33,7 +33,6 @@ from registry.signing import Signer, check_object, derive, sign_object
 _TAG = b"dosimeter/commitment"
 _VERSION = b"1"
 _HEX32 = re.compile("[0-9a-f]{64}")
-_SEED = re.compile("[0-9a-f]{64}(7b([0-9a-f]{2})+)?")  # with an item, a JSON object
 _FORMAT = "dosimeter/sealed-set/1"
 _PREFIX = "age-secret-key-"
 
@@ -242,10 +241,10 @@ def open_seeds(ciphertext: bytes, identities: Sequence[str], place: str) -> Seal
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise BrokenPromise(f"{place}: not a sealed set of the form {_FORMAT}")
     sealed = read_record(SealedSeeds, value, place)
-    nonces = [each.nonce for each in sealed.seeds]
-    if not all(map(_HEX32.fullmatch, (*nonces, sealed.secret or "0" * 64))) or not all(
-        _SEED.fullmatch(each.seed) for each in sealed.seeds
-    ):
+    secrets = [text for each in sealed.seeds for text in (each.seed[:64], each.nonce)]
+    items = "".join(each.seed[64:] for each in sealed.seeds)
+    fixed = all(map(_HEX32.fullmatch, (*secrets, sealed.secret or "0" * 64)))
+    if not fixed or items.strip("0123456789abcdef"):
         raise BrokenPromise(f"{place}: a seed or nonce in it is not 64 hexadecimal digits")
     return sealed
 

