@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain, groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from generators.task import Limits, TaskSpec
+from generators.task import TaskSpec
 from harness.episode import Episode, Grade, StopReason, ToolUse, Turn
 from harness.episodes.result import EpisodeResult
 from harness.model import Message, Usage
@@ -28,7 +29,6 @@ from study.extras.judge.records import grades_of
 from study.extras.transcripts.find import (
     Listed,
     begun_waves,
-    instance_of,
     list_episodes,
     parse_arguments,
     require_key,
@@ -46,20 +46,11 @@ _STOPS = {
     "end_turn": "stop",
     "reasoning_only": "stop",
     "open_thought": "stop",
-    "tool_call": "tool_calls",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
     "length": "max_tokens",
     "max_tokens": "max_tokens",
     "content_filter": "content_filter",
 }
-_LIMITS = {
-    StopReason.TURN_LIMIT: "turn",
-    StopReason.TIME_LIMIT: "working",
-    StopReason.TOKEN_LIMIT: "token",
-    StopReason.COST_LIMIT: "cost",
-    StopReason.CONTEXT_LIMIT: "context",
-}
+_WORDS = {True: "pass", False: "fail", None: "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,6 @@ class LogHeader:
     spec: TaskSpec
     model: ModelPin
     created: str  # UTC, ISO 8601
-    limits: Limits | None  # None if the instance cannot be made any more
     complete: bool  # no episode is owed any more
 
     @property
@@ -173,15 +163,12 @@ def _read_logged(study: Study, listed: Listed, result: EpisodeResult) -> LoggedE
 def _header(study: StudySnapshot, episodes: list[Listed]) -> LogHeader:
     cell = episodes[0].cell
     manifest = study.waves[episodes[0].wave].manifest
-    entry = next(drawn for drawn in study.entries() if drawn.instance == cell.instance)
-    instance = instance_of(study, entry)
     begun = study.ledger.find("run-manifest")
     return LogHeader(
         manifest,
         cell.spec,
         model=next(pin for pin in manifest.models if pin.name == cell.model),
         created=next(entry.time for entry in begun if entry.record == manifest),
-        limits=None if instance is None else instance.brief.limits,
         complete=all(listed.result is not None for listed in episodes),
     )
 
@@ -204,15 +191,30 @@ def write_log(path: Path, header: LogHeader, logged: list[LoggedEpisode]) -> Non
 
 def _log_json(header: LogHeader, logged: list[LoggedEpisode]) -> Json:
     """The log as Inspect's EvalLog."""
-    graders = dict.fromkeys(name for sample in logged for name, _ in sample.grades)
+    manifest, spec = header.manifest, header.spec
+    seeds = sorted({sample.seed for sample in logged})
     return {
-        "version": 2,
         "status": "success" if header.complete else "cancelled",
-        "eval": _spec(header, sorted({sample.seed for sample in logged})),
+        "eval": {
+            "eval_id": header.id,
+            "run_id": header.run.removeprefix("sha256:")[:22],
+            "created": header.created,
+            "task": spec.stratum,
+            "task_id": header.id,
+            "task_version": spec.version,
+            "dataset": {"name": manifest.study, "samples": len(seeds), "sample_ids": seeds},
+            "model": header.model.name,
+            "model_args": {"provider": header.model.provider, "version": header.model.version},
+            "config": {"epochs": max(sample.episode.replicate for sample in logged) + 1},
+            "metadata": {"study": manifest.study, "wave": manifest.wave, "run": header.run},
+        },
         "results": {
             "total_samples": len(logged),
             "completed_samples": sum(e.episode.stop is not StopReason.FAILED for e in logged),
-            "scores": [_mean_score(name, logged) for name in graders],
+            "scores": [
+                _mean_score(name, logged)
+                for name in dict.fromkeys(name for sample in logged for name, _ in sample.grades)
+            ],
         },
         "stats": {
             "started_at": header.created,
@@ -223,69 +225,22 @@ def _log_json(header: LogHeader, logged: list[LoggedEpisode]) -> Json:
     }
 
 
-def _spec(header: LogHeader, seeds: list[int]) -> Json:
-    manifest, spec, limits = header.manifest, header.spec, header.limits
-    provenance = manifest.provenance
-    return {
-        "eval_id": header.id,
-        "run_id": header.run.removeprefix("sha256:")[:22],
-        "created": header.created,
-        "task": spec.stratum,
-        "task_id": header.id,
-        "task_version": spec.version,
-        "task_args": {
-            "difficulty": spec.difficulty,
-            "wave": manifest.wave,
-            "mode": "single_turn" if spec.stratum in manifest.single_turn else "agentic",
-        },
-        "dataset": {
-            "name": f"{manifest.study}: {spec.stratum}",
-            "samples": len(seeds),
-            "sample_ids": seeds,
-            "shuffled": False,
-        },
-        "sandbox": {"type": manifest.sandbox},
-        "model": header.model.name,
-        "model_args": {"provider": header.model.provider, "version": header.model.version},
-        "config": {
-            "epochs": dict(zip(manifest.models, manifest.replicates, strict=True))[header.model],
-            "turn_limit": limits and limits.turns,
-            "time_limit": limits and round(limits.wall_seconds),
-            "working_limit": limits and round(limits.working_seconds),
-        },
-        "revision": {
-            "type": "git",
-            "origin": "",
-            "commit": provenance.commit,
-            "dirty": provenance.dirty,
-        },
-        "packages": dict(provenance.packages),
-        "metadata": {
-            "study": manifest.study,
-            "wave": manifest.wave,
-            "run": header.run,
-            "image": provenance.image,
-        },
-    }
-
-
 def _mean_score(grader: str, logged: list[LoggedEpisode]) -> Json:
     """The mean of one grader's scores; episodes without a score are counted, and in no mean."""
     grades = [grade for sample in logged for name, grade in sample.grades if name == grader]
     scores = [grade.score for grade in grades if grade.score is not None]
-    mean = {"mean": {"name": "mean", "value": sum(scores) / len(scores)}} if scores else {}
     return {
         "name": grader,
         "scorer": grader,
         "scored_samples": len(scores),
         "unscored_samples": len(logged) - len(scores),
-        "metrics": mean,
+        "metrics": {"mean": {"name": "mean", "value": fmean(scores)}} if scores else {},
     }
 
 
 def _sample(header: LogHeader, logged: LoggedEpisode) -> Json:
     """One episode as Inspect's EvalSample."""
-    episode, result = logged.episode, logged.result
+    episode = logged.episode
     opening = [_message(header, message) for message in episode.opening]
     turns = [_turn(header, step) for step in episode.steps]
     messages = [*opening, *chain.from_iterable(turns)]
@@ -294,82 +249,34 @@ def _sample(header: LogHeader, logged: LoggedEpisode) -> Json:
         "epoch": episode.replicate + 1,
         "input": opening,
         "target": "",
-        "sandbox": {"type": header.manifest.sandbox},
         "messages": messages,
         "output": _output(header, episode.steps[-1], turns[-1]) if turns else {},
         "scores": _scores(logged),
-        "metadata": {
-            "episode": episode.id,
-            "attempt": episode.attempt,
-            "attempts": result.attempts,
-            "stop": str(episode.stop),
-            "container": episode.container,
-            "served_versions": list(dict.fromkeys(s.reply.served_version for s in episode.steps)),
-            "retries": sum(step.reply.retries for step in episode.steps),
-            "failed_tries": dict(episode.failed_tries),
-            "inherited": episode.inherited,
-            "image": episode.image,
-        },
+        "metadata": {"episode": episode.id, "attempt": episode.attempt, "stop": str(episode.stop)},
         "model_usage": _model_usage(header, episode.usage),
         "started_at": _at(episode, 0),
         "completed_at": _at(episode, episode.seconds),
         "total_time": episode.seconds,
-        "working_time": episode.seconds,
         "error_retries": [_error(attempt) for attempt in logged.failed],
-        "turn_count": len(episode.steps),
     }
     if episode.stop is StopReason.FAILED:
         sample["error"] = _error(episode)
-    elif episode.stop in _LIMITS:
-        sample["limit"] = _limit(header.limits, logged)
     return sample
-
-
-def _limit(limits: Limits | None, logged: LoggedEpisode) -> Json:
-    """The limit that an episode ended at: its value if known, else how much was used of it."""
-    episode = logged.episode
-    usages = [step.reply.usage for step in episode.steps]
-    turns = sum(step.closed is None for step in episode.steps)
-    values = {
-        StopReason.TURN_LIMIT: limits.turns if limits else turns,
-        StopReason.TIME_LIMIT: limits.working_seconds if limits else episode.seconds,
-        StopReason.TOKEN_LIMIT: (_usage(episode.usage) or {"total_tokens": 0})["total_tokens"],
-        StopReason.COST_LIMIT: logged.result.cost_usd or 0,
-        StopReason.CONTEXT_LIMIT: max(
-            ((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages), default=0
-        ),
-    }
-    reason = f"stopped at its {_LIMITS[episode.stop]} limit"
-    return {"type": _LIMITS[episode.stop], "limit": float(values[episode.stop]), "reason": reason}
 
 
 def _scores(logged: LoggedEpisode) -> Json:
     """The grade of each grader that gave a score: missing is never zero."""
-    scores = {name: _score(logged, grade) for name, grade in logged.grades}
-    result = logged.result
-    scores[result.grader]["metadata"] |= {
-        "status": str(result.status),
-        "passed": result.passed,
-        "total": result.total,
-    }
-    return {name: score for name, score in scores.items() if score["value"] is not None}
-
-
-def _score(logged: LoggedEpisode, grade: Grade) -> Json:
-    verdicts = dict(zip(grade.parts, grade.verdicts, strict=True))
-    decided = [verdict for verdict in grade.verdicts if verdict is not None]
-    words = {True: "pass", False: "fail", None: "none"}
     return {
-        "value": grade.score,
-        "answer": logged.episode.answer,
-        "explanation": "\n".join(f"- {words[v]}: {name}" for name, v in verdicts.items()),
-        "metadata": {
-            "status": str(grade.status),
-            "passed": sum(decided),
-            "total": len(decided),
-            "parts": verdicts,
-            "dimensions": dict(grade.dimension_scores),
-        },
+        name: {
+            "value": grade.score,
+            "answer": logged.episode.answer,
+            "explanation": "\n".join(
+                f"- {_WORDS[verdict]}: {part}"
+                for part, verdict in zip(grade.parts, grade.verdicts, strict=True)
+            ),
+        }
+        for name, grade in logged.grades
+        if grade.score is not None
     }
 
 
@@ -455,18 +362,15 @@ def _output(header: LogHeader, step: Turn, turn: list[Json]) -> Json:
         "model": reply.served_version or header.model.name,
         "choices": [{"message": turn[bool(step.prompt)], "stop_reason": stop}],
         "usage": _usage(reply.usage),
-        "time": round(max(step.seconds - sum(use.seconds for use in step.uses), 0.0), 4),
     }
 
 
 def _tool_error(use: ToolUse) -> Json | None:
-    """The note that Inspect shows in red: a refusal, or a limit that was hit."""
-    if use.limits:
-        kind = "timeout" if "time" in use.limits else "limit"
-        return {"type": kind, "message": f"limits hit: {', '.join(use.limits)}"}
-    if was_refused(use):
-        return {"type": "unknown", "message": use.result.text[:100]}
-    return None
+    """The note that Inspect shows in red: limits that were hit, or a refusal."""
+    if not use.limits and not was_refused(use):
+        return None
+    hit = f"limits hit: {', '.join(use.limits)}"
+    return {"type": "unknown", "message": hit if use.limits else use.result.text[:100]}
 
 
 def _at(episode: Episode, seconds: float) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
-import os
+import re
 import stat
 import sys
-import tempfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from generators.task import Limits, TaskSpec
+from generators.task import TaskSpec
 from harness.episode import Episode, StopReason, ToolUse, Turn
-from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from registry.ledger.records import ModelPin, Provenance, RunManifest
 from study.extras.transcripts.find import list_episodes, stored_attempt
 from study.extras.transcripts.inspect_export import LoggedEpisode, LogHeader, write_log
 from study.main import main
@@ -36,9 +32,14 @@ def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["export", *arguments, "--study", str(study.folder)])
 
 
-def members(data: bytes) -> dict[str, Any]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+def members(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
         return {name: json.loads(archive.read(name)) for name in archive.namelist()}
+
+
+def subject(log: dict[str, Any]) -> tuple[int, str, str]:
+    head = log["header.json"]["eval"]
+    return head["metadata"]["wave"], head["model"], head["task"]
 
 
 def samples(log: dict[str, Any]) -> list[dict[str, Any]]:
@@ -55,19 +56,24 @@ def public(finished: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def strange(finished: Study) -> bytes:
+def strange(finished: Study, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A log of three episodes that went wrong in every way that a model finds."""
     listed = list_episodes(take_snapshot(finished), 1, "honest")[0]
     assert listed.result is not None
-    episode = stored_attempt(finished, listed.cell.episode, 1)
-    wild, failed, slow = strange_episodes(episode)
-    missing = replace(listed.result, score=None)
+    manifest = take_snapshot(finished).waves[1].manifest
+    wild, failed, slow = strange_episodes(stored_attempt(finished, listed.cell.episode, 1))
     held = [
         LoggedEpisode(1, wild, listed.result, (failed,)),
-        LoggedEpisode(2, failed, missing),
+        LoggedEpisode(2, failed, replace(listed.result, score=None)),
         LoggedEpisode(3, slow, listed.result),
     ]
-    return log_of(held)
+    spec, pin = TaskSpec("t/x.yml", "1", "q1", ()), manifest.models[0]
+    header = LogHeader(manifest, spec, pin, "2026-11-22T02:54:04Z", complete=False)
+    assert "/" not in header.file_name
+    path = tmp_path_factory.mktemp("strange") / "log.eval"
+    write_log(path, header, held)
+    assert list(path.parent.iterdir()) == [path]
+    return members(path)
 
 
 def strange_episodes(episode: Episode) -> tuple[Episode, Episode, Episode]:
@@ -100,43 +106,12 @@ def strange_episodes(episode: Episode) -> tuple[Episode, Episode, Episode]:
     return replace(whole, attempt=2), failed, none
 
 
-def log_of(held: list[LoggedEpisode]) -> bytes:
-    provenance = Provenance("c" * 40, False, "", "sha256:1", "", (("numpy", "2"),))
-    pin = ModelPin("m", "openai", "m-1", ())
-    manifest = RunManifest(
-        study="s",
-        wave=1,
-        plan="",
-        instances_root="",
-        models=(pin,),
-        judges=(),
-        sandbox="docker",
-        runtime="runc",
-        replicates=(1,),
-        schedule_seed="",
-        run_recipient="",
-        run_signer="5e" * 32,
-        run_key="",
-        provenance=provenance,
-        single_turn=(),
-    )
-    spec = TaskSpec("t/x.yml", "1", "q1", ())
-    header = LogHeader(manifest, spec, pin, "2026-11-22T02:54:04Z", Limits(), complete=False)
-    assert "/" not in header.file_name
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "log.eval")
-        write_log(path, header, held)
-        assert list(path.parent.iterdir()) == [path]
-        return path.read_bytes()
-
-
 def test_there_is_one_log_a_model_task_and_wave(finished: Study, public: Path) -> None:
-    heads = [members(path.read_bytes())["header.json"] for path in sorted(public.iterdir())]
-    told = {(h["eval"]["metadata"]["wave"], h["eval"]["model"], h["eval"]["task"]) for h in heads}
+    logs = [members(path) for path in public.iterdir()]
     tasks = ("compute_average/easy", "count_circles/easy")
     runs = ((0, "honest"), (1, "honest"), (1, "spiked"))
-    assert told == {(wave, model, task) for wave, model in runs for task in tasks}
-    assert {h["status"] for h in heads} == {"success"}
+    wanted = {(wave, model, task) for wave, model in runs for task in tasks}
+    assert {subject(log) for log in logs} == wanted
 
 
 def test_by_default_only_the_public_arm_is_written(finished: Study, public: Path) -> None:
@@ -146,12 +121,14 @@ def test_by_default_only_the_public_arm_is_written(finished: Study, public: Path
         for e in list_episodes(take_snapshot(finished))
         if arms[e.cell.instance] == "public"
     }
-    logs = [members(path.read_bytes()) for path in public.iterdir()]
+    logs = [members(path) for path in public.iterdir()]
     assert {s["metadata"]["episode"] for log in logs for s in samples(log)} == wanted
 
 
 @pytest.mark.parametrize("arm", ["private", "all"])
-def test_private_transcripts_need_to_be_revealed(finished: Study, tmp_path: Path, arm: str) -> None:
+def test_private_transcripts_need_to_be_revealed_and_name_no_arm(
+    finished: Study, tmp_path: Path, arm: str
+) -> None:
     out = tmp_path / "logs"
     refused = run(finished, "--arm", arm, "--out", str(out))
     assert refused.exit_code == 2
@@ -160,24 +137,14 @@ def test_private_transcripts_need_to_be_revealed(finished: Study, tmp_path: Path
     done = run(finished, "--arm", arm, "--reveal", "--wave", "0", "--out", str(out))
     assert done.exit_code == 0
     assert "PRIVATE transcripts in plain text" in done.stderr
-    count = sum(len(samples(members(path.read_bytes()))) for path in out.iterdir())
-    assert count == (24 if arm == "all" else 12)
+    logs = [members(path) for path in out.iterdir()]
+    assert sum(len(samples(log)) for log in logs) == (24 if arm == "all" else 12)
+    assert not re.search('"(private|public)"', json.dumps(logs))
 
 
 def test_only_the_owner_may_read_them(public: Path) -> None:
-    assert stat.S_IMODE(os.stat(public).st_mode) == 0o700
-    assert {stat.S_IMODE(os.stat(path).st_mode) for path in public.iterdir()} == {0o600}
-
-
-def test_no_arm_is_named_in_them(finished: Study, tmp_path: Path) -> None:
-    out = tmp_path / "logs"
-    assert (
-        run(finished, "--arm", "all", "--reveal", "--wave", "0", "--out", str(out)).exit_code == 0
-    )
-    for path in out.iterdir():
-        text = json.dumps(members(path.read_bytes()))
-        assert '"private"' not in text
-        assert '"public"' not in text
+    assert stat.S_IMODE(public.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in public.iterdir()} == {0o600}
 
 
 def test_a_folder_that_is_there_and_a_missing_key_are_refused(
@@ -191,50 +158,38 @@ def test_a_folder_that_is_there_and_a_missing_key_are_refused(
 
 
 def test_a_sample_holds_messages_calls_and_score(finished: Study, public: Path) -> None:
-    logs = [members(path.read_bytes()) for path in public.iterdir()]
+    logs = [members(path) for path in public.iterdir()]
     # The spiked agent's conversations are shorter: it knows these files.
-    asked = ("honest", "compute_average/easy")
-    log = next(
-        log
-        for log in logs
-        if (log["header.json"]["eval"]["model"], log["header.json"]["eval"]["task"]) == asked
-    )
+    (log,) = [log for log in logs if subject(log) == (1, "honest", "compute_average/easy")]
     sample = samples(log)[0]
     roles = [message["role"] for message in sample["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "assistant"]
     call = sample["messages"][2]["tool_calls"][0]
     assert call["function"] == "run_command"
     assert call["arguments"] == {"command": "ls -l"}
-    result = result_of(finished, sample)
+    results = {e.cell.episode: e.result for e in list_episodes(take_snapshot(finished))}
+    result = results[sample["metadata"]["episode"]]
+    assert result is not None
     assert sample["scores"]["deterministic"]["value"] == result.score
     assert len(log["summaries.json"]) == len(samples(log)) == 6
 
 
-def result_of(study: Study, sample: dict[str, Any]) -> EpisodeResult:
-    named = sample["metadata"]["episode"]
-    found = next(e for e in list_episodes(take_snapshot(study)) if e.cell.episode == named)
-    assert found.result is not None
-    return found.result
-
-
-def test_failures_limits_and_usage_are_told(strange: bytes) -> None:
-    log = members(strange)
-    wild, failed, slow = samples(log)
-    assert (wild["limit"]["type"], wild["limit"]["limit"]) == ("turn", 10.0)
+def test_failures_ends_and_usage_are_told(strange: dict[str, Any]) -> None:
+    wild, failed, slow = samples(strange)
+    assert [sample["metadata"]["stop"] for sample in (wild, slow)] == ["turn_limit", "time_limit"]
     assert wild["error_retries"][0]["message"] == "attempt 1 failed: provider:overload"
-    assert wild["model_usage"]["m"]["total_tokens"] == 175
-    errors = [m.get("error", {}).get("type") for m in wild["messages"] if m["role"] == "tool"]
-    assert errors == [None, "timeout", None, "unknown"]
+    assert wild["model_usage"]["honest"]["total_tokens"] == 175
+    errors = [m.get("error", {}).get("message") for m in wild["messages"] if m["role"] == "tool"]
+    assert errors == [None, "limits hit: time, memory", None, "Error: there is no tool"]
     assert failed["error"]["message"].endswith("provider:overload")
     assert failed["scores"] == {}  # missing is never zero
-    assert (slow["limit"]["type"], slow["limit"]["limit"]) == ("working", 900.0)
     assert slow["model_usage"] == {}  # unknown is not zero either
-    assert log["header.json"]["status"] == "cancelled"
-    assert log["header.json"]["results"]["scores"][0]["unscored_samples"] == 1
+    assert strange["header.json"]["status"] == "cancelled"
+    assert strange["header.json"]["results"]["scores"][0]["unscored_samples"] == 1
 
 
-def test_an_image_is_kept_once_and_whole(strange: bytes) -> None:
-    wild = samples(members(strange))[0]
+def test_an_image_is_kept_once_and_whole(strange: dict[str, Any]) -> None:
+    wild = samples(strange)[0]
     seen = next(m for m in wild["messages"] if m["role"] == "tool")
     name = seen["content"][1]["image"].removeprefix("attachment://")
     assert wild["attachments"][name].endswith(base64.b64encode(PICTURE).decode())
