@@ -57,7 +57,7 @@ def show(study: Study, episode: str | None, as_json: bool, **asked: Any) -> None
     \b
     Examples:
       dosimeter show --wave 1 --model some-model
-      dosimeter show 3f9a2c --grade | less -R
+      dosimeter show 3f9a2c --grade | less
       dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
       dosimeter show --tools --json
     """

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from textwrap import wrap
-from typing import Any
+from typing import IO, Any
 from unicodedata import category
 
 from rich.console import Console
-from rich.text import Text
 
 from harness.episode import Episode, Grade, Mode, ToolUse, Turn
 from harness.episodes.result import EpisodeResult
@@ -42,8 +41,8 @@ Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
 _BAR, _REST = "│ ", "┆ "  # before a line, and before the rest of a long one
 _TAB = 4
-_VERDICT = {True: ("pass", "green"), False: ("fail", "red"), None: ("none", "yellow")}
-_WITHHELD = "gate", "yellow"
+_VERDICT = {True: "pass", False: "fail", None: "none"}
+_WITHHELD = "gate"
 _LEGEND = "gate: the fact holds; a gate of its criterion does not, so that it earns nothing"
 
 
@@ -185,7 +184,7 @@ def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
 
 def print_transcript(transcript: Transcript, console: Console, grade: bool, arm: bool) -> None:
     """Print the attempt turn by turn. Nothing is cut."""
-    page = _Page(console, console.width)
+    page = _Page(console.file, console.width)
     _print_head(page, transcript, arm)
     for message in transcript.episode.opening:
         page.title(str(message.role))
@@ -200,55 +199,36 @@ def print_transcript(transcript: Transcript, console: Console, grade: bool, arm:
 @dataclass(frozen=True, slots=True)
 class _Page:
     """Prints the program's own lines, and untrusted lines behind a bar. A transcript may have a
-    hundred thousand of them, so that each is written as it is: Rich gives the marks of styles."""
+    hundred thousand of them, so that each is written as it is, in no colour."""
 
-    console: Console
+    file: IO[str]
     width: int
-    marks: dict[str, tuple[str, str]] = field(default_factory=dict)  # before and after, by style
 
     def title(self, name: str, facts: str = "") -> None:
-        self._line()
-        self._line(
-            ("── ", "dim"), (name, "bold cyan"), (f"  {on_one_line(facts)}" if facts else "", "dim")
-        )
+        self._write(f"\n── {name}" + (f"  {on_one_line(facts)}" if facts else ""))
 
     def field(self, name: str, value: str) -> None:
-        self._line((f"{name:<10} ", "dim"), (on_one_line(value), ""))
+        self._write(f"{name:<10} {on_one_line(value)}")
 
-    def note(self, text: str, style: str = "dim") -> None:
-        self._line((on_one_line(text), style))
+    def note(self, text: str) -> None:
+        self._write(on_one_line(text))
 
-    def block(self, text: str, style: str = "", indent: str = "") -> None:
+    def block(self, text: str, indent: str = "") -> None:
         width = self.width - len(indent) - len(_BAR)
-        before, after = self._marks(style)
-        bar, rest = (f"{self._paint(indent + sign, 'dim')}{before}" for sign in (_BAR, _REST))
-        lines = fold_lines(text, width, f"{after}\n{rest}")
-        self.console.file.write(bar + f"{after}\n{bar}".join(lines) + f"{after}\n")
+        for line in fold_lines(text, width, f"\n{indent}{_REST}"):
+            self._write(f"{indent}{_BAR}{line}")
 
     def message(self, message: Message) -> None:
         if message.reasoning:
             self.note("reasoning:")
-            self.block(message.reasoning, "italic dim")
+            self.block(message.reasoning)
         if message.text:
             self.block(message.text)
         for image in message.images:
-            self.note(describe_image(image), "magenta")
+            self.note(describe_image(image))
 
-    def _line(self, *parts: tuple[str, str]) -> None:
-        self.console.file.write("".join(self._paint(*part) for part in parts) + "\n")
-
-    def _paint(self, text: str, style: str) -> str:
-        """The text in a style as far as the console has colours."""
-        before, after = self._marks(style)
-        return f"{before}{text}{after}" if text else ""
-
-    def _marks(self, style: str) -> tuple[str, str]:
-        if style not in self.marks:
-            with self.console.capture() as captured:
-                self.console.print(Text("x", style), end="")
-            before, _, after = captured.get().partition("x")
-            self.marks[style] = before, after
-        return self.marks[style]
+    def _write(self, line: str) -> None:
+        self.file.write(f"{line}\n")
 
 
 def describe_image(image: Image) -> str:
@@ -328,7 +308,7 @@ def _print_step(page: _Page, number: int, step: Turn) -> None:
 
 
 def _print_call(page: _Page, call: ToolCall) -> None:
-    page.note(f"▶ {on_one_line(call.name, 80)}  ({on_one_line(call.id, 80)})", "bold yellow")
+    page.note(f"▶ {on_one_line(call.name, 80)}  ({on_one_line(call.id, 80)})")
     fields = parse_arguments(call.arguments)
     if fields is None:
         page.block(call.arguments, indent="  ")
@@ -341,11 +321,10 @@ def _print_call(page: _Page, call: ToolCall) -> None:
 def _print_use(page: _Page, use: ToolUse) -> None:
     exit_code = "" if use.exit_code is None else f"exit code {use.exit_code}, "
     limits = f", limits hit: {', '.join(use.limits)}" if use.limits else ""
-    style = "red" if use.limits or use.exit_code else "yellow"
-    page.note(f"◀ {on_one_line(use.name, 80)}  {exit_code}{use.seconds:.2f} s{limits}", style)
+    page.note(f"◀ {on_one_line(use.name, 80)}  {exit_code}{use.seconds:.2f} s{limits}")
     page.message(use.result)
     if use.diverged is not None:
-        page.note("carried out again to go on from here, it answered instead:", "red")
+        page.note("carried out again to go on from here, it answered instead:")
         page.block(use.diverged)
 
 
@@ -362,7 +341,7 @@ def _print_end(page: _Page, episode: Episode) -> None:
     if episode.answer_files:
         page.title("files of the answer")
         for path, data in episode.answer_files:
-            page.note(f"{on_one_line(path)}, {len(data):,} bytes, {digest_bytes(data)}", "")
+            page.note(f"{on_one_line(path)}, {len(data):,} bytes, {digest_bytes(data)}")
     if episode.program_runs:
         ended = sum(run.exit_code == 0 for run in episode.program_runs)
         page.title(
@@ -379,7 +358,7 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
     passed = "" if result.passed is None else f" · {result.passed} of {result.total} parts"
     page.title("grade", f"{result.grader} · {result.status} · score {score}{passed}")
     if result.attempt != transcript.episode.attempt:
-        page.note(f"of attempt {result.attempt}, which counts; shown above is another", "yellow")
+        page.note(f"of attempt {result.attempt}, which counts; shown above is another")
     for name, value in result.grade.dimension_scores:
         if value is not None:
             page.field(name, f"{value:.4g}")
@@ -393,17 +372,17 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
     verdicts = _verdict_words(result.grade)
     if any(_WITHHELD in words.values() for words in (verdicts, *dict(judged).values())):
         page.note(_LEGEND)
-    for name, (word, style) in verdicts.items():
+    for name, word in verdicts.items():
         by_judges = " · ".join(
-            f"{judge} {given.get(name, _VERDICT[None])[0]}" for judge, given in judged
+            f"{judge} {given.get(name, _VERDICT[None])}" for judge, given in judged
         )
-        page.note(f"{word}  {name}" + (f"   {by_judges}" if by_judges else ""), style)
+        page.note(f"{word}  {name}" + (f"   {by_judges}" if by_judges else ""))
         if text := transcript.asks.get(name):
-            page.block(text, "dim", indent="      ")
+            page.block(text, indent="      ")
 
 
-def _verdict_words(grade: Grade) -> dict[str, tuple[str, str]]:
-    """The word and the style of each part's verdict."""
+def _verdict_words(grade: Grade) -> dict[str, str]:
+    """The word of each part's verdict."""
     return {
         name: _WITHHELD if fact and verdict is False else _VERDICT[verdict]
         for (name, verdict), fact in zip(_verdicts(grade), grade.facts, strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from harness.storage import EPISODE_CODEC, attempt_key, hex_of, result_key
 from registry.canonical import digest_bytes
 from study.extras.transcripts.find import list_episodes, stored_attempt
 from study.extras.transcripts.show import (
+    Transcript,
     fold_lines,
     neutralise,
     on_one_line,
@@ -50,6 +50,17 @@ def copied(finished: Study, tmp_path: Path) -> Study:
 
 def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
+
+
+def printed(transcript: Transcript, grade: bool = True) -> str:
+    file = io.StringIO()
+    print_transcript(transcript, Console(file=file, width=200), grade, arm=False)
+    return file.getvalue()
+
+
+@pytest.fixture
+def transcript(finished: Study) -> Transcript:
+    return open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
 
 
 def some_episode(study: Study, model: str = "honest") -> str:
@@ -108,22 +119,7 @@ def test_controls_become_escapes_and_text_of_all_languages_stays() -> None:
     assert len(on_one_line("d" * 300)) == 200
 
 
-def test_lines_are_styled_as_far_as_the_console_has_colours(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
-
-    def printed(**console: Any) -> str:
-        file = io.StringIO()
-        print_transcript(transcript, Console(file=file, width=80, **console), True, False)
-        return file.getvalue()
-
-    plain, coloured = printed(), printed(force_terminal=True, color_system="standard")
-    assert "\x1b" not in plain
-    assert "\x1b[1;36mturn 1\x1b[0m" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
-
-
-def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=False)
+def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(transcript: Transcript) -> None:
     first = transcript.episode.steps[0]
     last = replace(
         first,
@@ -132,55 +128,42 @@ def test_what_a_request_left_out_and_what_closed_the_tools_is_shown(finished: St
         left_out=Omission(pictures=3, results=2),
         reply=replace(first.reply, dropped_calls=34),
     )
-    file = io.StringIO()
-    marked = replace(transcript, episode=replace(transcript.episode, steps=(last,)))
-    print_transcript(marked, Console(file=file, width=200), grade=False, arm=False)
-    assert "message before the next turn, tools closed by the turn_limit" in file.getvalue()
-    assert "request without its oldest 3 pictures and 2 results" in file.getvalue()
-    assert "34 calls dropped" in file.getvalue()
+    text = printed(replace(transcript, episode=replace(transcript.episode, steps=(last,))), False)
+    assert "message before the next turn, tools closed by the turn_limit" in text
+    assert "request without its oldest 3 pictures and 2 results" in text
+    assert "34 calls dropped" in text
 
 
-def test_repairs_and_violations_stand_beside_the_grade(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+def graded(transcript: Transcript, **changes: Any) -> Transcript:
     assert transcript.result is not None
+    grade = replace(transcript.result.grade, **changes)
+    judged = ("strict", replace(grade, facts=grade.verdicts))
+    return replace(transcript, result=replace(transcript.result, grade=grade), judged=(judged,))
+
+
+def test_repairs_and_violations_stand_beside_the_grade(transcript: Transcript) -> None:
     lines = ('$.a: does not meet type: "number"', "$.\x1b[2J: 'z' is a required property")
-    grade = replace(transcript.result.grade, repairs=("tag_form", "fence"), violations=lines)
-    marked = replace(transcript, result=replace(transcript.result, grade=grade))
-    file = io.StringIO()
-    print_transcript(marked, Console(file=file, width=80), True, False)
-    assert "\nrepairs    tag_form, fence\n" in file.getvalue()
-    assert f"\nschema     {lines[0]}\n" in file.getvalue()
-    assert "\nschema     $.\\x1b[2J: 'z' is" in file.getvalue()
+    marked = graded(transcript, repairs=("tag_form", "fence"), violations=lines)
+    text = printed(marked)
+    assert "\nrepairs    tag_form, fence\n" in text
+    assert f"\nschema     {lines[0]}\n" in text
+    assert "\nschema     $.\\x1b[2J: 'z' is" in text
     shown = transcript_json(marked, True, False)["grade"]
     assert (shown["repairs"], shown["violations"]) == (("tag_form", "fence"), lines)
 
 
-def test_a_fact_that_a_gate_withholds_is_marked(finished: Study) -> None:
-    transcript = open_transcript(finished, hex_of(some_episode(finished)), None, grade=True)
+def test_a_fact_that_a_gate_withholds_is_marked(transcript: Transcript) -> None:
     assert transcript.result is not None
-    count = len(transcript.result.grade.parts)
-
-    def printed(facts: tuple[bool, ...], verdicts: tuple[bool, ...]) -> list[str]:
-        assert transcript.result is not None
-        rest = (False,) * (count - len(facts))
-        grade = replace(transcript.result.grade, facts=facts + rest, verdicts=verdicts + rest)
-        marked = replace(
-            transcript,
-            result=replace(transcript.result, grade=grade),
-            judged=(("strict", replace(grade, facts=grade.verdicts)),),
-        )
-        file = io.StringIO()
-        print_transcript(marked, Console(file=file, width=200), True, False)
-        return file.getvalue().splitlines()
-
-    first, second, third = transcript.result.grade.parts[:3]
-    shown = printed((True, True, False), (True, False, False))
+    first, second, third, *rest = transcript.result.grade.parts
+    none = (False,) * len(rest)
+    verdicts = (True, False, False, *none)
+    marked = graded(transcript, facts=(True, True, False, *none), verdicts=verdicts)
+    shown = printed(marked).splitlines()
     assert f"pass  {first}   strict pass" in shown
     assert f"gate  {second}   strict fail" in shown
     assert f"fail  {third}   strict fail" in shown
     assert len([line for line in shown if line.startswith("gate:")]) == 1
-    plain = printed((True, False, False), (True, False, False))
-    assert not [line for line in plain if line.startswith("gate")]
+    assert "\ngate" not in printed(graded(transcript, facts=verdicts, verdicts=verdicts))
 
 
 @pytest.mark.parametrize("text", ["", "a", "日本語" * 30, "word " * 40, "x" * 1000, "a\n\nb\tc"])
@@ -274,11 +257,14 @@ def test_what_other_commands_need_is_not_loaded(finished: Study, command: str) -
 
 
 class TestFindingAnEpisode:
-    def test_the_list_has_every_episode_of_a_wave_and_no_arm(self, finished: Study) -> None:
+    def test_the_list_has_every_episode_and_arms_with_a_warning_only(self, finished: Study) -> None:
         listed = json.loads(run(finished, "show", "--json").stdout)
         assert len(listed) == 24 + 48
         assert {"episode", "stratum", "model", "status", "score"} <= set(listed[0])
         assert "arm" not in listed[0]
+        told = run(finished, "show", "--arm", "--json")
+        assert {each["arm"] for each in json.loads(told.stdout)} == {"public", "private"}
+        assert "warning" in told.stderr
         some = ("show", "--wave", "1", "--model", "spiked", "--json")
         of_spiked = json.loads(run(finished, *some).stdout)
         assert {(each["wave"], each["model"]) for each in of_spiked} == {(1, "spiked")}
@@ -293,11 +279,6 @@ class TestFindingAnEpisode:
         told = run(copied, "show", name)
         assert told.exit_code == 2
         assert "--attempt 1: stored of this episode are: none" in told.stderr
-
-    def test_arms_are_told_with_a_warning(self, finished: Study) -> None:
-        told = run(finished, "show", "--arm", "--json")
-        assert {each["arm"] for each in json.loads(told.stdout)} == {"public", "private"}
-        assert "warning" in told.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "why"),
