@@ -154,7 +154,7 @@ def count_units(questions: int, spread: float, of: int, stream: Stream) -> Hits:
 
 def count_placebos(controls: int, freedom: float, of: int, stream: Stream) -> Hits:
     """Alarms on a model that is as unexposed as its control models. Public items are easier by 0.7,
-    and by a share of each model's own: Student's t of so many degrees of ``freedom``."""
+    and by a share of each model's own: Student's t with ``freedom`` degrees."""
     hits, (stratum, public) = Hits(), arms(4, 32)
     shape, names = (len(stratum), controls + 1), (f"m{m}" for m in range(controls + 1))
     columns, none = tuple(ModelAtWave(0, name) for name in names), np.zeros(shape, dtype=np.int64)

@@ -14,7 +14,7 @@ from typing import Any
 from generators.errors import GeneratorError, nearest
 from generators.items import STRATUM
 from generators.items.check import matches, number_of, plain_text
-from generators.items.item import LETTERS, SCORES, Item, item_bytes
+from generators.items.item import LETTERS, SCORES, Item, Score, item_bytes
 
 ALIKE = 0.7  # least share of triples of words in common of two texts that are near-duplicates
 _MOST_TEXT = 1_000_000  # characters of a prompt with its choices
@@ -31,7 +31,7 @@ class Columns:
     name: str
     prompt: str
     answer: str
-    score: str
+    score: Score
     choices: tuple[str, ...] = ()
     group: str = ""
     stratum: str = ""
@@ -190,15 +190,16 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
         prompt = _cell(row, columns.prompt)
     else:
         prompt = _BRACES.sub(lambda found: _cell(row, found[1]), columns.prompt)
-    choices = _choices(row, columns.choices)
+    named = _choices(row, columns.choices)
+    choices = tuple(named.values())
     if len(prompt) + sum(map(len, choices)) > _MOST_TEXT:
         raise GeneratorError(f"its prompt is longer than {_MOST_TEXT:,} characters")
     if columns.shuffle and (placed := [each for each in choices if ORDERED.search(each)]):
         raise GeneratorError(f"{placed[0][:60]!r} names others by their place: leave out `shuffle`")
-    key = _key(row, columns, choices)
+    key = _key(row, columns, named)
     item = Item(
         prompt=prompt.strip(),
-        score=columns.score,  # type: ignore[arg-type]  # checked by make_pool
+        score=columns.score,
         answer=key,
         choices=choices,
         files=_files(row, columns.files, read_file),
@@ -211,15 +212,16 @@ def _make_item(row: Row, columns: Columns, read_file: ReadFile) -> Item:
     return item
 
 
-def _choices(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-    if not columns:
-        return ()
+def _choices(row: Row, columns: Sequence[str]) -> dict[str, str]:
+    """The choices of a row by column, or by letter of a list; a blank column is none."""
     if len(columns) == 1:
-        listed = _listed(row[columns[0]], columns[0])
+        given = dict(zip(LETTERS, _listed(row[columns[0]], columns[0]), strict=False))
     else:
-        listed = [row[name] for name in columns if row[name] not in (None, "")]
-    texts = (each if isinstance(each, str) else json.dumps(each) for each in listed)
-    choices = tuple(map(plain_text, texts))
+        given = {name: row[name] for name in columns if row[name] not in (None, "")}
+    named = {n: plain_text(v if isinstance(v, str) else json.dumps(v)) for n, v in given.items()}
+    choices = tuple(named.values())
+    if not columns:
+        return {}
     if not 2 <= len(choices) <= len(LETTERS):
         raise GeneratorError(f"{len(choices)} choices, where 2 to {len(LETTERS)} are right")
     if len({*choices}) < len(choices) or not all(choices):
@@ -227,13 +229,17 @@ def _choices(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
     letters = {*LETTERS[: len(choices)]}
     if clash := letters & {choice.upper() for choice in choices}:
         raise GeneratorError(f"the choice {min(clash)!r} is a letter that names the choices")
-    return choices
+    return named
 
 
-def _key(row: Row, columns: Columns, choices: Sequence[str]) -> Any:
+def _key(row: Row, columns: Columns, choices: Mapping[str, str]) -> Any:
     name, text = columns.answer, _cell(row, columns.answer)
     match columns.score:
         case "choice":
+            if not isinstance(row[name], str):
+                raise GeneratorError(
+                    f"{name}: {text} may be a place: give a choice's text or letter"
+                )
             return _right_choice(plain_text(text), columns.choices, choices)
         case "number":
             if (number := number_of(row[name])) is None:
@@ -251,18 +257,18 @@ def _key(row: Row, columns: Columns, choices: Sequence[str]) -> Any:
     return text.strip()
 
 
-def _right_choice(key: str, columns: Sequence[str], choices: Sequence[str]) -> str:
-    """The text of the choice that a key names by its text, its letter, or its column."""
-    letters = LETTERS[: len(choices)]
-    if key in choices:
+def _right_choice(key: str, columns: Sequence[str], choices: Mapping[str, str]) -> str:
+    """The text of the choice that a key names by its text, its column, or its letter, which counts
+    blank columns too."""
+    if key in choices.values():
         return key
-    if len(columns) > 1 and key in columns and len(choices) == len(columns):
-        return choices[list(columns).index(key)]
-    if len(key) == 1 and key.upper() in letters:
-        return choices[letters.index(key.upper())]
+    letters = dict(zip(LETTERS, columns if len(columns) > 1 else choices, strict=False))
+    for name in (key, letters.get(key.upper(), "")):
+        if name in choices:
+            return choices[name]
     raise GeneratorError(
-        f"the answer {key[:40]!r} is none of its {len(choices)} choices: give a choice's text, or "
-        f"a letter from A to {letters[-1]}"
+        f"the answer {key[:40]!r} is none of its {len(choices)} choices: give a choice's text or "
+        "letter"
     )
 
 

@@ -64,8 +64,7 @@ class OutboxFolder:
     process that is to store it; the kernel unlocks those of a process that dies."""
 
     def __init__(self, uri: str, folder: str | None = None) -> None:
-        # Its name is of releases that called it a spool: what these left in it must be found.
-        self.path = Path(folder or tempfile.gettempdir(), f".dosimeter-{os.getuid()}.spool")
+        self.path = Path(folder or tempfile.gettempdir(), f".dosimeter-{os.getuid()}.outbox")
         self._prefix = digest_bytes(uri.encode()).removeprefix("sha256:")[:16] + "-"
         if self.path.is_symlink() or self.path.exists():
             self._check()

@@ -42,7 +42,9 @@ def read_pool(source: PoolSource) -> tuple[Group, ...]:
     except GeneratorError as error:
         raise StudyError(f"{source.path}: {error}") from error
     except FileNotFoundError:
-        raise StudyError(f"{source.path}: no such file, and its items are not drawn yet") from None
+        raise StudyError(
+            f"{source.path}: no such file; it is read until the plan is registered"
+        ) from None
     if unlike := {group.stratum for group in groups} ^ {*source.strata}:
         raise StudyError(
             f"{source.path}: `strata` are not the values in the column {source.columns.stratum!r}: "

@@ -84,8 +84,8 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Owned:
         file.write_text(text + "\nsandbox: {kind: local}\n")
         study = pipeline.open_study(place)
         draw_tiny(study)
-        pool.unlink()
         pipeline.register(study)
+        pool.unlink()
         run_wave(study, 0, parallel=4)
         dosimeter("publish", "--study", place)
         known |= {question for question in right if question in "\n".join(released(study))}

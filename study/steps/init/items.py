@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.items import FAMILY
 from generators.items.check import number_of
-from generators.items.item import item_bytes
+from generators.items.item import Score, item_bytes
 from generators.items.pool import ORDERED, Columns, Group, stratum_name
 from generators.seed import EXAMPLE_SEED, Seed
 from generators.title import split_headline
@@ -24,7 +24,6 @@ _PROMPTS = ("question", "prompt", "problem", "input", "query", "instruction", "t
 _ANSWERS = ("answer", "key", "target", "label", "correct", "correct_answer", "solution", "gold")
 _LISTS = ("choices", "options")
 _GROUPS = ("group", "passage", "passage_id", "document", "context_id", "story")
-_STRATA = ("subject", "category", "topic", "domain", "subset")
 _CHOICE = re.compile(r"(?:option|choice|answer)?[ _]?([a-z]|[0-9]{1,2})", re.IGNORECASE)
 SHOWN = 3
 _LETTER = "Answer with the letter of the right choice."
@@ -36,7 +35,6 @@ class GuessedPool:
 
     source: PoolSource
     groups: tuple[Group, ...]
-    others: tuple[str, ...]  # columns that may be strata
 
     def lines(self, folder: Path) -> str:
         """Return the task for study.yaml in ``folder``."""
@@ -51,7 +49,6 @@ class GuessedPool:
             "group": columns.group,
         }
         lines = [f"{name}: {_written(value)}" for name, value in keys.items() if value]
-        lines += [f"# stratum: {quoted(name)}   # and `strata`, its values" for name in self.others]
         lines.append("published: never   # if they were public before: the day; see docs/items.md")
         return "\n" + "\n".join(f"  {'- ' if n == 0 else '  '}{t}" for n, t in enumerate(lines))
 
@@ -80,7 +77,7 @@ def guess_pool(path: Path) -> GuessedPool:
         raise StudyError(f"{path}: no column {', '.join(_ANSWERS)}: rename that of the answers "
                          f"(columns: {names})")  # fmt: skip
     choices = _choices(rows, {prompt, answer})
-    score = "choice" if choices else "exact"
+    score: Score = "choice" if choices else "exact"
     if not choices and all(number_of(row[answer]) is not None for row in rows):
         score = "number"
     group = _named(rows, _GROUPS)
@@ -95,8 +92,7 @@ def guess_pool(path: Path) -> GuessedPool:
         and not any(ORDERED.search(str(row[c])) for row in rows for c in choices),
     )
     source = PoolSource(path.resolve(), columns, "never", (stratum_name(columns.name),))
-    others = tuple(name for name in rows[0] if name.lower() in _STRATA and _repeats(rows, name))
-    return GuessedPool(source, read_pool(source), others)
+    return GuessedPool(source, read_pool(source))
 
 
 def _named(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str | None:

@@ -129,18 +129,16 @@ def key_faults(study: Study) -> Faults:
 
 
 def share_guessed(protocol: Protocol) -> float:
-    """Return how often a guess is right, as a mean over the study's strata."""
+    """Return how often a guess is right, as a mean over the study's strata. Raises StudyError for a
+    pool of items that is not there."""
     rates = [question.constant_guess or 0.0 for _, question in _checked_questions(protocol)]
-    rates += [guess_rate(groups) * len(source.strata) for source, groups in _pools(protocol)]
+    rates += [guess_rate(read_pool(s)) * len(s.strata) for s in protocol.pools]
     return sum(rates) / len(protocol.tasks)
 
 
 def weak_questions(protocol: Protocol) -> Faults:
     """Yield template questions of which a leak shows little: a guess is often right, or the key
-    stands in the prompt; and pools that are not there."""
-    for source in protocol.pools:
-        if not source.path.exists():
-            yield ("tasks",), f"{source.path}: no such file, which `dosimeter register` draws from"
+    stands in the prompt."""
     for name, question in _checked_questions(protocol):
         rate, place = question.constant_guess or 0.0, f"{name}, question {question.id}"
         if rate > GUESSABLE:
@@ -209,8 +207,7 @@ def _short(text: str) -> str:
 
 
 def pool_faults(protocol: Protocol) -> Faults:
-    """Yield pools that cannot be read, have too few items for the seeds, or were public before.
-    One that is not there may be drawn already."""
+    """Yield pools that cannot be read, have too few items for the seeds, or were public before."""
     for source in protocol.pools:
         if source.published != "never":
             yield (
@@ -220,8 +217,6 @@ def pool_faults(protocol: Protocol) -> Faults:
                 "compare both with `dosimeter analyze --allocation authored`, or ask models "
                 "for what they remember with `dosimeter probe`, which needs no arms",
             )
-        if not source.path.exists():
-            continue
         try:
             sizes = Counter(group.stratum for group in read_pool(source))
         except StudyError as error:

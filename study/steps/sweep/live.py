@@ -125,11 +125,11 @@ def pause_words(progress: Progress) -> dict[str, str]:
     """Return the hosts that wait for the store, each with a line that gives the reason."""
     words: dict[str, str] = {}
     for pause in progress.pauses:
-        spooled = ""
+        waiting = ""
         if pause.objects:
             count = "1 object waits" if pause.objects == 1 else f"{pause.objects:,} objects wait"
-            spooled = f"; {count} in its spool"
-        words.setdefault(pause.host, f"paused: no store on {pause.host} ({pause.reason}){spooled}")
+            waiting = f"; {count} in its outbox"
+        words.setdefault(pause.host, f"paused: no store on {pause.host} ({pause.reason}){waiting}")
     return words
 
 

@@ -75,9 +75,10 @@ def test_a_hostile_answer_is_wrong_and_no_error() -> None:
             assert score(item, given) == 0.0
 
 
+@pytest.mark.parametrize("blank", [{}, {"a": ""}])
 @pytest.mark.parametrize("key", ["b", "B", "two"])
-def test_a_key_names_its_choice_by_column_letter_or_text(key: str) -> None:
-    (group,) = make_pool([RIGHT | {"key": key}], columns(), no_file)
+def test_a_key_names_its_choice_by_column_letter_or_text(key: str, blank: dict[str, str]) -> None:
+    (group,) = make_pool([RIGHT | blank | {"key": key}], columns(choices=("a", "b", "n")), no_file)
     assert group.items[0].answer == "two"
 
 

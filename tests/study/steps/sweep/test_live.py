@@ -180,6 +180,6 @@ def test_a_log_says_at_once_that_the_store_is_away_and_back(
         for now in ((), pauses, pauses, ()):
             watch(replace(progress(0), pauses=now))
     away, back = capsys.readouterr().err.splitlines()
-    assert "; paused: no store on node-1 (the disk is full); 3 objects wait in its spool;" in away
+    assert "; paused: no store on node-1 (the disk is full); 3 objects wait in its outbox;" in away
     assert back.startswith("wave 0: 1,408 of 4,200 done")
     assert "paused" not in back
