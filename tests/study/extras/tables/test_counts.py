@@ -114,34 +114,6 @@ def test_few_instances_and_unequal_arms_raise_no_false_alarms() -> None:
     assert estimate_count_gaps(counts).gap.mean() == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("rows", "why"),
-    [
-        (
-            ["m,public,s,5,4,random", "m,private,s,1,4,random"],
-            "row 1: k: a whole number from 0 to 4",
-        ),
-        (["m,public,s,1,1,random", "m,private,s,1,4,random"], "row 1: n: a whole number from 2 on"),
-        (["m,public,s,,4,random", "m,private,s,1,4,random"], "row 1: k: a whole number"),
-        (["m,public,s,1,4,random"], "m has no private row of s: give each model both arms"),
-        ([*pairs("m", 1, 1), "n,public,t,1,4,random", "n,private,t,1,4,random"], "m has no public"),
-        (["m,public,s,1,4,random", "m,private,s,1,4,"], "allotted to the arms: '', 'random'"),
-        (["m,public,s,1.5,4,random", "m,private,s,1,4,random"], "row 1: k: a whole number from 0"),
-        (["m,public,s,1,4.5,random", "m,private,s,1,4,random"], "row 1: n: a whole number from 2"),
-        (["m,public,s,1,4,random", "m,public,s,1,4,random"], "row 2: repeats another row's"),
-        (["m,open,s,1,4,random"], "row 1: arm must be 'public' or 'private'"),
-        ([",public,s,1,4,random"], "row 1: model: a text is wanted"),
-        (pairs("m", 1, 1, how="chance"), "how its instances were allotted to the arms: 'chance'"),
-        ([], "no rows below the header"),
-    ],
-)
-def test_a_wrong_count_is_one_line(tmp_path: Path, rows: list[str], why: str) -> None:
-    code, _, error = analyze(write(tmp_path / "t.csv", *rows))
-    assert code == 2
-    assert error.count("\n") == 1
-    assert why in error
-
-
 def test_of_a_plan_counts_take_what_they_can_use(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", *pairs("m", 5, 5))
     plan = write(tmp_path / "plan.yaml", header="looks: 3")

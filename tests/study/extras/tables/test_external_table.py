@@ -147,7 +147,10 @@ def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> N
         ("- a", "plan.yaml:1: a plan is a mapping"),
         ("alpha: 0.1\npermutations: 99\nlooks: 20", "plan.yaml: plan 'basic-v1': permutations: 99"),
         ("preset: standard-v1\ncontrols: {frozen: [who]}", "no rows of the control 'who'"),
-        ("strata: [a/b]", "no rows by grader|no rows in the strata"),
+        ("strata: [a/b]", "no rows by grader"),
+        ("controls: {pre_exposure: [old-0]}", "plan.yaml:1: controls: the preset basic-v1 has no"),
+        ("alpha: 0.01\nsensitivity: [gee]", "plan.yaml:2: sensitivity: the preset basic-v1"),
+        ("plan:\n  exclusions: []", "plan.yaml:2: plan.exclusions: the preset basic-v1 has no"),
     ],
 )
 def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: str) -> None:
@@ -156,24 +159,6 @@ def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: s
     code, out, err = run(str(table), "--plan", str(path))
     assert (code, out) == (2, "")
     assert len(err.strip().splitlines()) == 1
-    import re
-
-    assert re.search(said, err)
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        ("controls: {pre_exposure: [old-0]}", "plan.yaml:1: controls: the preset basic-v1 has no"),
-        ("alpha: 0.01\nsensitivity: [gee]", "plan.yaml:2: sensitivity: the preset basic-v1"),
-        ("plan:\n  exclusions: []", "plan.yaml:2: plan.exclusions: the preset basic-v1 has no"),
-    ],
-)
-def test_no_key_of_the_other_preset_is_passed_over(tmp_path: Path, plan: str, said: str) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(plan + "\n", encoding="utf-8")
-    code, out, err = run(str(tmp_path / "never-read.csv"), "--plan", str(path), "--json")
-    assert (code, out) == (2, "")
     assert said in err
 
 
@@ -191,15 +176,6 @@ def test_a_report_never_takes_the_place_of_anything_else(tmp_path: Path) -> None
     assert mine.read_text("utf-8") == "<svg/>"
 
 
-def test_what_the_analysis_refuses_names_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "half.csv"
-    head = "model,arm,stratum,instance,score,allocation"
-    path.write_text(f"{head}\nm,public,t,a,1,random\n", encoding="utf-8")
-    code, _, err = run(str(path))
-    assert code == 2
-    assert "half.csv: stratum 't': rows of the public arm only" in err
-
-
 def test_tranches_and_fresh_instances_of_a_look_are_no_deviation(tmp_path: Path) -> None:
     """What a plan leaves open is taken from the largest look and tranche 0, not from all rows."""
     path = tmp_path / "tranches.csv"
@@ -214,14 +190,6 @@ def test_tranches_and_fresh_instances_of_a_look_are_no_deviation(tmp_path: Path)
     body = json.loads(out)
     assert body["plan"]["seeds_per_arm"] == 4
     assert not any("were registered" in each for each in body["deviations"])
-
-
-def test_a_table_of_controls_alone_is_refused(table: Path) -> None:
-    models = ("old-0", "old-1", "old-2", "old-3", "honest", "later", "told")
-    named = [part for name in models for part in ("--pre-exposure", name)]
-    code, _, err = run(str(table), *named)
-    assert code == 2
-    assert "every model is a control: there is none to test" in err
 
 
 def test_a_table_with_scores_alone_is_tested_on_them(tmp_path: Path) -> None:
@@ -276,22 +244,6 @@ def test_a_look_before_the_publication_gives_no_verdict(
         body = json.loads(run(str(other), "--plan", str(plan), "--json")[1])
         assert {1, 2} <= {row["wave"] for row in body["models"]}
         assert any("could not be checked" in line for line in body["deviations"])
-
-
-@pytest.mark.parametrize(
-    ("day", "message"),
-    [
-        ("", "row 1 has no date: give every row one"),
-        ("June", "row 1: date: a day such as 2026-06-01 is wanted"),
-    ],
-)
-def test_a_date_that_is_none_is_refused(
-    table: Path, tmp_path: Path, day: str, message: str
-) -> None:
-    path = dated(table, tmp_path, {"0": day, "1": "2026-05-31", "2": "2026-06-01"})
-    code, _, err = run(str(path))
-    assert code == 2
-    assert message in " ".join(err.split())
 
 
 def _sized(path: Path, sizes: dict[str, tuple[int, int]], **columns: str) -> Path:
