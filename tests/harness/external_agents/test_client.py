@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from examples.agent_server.server import Agent, make_server, models_of
+from examples.agent_server.server import Agent, main, make_server, models_of
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
@@ -950,3 +950,9 @@ def test_an_agent_server_is_built_from_its_pin() -> None:
     host = build_model(pin(tree="host"))
     assert isinstance(host, AgentServer)
     assert host.folders is not None
+
+
+def test_it_has_at_least_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--rounds", "0"])
+    assert "'0': give a whole number from 1" in capsys.readouterr().err

@@ -315,3 +315,10 @@ def test_what_an_agent_breaks_is_its_own_loss(sandboxes: DockerSandboxes, code: 
 
 def memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.docker
+def test_a_file_counts_as_for_any_model(sandboxes: DockerSandboxes) -> None:
+    write = run("open('answer.json', 'w').write('{\"x\": 2}')")
+    episode = attempt(Playback([write, say("see the file")]), sandboxes)
+    assert (episode.answer_file, episode.answer) == (b'{"x": 2}', "see the file\n")

@@ -155,3 +155,16 @@ def test_a_name_that_no_family_may_have_is_refused(tmp_path: Path, name: str, sa
     with pytest.raises(StudyError, match=said):
         new_task(name, tmp_path / "new")
     assert not list(tmp_path.iterdir())
+
+
+def test_it_never_writes_over_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "lucky_sums").mkdir()
+    with pytest.raises(StudyError, match="is there already"):
+        new_task("lucky_sums", tmp_path / "lucky_sums")
+    assert not list((tmp_path / "lucky_sums").iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StudyError, match="give a folder that you may write"):
+        new_task("lucky_sums", tmp_path / "file" / "new")
