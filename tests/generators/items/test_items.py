@@ -21,7 +21,8 @@ from registry.sealing import commitments_of
 from study.steps.register.draw import identify_in
 from tests.cases import cases
 
-RIGHT, REFUSED, SCORES = (cases(__file__, name) for name in ("right", "refused", "scores"))
+RIGHT, REFUSED = cases(__file__, "right"), cases(__file__, "refused")
+SCORES = cases(__file__, "scores")
 USUAL = {"name": "p", "prompt": "question", "answer": "key", "score": "choice"}
 
 
