@@ -125,7 +125,7 @@ class GradeStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Grade:
     """One grader's verdict on each part of the criteria of one episode. ``facts`` are those that
-    do not regard the gates, of which ``verdicts`` do."""
+    do not regard the gates, of which ``verdicts`` do. A score of another harness has no parts."""
 
     episode: str
     grader: str

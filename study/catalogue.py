@@ -81,7 +81,7 @@ EXTRAS = (
         "tables",
         (
             ("analyze", RESULTS, "run the registered test on your own table of results"),
-            ("import", RESULTS, "make a table from PICARD or PARAMETR-Bench folders"),
+            ("import", RESULTS, "take results of other programs, into a table or a study"),
         ),
         needs=("templates",),
     ),
@@ -89,10 +89,10 @@ EXTRAS = (
         "transcripts",
         (
             ("show", RESULTS, "print an episode's transcript, or list the episodes"),
-            ("export", RESULTS, "write episodes as logs for Inspect's viewer"),
+            ("export", RESULTS, "write episodes as logs, or tasks for another harness"),
         ),
         (".tool_use:look",),
-        needs=("judge",),
+        needs=("judge", "tables"),
     ),
     Extra(
         "power",

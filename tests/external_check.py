@@ -16,7 +16,8 @@ RECORD = re.compile(
     rb'(?s)\{"body":(\{.*\}),"kind":"[a-z-]+","previous":"sha256:\w{64}","sequence":\d+'
     rb'(,"signature":"[0-9a-f]{128}"),"signer":"[0-9a-f]{64}","time":"[\d-]{10}T[\d:]{8}Z"\}'
 )
-OPERATOR = {"run-manifest", "wave-closed", "graded", "regraded", "judge-checked", "probed"}
+OPERATOR = {"run-manifest", "exported", "wave-closed", "graded", "regraded", "judge-checked"}
+OPERATOR |= {"probed"}
 QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 DRAWN = ("strata", "seeds_per_arm", "reserve", "root", "ciphertext", "recipients", "entropy")
 PARTIES = ("study", "operator_recipient", "operator_signer")

@@ -154,7 +154,7 @@ class RunManifest:
     instances_root: str  # Merkle root of the sealed set
     models: tuple[ModelPin, ...]
     judges: tuple[JudgePin, ...]
-    sandbox: str  # "docker" or "local"
+    sandbox: str  # "docker" or "local"; ELSEWHERE if another harness runs it
     runtime: str
     replicates: tuple[int, ...]  # runs of each of the models on an instance, in their order
     schedule_seed: str  # hex; the order of the owed cells follows from it
@@ -172,6 +172,45 @@ class RunManifest:
     agent_rules: str = ""
 
 
+ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The instances of a wave were written for another harness, both arms in one order. The entry
+    has the time and the signer."""
+
+    wave: int
+    manifest: str  # digest
+    form: str  # "inspect", "lm-eval" or "jsonl"
+    instances: int
+    content: str  # digest of the file with the instances
+    recipients: tuple[str, ...] = ()  # age public keys that it was sealed to; () for plain text
+
+
+@dataclass(frozen=True, slots=True)
+class RanElsewhere:
+    """A model of a wave that another harness ran."""
+
+    model: str
+    named: str  # the model's name in the logs
+    harness: str  # with its version
+    logs: tuple[str, ...]  # digests of the files
+    answers: int  # episodes that have an answer or a score
+    regraded: int  # of these, those whose answer the exact grader has graded
+
+    @property
+    def words(self) -> str:
+        """The same in words."""
+        how = "regraded"
+        if self.regraded < self.answers:
+            taken = self.answers - self.regraded
+            how = f"not regraded: {taken} scores are those of the logs, for every outcome"
+        named = f" (as {self.named})" if self.named != self.model else ""
+        by = f"{self.model}{named} was run elsewhere by {self.harness}"
+        return f"{by}, not blind to what it ran, {how}"
+
+
 @dataclass(frozen=True, slots=True)
 class WaveClosed:
     """Every cell of a wave has its result, or has run out of attempts."""
@@ -186,6 +225,7 @@ class WaveClosed:
     objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
     # Objects under names of the run that none of its workers signed: not among the others.
     foreign: int = 0
+    elsewhere: tuple[RanElsewhere, ...] = ()  # a record for each model, if another harness ran it
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +357,7 @@ KINDS: dict[str, type[Any]] = {
     "preregistration": Preregistration,
     "study-files": StudyFiles,
     "run-manifest": RunManifest,
+    "exported": Exported,
     "wave-closed": WaveClosed,
     "graded": Graded,
     "regraded": Regraded,
@@ -332,7 +373,7 @@ KINDS: dict[str, type[Any]] = {
 
 # What the operator's key may sign: that which running a wave records.
 OPERATOR_KINDS = frozenset(
-    ("run-manifest", "wave-closed", "graded", "regraded", "judge-checked", "probed")
+    ("run-manifest", "exported", "wave-closed", "graded", "regraded", "judge-checked", "probed")
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from registry.ledger.chain import Entry
 from registry.ledger.draw_records import SealedSet
-from registry.ledger.records import Graded, Regraded, Release, RunManifest, record_digest
+from registry.ledger.records import ELSEWHERE, Graded, Regraded, Release, RunManifest, record_digest
 from registry.verify.findings import Findings
 
 # What a study has one record of, by kind: in words, and its subject.
@@ -25,7 +25,7 @@ _ONE: dict[str, tuple[str, Callable[[Any], Hashable]]] = {
     ),
 }
 # What may stand in a ledger word for word more than once.
-_REPEATED = frozenset(("announcement", "run-manifest", *_ONE))
+_REPEATED = frozenset(("announcement", "run-manifest", "exported", *_ONE))
 
 
 def check_records(findings: Findings) -> None:
@@ -130,6 +130,13 @@ def _check_links(findings: Findings) -> None:
                 if manifest is not None and manifest.wave != record.wave:
                     problem = f"closes wave {record.wave} for a manifest of wave {manifest.wave}"
                     findings.add(entry.place, problem)
+                if manifest is not None:
+                    promised = manifest.models if manifest.sandbox == ELSEWHERE else ()
+                    if [ran.model for ran in record.elsewhere] != [pin.name for pin in promised]:
+                        problem = "wave-closed: the models run elsewhere are not its manifest's"
+                        findings.add(entry.place, problem)
+            case "exported":
+                known(entry, "manifest", record.manifest, manifests)
             case "study-files" if not plans:
                 findings.add(entry.place, "study-files: no plan was registered before it")
             case "calibrated" | "probed":

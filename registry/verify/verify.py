@@ -179,6 +179,8 @@ def _note_unchecked(findings: Findings, expected_head: str | None) -> None:
     for _, record in findings.of("wave-closed"):
         if not record.objects_root:
             findings.unchecked.append(f"objects of wave {record.wave}: closed without an inventory")
+        for ran in record.elsewhere:
+            findings.unchecked.append(f"what was run in wave {record.wave}: {ran.words}")
 
 
 def _check_identities(findings: Findings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from registry.errors import RegistryError
+from registry.ledger.records import ELSEWHERE
 from study.options import json_option, study_option
 from study.printing import print_records
 from study.protocol.draw_checks import tested_models
@@ -44,6 +45,8 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
     step = f"sweep --wave {number}"
     models = ", ".join(study.protocol.waves[number])
     wave = study.waves.get(number)
+    if wave is not None and wave.manifest.sandbox == ELSEWHERE:
+        step = f"import --wave {number}"
     if wave is None:
         return _step(step, False, models)
     if closed := wave.closed:

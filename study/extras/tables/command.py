@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,107 +21,120 @@ from study.extras.tables.harness_logs import HARNESSES, import_logs
 from study.extras.templates.import_results import import_parametr, import_picard, write_rows
 from study.extras.templates.run_folder import named_folders
 from study.options import PATH, json_option
-from study.printing import print_json, print_line, print_records
+from study.printing import print_json, print_line, print_records, progress_watch
 from study.steps.report.command import print_verdicts
+from study.steps.sweep.sweep import SweepRequest
+from study.workspace.address import open_study
 
 if TYPE_CHECKING:
     from study.extras.templates.import_results import Imported
 
-_arm = click.option(
+FOLDERS = ("picard", "parametr")
+
+
+@click.command(name="import")
+@click.argument("kind", type=click.Choice([*FOLDERS, *HARNESSES]), metavar="KIND")
+@click.argument("places", nargs=-1, required=True, metavar="[NAME=]FILE|DIR…")
+@click.option(
     "--arm",
     type=click.Choice(["public", "private"]),
-    required=True,
-    help="The arm of the seeds in these folders, which the folders do not name.",
+    show_default="none",
+    help="The arm of the instances in these files, which the files do not name.",
 )
-_look = click.option("--look", type=click.IntRange(0), default=0, show_default=True)
-_out = click.option(
+@click.option(
     "--out",
     type=PATH,
-    required=True,
+    show_default="none",
     help="A .parquet file for the rows; they are added to those that it has.",
 )
-
-
-@click.group(name="import")
-def import_() -> None:
-    """Make a table for `dosimeter analyze` from run folders of other programs.
-
-    \b
-    Example:
-      dosimeter import parametr results/public-run --arm public --out rows.parquet
-      dosimeter import parametr run-2 --arm private --out rows.parquet
-      dosimeter analyze rows.parquet
-    """
-
-
-@import_.command()
-@click.argument("folders", nargs=-1, required=True, metavar="[MODEL=]DIR…")
-@_arm
-@_look
-@_out
-@click.option("--remap", multiple=True, metavar="OLD=NEW", help="Paths that have moved.")
+@click.option(
+    "--look",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Number of the round: of picard and parametr.",
+)
+@click.option("--remap", multiple=True, metavar="OLD=NEW", help="Paths that moved, of picard.")
+@click.option(
+    "--wave",
+    type=click.IntRange(0),
+    show_default="none",
+    help="Instead of a table: the logs of a wave that `export tasks` has written.",
+)
+@click.option("--allow-dirty", is_flag=True, help="With --wave: as for `dosimeter sweep`.")
+@click.option(
+    "--study",
+    "place",
+    default=".",
+    show_default=True,
+    help="With --wave: the study's folder, or the address of its store.",
+)
 @json_option
-def picard(
-    folders: tuple[str, ...], arm: str, look: int, out: Path, remap: tuple[str, ...], as_json: bool
-) -> None:
-    """Score PICARD run folders strictly, a row for each sample.
+def import_(kind: str, places: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Take results of other programs: into a table for `dosimeter analyze`, or into a study.
 
     \b
-    Example:
+    KIND is one of
+      picard    run folders of PICARD, scored strictly; NAME is the model
+      parametr  result folders of PARAMETR-Bench, with their overall scores
+      inspect   logs of Inspect
+      lm-eval   samples of lm-evaluation-harness (--log_samples)
+      eee       instances of Every Eval Ever
+      harbor    trials of Harbor
+      jsonl     lines with id, and model, task, score or answer
+
+    Of the last five, scores are taken as they are, from 0 to 1; what failed is missing. With
+    several scores, choose one by `analyze --grader`. NAME is the stratum, by default the task.
+
+    With --wave the logs become a wave of a registered study. NAME is the model if the log has
+    another name for it. Answers are graded anew; a score is taken where a log has no answer.
+
+    \b
+    Examples:
       dosimeter import picard llama=run1 nova=run2 --arm public --out rows.parquet
-    """
-    named = named_folders(folders)
-    imported = import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
-    _write(imported, out, as_json)
-
-
-@import_.command(short_help="Read PARAMETR-Bench result folders into a table.")
-@click.argument("folders", nargs=-1, required=True, type=PATH)
-@_arm
-@_look
-@_out
-@json_option
-def parametr(folders: tuple[Path, ...], arm: str, look: int, out: Path, as_json: bool) -> None:
-    """Read PARAMETR-Bench result folders, a row for each task, seed and judge.
-
-    Prints each file's overall score as the original computes it, with the original's interval and
-    one that knows that the criteria of a seed go together.
-
-    \b
-    Example:
-      dosimeter import parametr run-2 --arm private --out rows.parquet
-    """
-    _write(import_parametr(folders, Arm(arm), look), out, as_json)
-
-
-@click.command()
-@click.argument("places", nargs=-1, required=True, metavar="[STRATUM=]FILE|DIR…")
-@_arm
-@_out
-@json_option
-@click.pass_context
-def _logs(
-    context: click.Context, places: tuple[str, ...], arm: str, out: Path, as_json: bool
-) -> None:
-    """Read logs of this harness into a table, a row for each sample, run and score.
-
-    Scores are taken as they are, from 0 to 1; samples that failed are missing, and no zeros. With
-    several scores, choose one by `analyze --grader`. The stratum is the task; where the arms are
-    two tasks, name one for both.
-
-    \b
-    Example:
       dosimeter import inspect sums=logs/open --arm public --out rows.parquet
-      dosimeter import inspect sums=logs/kept --arm private --out rows.parquet
+      dosimeter import inspect nova=logs --wave 1
     """
-    _write(import_logs(str(context.info_name), places, Arm(arm)), out, as_json)
+    if options["wave"] is not None:
+        if options["arm"] or options["out"]:
+            raise click.UsageError("--wave goes without --arm and --out: the study knows the arms")
+        _import_wave(kind, places, as_json, options)
+        return
+    arm, out, look = options["arm"], options["out"], options["look"]
+    if not (arm and out):
+        raise click.UsageError("give --arm and --out, or --wave of a study")
+    if (look and kind not in FOLDERS) or (options["remap"] and kind != "picard"):
+        raise click.UsageError("--look goes with picard and parametr, --remap with picard")
+    if kind == "picard":
+        named = named_folders(places)
+        made = import_picard(named, Arm(arm), look, datetime.now(UTC), options["remap"])
+    elif kind == "parametr":
+        made = import_parametr([Path(place) for place in places], Arm(arm), look)
+    else:
+        made = import_logs(kind, places, Arm(arm))
+    _write(made, out, as_json)
 
 
-for _name, _harness in HARNESSES.items():
-    _of_harness = copy.copy(_logs)
-    _of_harness.help = str(_logs.help).replace("import inspect", f"import {_name}")
-    _of_harness.short_help = f"Read logs of {_harness} into a table."
-    import_.add_command(_of_harness, _name)
+def _import_wave(
+    kind: str, places: tuple[str, ...], as_json: bool, options: Mapping[str, Any]
+) -> None:
+    from study.extras.tables.elsewhere import import_wave
+
+    if kind in FOLDERS:
+        raise click.UsageError(f"--wave takes logs of {', '.join(HARNESSES)}")
+    wave = options["wave"]
+    request = SweepRequest(wave, allow_dirty=options["allow_dirty"])
+    with progress_watch(f"wave {wave}") as watch:
+        study = open_study(options["place"])
+        closed, warnings = import_wave(study, request, kind, places, utc_now, watch)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if as_json:
+        print_json(asdict(closed))
+        return
+    for ran in closed.elsewhere:
+        print_line(f"{ran.words}: {ran.answers} answers")
+    print_line(f"wave {wave} is closed: {closed.finished} scored, {closed.missing} missing")
 
 
 def _write(imported: Imported, out: Path, as_json: bool) -> None:

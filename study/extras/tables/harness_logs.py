@@ -1,5 +1,5 @@
 """Results of other harnesses as rows: logs of Inspect, of lm-evaluation-harness, of Every Eval Ever
-and of Harbor. Scores are taken as they are; what failed is missing."""
+and of Harbor, and lines of JSON. Scores are taken as they are; what failed is missing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +26,10 @@ HARNESSES: Mapping[str, str] = {
     "lm-eval": "lm-evaluation-harness",
     "eee": "Every Eval Ever",
     "harbor": "Harbor",
+    "jsonl": "JSON lines",
 }
 M = TypeVar("M", bound=BaseModel)
+NO_SCORE = "no score"
 _MOST_BYTES = 2_000_000_000
 _UNREAD = {"messages", "events", "output", "store", "attachments", "timelines"}  # long, of Inspect
 _CUT_OFF = "(content truncated)"  # as Inspect marks it
@@ -46,27 +49,34 @@ class Sample:
     error: str = ""  # what failed
     run: str = ""  # its own id; a run that is in several logs counts once
     columns: Mapping[str, Any] = field(default_factory=dict)  # of the row, beside these
+    id: str = ""  # as the harness was given it
+    answers: tuple[str, ...] = ()  # final texts, each an epoch
+    epoch: int = 1  # of the first answer
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
     samples: tuple[Sample, ...]
     warnings: tuple[str, ...] = ()
+    harness: str = ""  # with its version, as far as the log states them
 
 
 def import_logs(kind: str, places: Sequence[str], arm: Arm) -> Imported:
     """Rows of the logs that lie at ``places``: files or folders, after ``STRATUM=`` if the stratum
     is not the task. Of one model on one sample, further runs are replicates. Raises StudyError that
     names file and place."""
-    pattern, read = _KINDS[kind]
+    pattern, read = KINDS[kind]
     seen: set[str] = set()
     samples: list[tuple[str, Sample]] = []
     warnings: list[str] = []
-    for stratum, place in map(_named, places):
-        for path in _files(place, pattern):
+    for stratum, place in map(named_place, places):
+        for path in files_of(place, pattern):
             log = read_from_elsewhere(read, path)
             warnings += log.warnings
             for sample in log.samples:
+                if not (sample.model and (stratum or sample.task)):
+                    lacks = "task" if sample.model else "model"
+                    raise StudyError(f"{path}: sample {sample.id!r} names no {lacks}")
                 if not sample.run or sample.run not in seen:
                     seen.add(sample.run)
                     samples.append((stratum or sample.task, sample))
@@ -91,20 +101,20 @@ def import_logs(kind: str, places: Sequence[str], arm: Arm) -> Imported:
                 grader=GRADER if len(graders) == 1 else grader,
                 status=Status.MISSING if score is None else Status.SCORED,
                 score=score,
-                error_class=sample.error or ("no score" if score is None else ""),
+                error_class=sample.error or (NO_SCORE if score is None else ""),
                 **sample.columns,
             )
             rows.append(row)
     return Imported(tuple(rows), (), tuple(warnings))
 
 
-def _named(place: str) -> tuple[str, Path]:
-    """A stratum, or "", and a path."""
-    stratum, equals, path = place.partition("=")
-    return (stratum, Path(path)) if equals and not Path(place).exists() else ("", Path(place))
+def named_place(place: str) -> tuple[str, Path]:
+    """A name before "=", or "", and a path."""
+    name, equals, path = place.partition("=")
+    return (name, Path(path)) if equals and not Path(place).exists() else ("", Path(place))
 
 
-def _files(place: Path, pattern: str) -> list[Path]:
+def files_of(place: Path, pattern: str) -> list[Path]:
     """The files of a folder whose names fit the pattern, or the file itself. Raises StudyError."""
     found = sorted(place.rglob(pattern)) if place.is_dir() else [place]
     if not found:
@@ -156,18 +166,20 @@ def _parse(model: type[M], value: object, place: str, what: str) -> M:
 # -- Inspect
 
 
-def _read_inspect(path: Path) -> Log:
-    """A log of Inspect, whole or as far as it came."""
+def _read_inspect(path: Path, answers: bool = False) -> Log:
+    """A log of Inspect, whole or as far as it came; with ``answers`` if asked for, which takes
+    longer."""
     try:
         from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
     except ImportError:
         raise StudyError(f"{path}: to read it install inspect-ai") from None
     try:
         log = read_eval_log(path, header_only=True)
-        found: Sequence[Any] = read_eval_log_sample_summaries(path)
+        found: Sequence[Any] = [] if answers else read_eval_log_sample_summaries(path)
         # A summary's question is without pictures, and cut off where it is long.
-        if not all(isinstance(s.input, str) and _CUT_OFF not in s.input for s in found):
-            found = read_eval_log(path, exclude_fields=_UNREAD).samples or ()
+        if answers or not all(isinstance(s.input, str) and _CUT_OFF not in s.input for s in found):
+            unread = _UNREAD - {"output"} if answers else _UNREAD
+            found = read_eval_log(path, exclude_fields=unread).samples or ()
     except Exception as error:  # of any kind: the file is untrusted, and its reader not ours
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise StudyError(f"{path}: not a log of Inspect that can be read ({reason})") from None
@@ -177,7 +189,8 @@ def _read_inspect(path: Path) -> Log:
     if log.status != "success" or len(samples) < owed:
         there = f"{len(samples)} of {owed} samples"
         warnings = [f"{path}: status {log.status}, {there}: those that lack are not in the table"]
-    return Log(tuple(samples), tuple(warnings))
+    version = log.eval.packages.get("inspect_ai", "of unknown version")
+    return Log(tuple(samples), tuple(warnings), f"Inspect {version}")
 
 
 def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
@@ -196,9 +209,12 @@ def _inspect_sample(path: Path, header: Any, sample: Any) -> Sample:
         task=header.task,
         sample=f"{sample.id}-{_digest(asked, sample.target, sample.choices)}",
         scores=scores,
-        error="" if scores else "error" if sample.error else "no score",
+        error="" if scores else "error" if sample.error else NO_SCORE,
         run=sample.uuid or "",
         columns=columns,
+        id=str(sample.id),
+        answers=(sample.output.completion,) if hasattr(sample, "output") else (),
+        epoch=sample.epoch,
     )
 
 
@@ -209,16 +225,23 @@ class _Document(BaseModel):
     doc_id: int | str
     doc: Any = None
     doc_hash: str = ""
+    resps: tuple[tuple[Any, ...], ...] = ()
     filter: str = "none"
     metrics: tuple[str, ...]
     model_config = ConfigDict(extra="allow")
 
     @property
     def values(self) -> dict[str, object]:
-        """What each metric gave."""
+        """The value of each metric."""
         given = self.model_extra or {}
         suffix = "" if self.filter == "none" else f",{self.filter}"
         return {f"{name}{suffix}": given.get(name) for name in self.metrics}
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The texts that were generated."""
+        first = self.resps[0] if len(self.resps) == 1 else ()
+        return tuple(text for text in first if isinstance(text, str))
 
 
 def _read_lm_eval(path: Path) -> Log:
@@ -227,7 +250,7 @@ def _read_lm_eval(path: Path) -> Log:
     task, _, date = path.stem.removeprefix("samples_").rpartition("_")
     if not path.name.startswith("samples_") or not task:
         raise StudyError(f"{path}: samples of lm-evaluation-harness lie in samples_TASK_DATE.jsonl")
-    model, what = _lm_eval_model(path, date), "a sample of lm-evaluation-harness"
+    results, what = _lm_eval_results(path, date), "a sample of lm-evaluation-harness"
     documents = [_parse(_Document, row, place, what) for place, row in _json_lines(path)]
     names = dict.fromkeys(name for each in documents for name in each.values)
     given = {
@@ -236,7 +259,7 @@ def _read_lm_eval(path: Path) -> Log:
     scores = {name for name, values in given.items() if _are_scores(values)}
     samples = [
         Sample(
-            model,
+            results.model_name,
             task,
             f"{each.doc_id}-{each.doc_hash[:16] or _digest(each.doc)}",
             {
@@ -244,17 +267,14 @@ def _read_lm_eval(path: Path) -> Log:
                 for n, v in each.values.items()
                 if n in scores
             },
+            id=str(each.doc.get("id", "") if isinstance(each.doc, dict) else ""),
+            answers=each.answers,
         )
         for each in documents
-        if scores & {*each.values}
     ]
-    left = sorted({*given} - scores)
+    left = sorted(name for name in {*given} - scores if any(given[name]))
     warnings = [f"{path}: {name} is no number from 0 to 1, and is left out" for name in left]
-    return Log(tuple(samples), tuple(warnings))
-
-
-def _score(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and value == value else None
+    return Log(tuple(samples), tuple(warnings), f"lm-evaluation-harness {results.version}")
 
 
 def _are_scores(values: Sequence[object]) -> bool:
@@ -265,14 +285,15 @@ def _are_scores(values: Sequence[object]) -> bool:
 
 class _Results(BaseModel):
     model_name: str = Field(min_length=1)
+    version: str = Field(default="of unknown version", alias="lm_eval_version")
 
 
-def _lm_eval_model(path: Path, date: str) -> str:
+def _lm_eval_results(path: Path, date: str) -> _Results:
     results = [*path.parent.glob(f"*{date}.json")]
     if len(results) != 1:
         raise StudyError(f"{path}: no results_{date}.json beside it, which names the model")
     value = _json(results[0])
-    return _parse(_Results, value, str(results[0]), "results of lm-evaluation-harness").model_name
+    return _parse(_Results, value, str(results[0]), "results of lm-evaluation-harness")
 
 
 # -- Every Eval Ever
@@ -281,6 +302,10 @@ def _lm_eval_model(path: Path, date: str) -> str:
 class _Asked(BaseModel):
     raw: Any = None
     reference: Any = None
+
+
+class _Answered(BaseModel):
+    raw: list[str] | str | None = None
 
 
 class _Graded(BaseModel):
@@ -299,6 +324,7 @@ class _Instance(BaseModel):
     evaluation_name: str = Field(min_length=1)
     sample_id: str = Field(min_length=1, coerce_numbers_to_str=True)
     input: _Asked = _Asked()
+    output: _Answered | None = None
     evaluation: _Graded
     token_usage: _Tokens | None = None
     error: Any = None
@@ -311,6 +337,7 @@ def _read_eee(path: Path) -> Log:
         one = _parse(_Instance, row, place, "an instance of Every Eval Ever")
         error = "error" if one.error else ""
         score = None if error else _number(one.evaluation.score, f"{place}: evaluation.score")
+        text = one.output.raw if one.output else None
         sample = Sample(
             model=one.model_id,
             task=one.evaluation_name,
@@ -318,9 +345,11 @@ def _read_eee(path: Path) -> Log:
             scores={"score": score},
             error=error,
             columns=one.token_usage.model_dump() if one.token_usage else {},
+            id=one.sample_id,
+            answers=(text,) if isinstance(text, str) else tuple(text or ())[-1:],
         )
         samples.append(sample)
-    return Log(tuple(samples))
+    return Log(tuple(samples), (), "a harness that Every Eval Ever does not name")
 
 
 # -- Harbor
@@ -331,6 +360,7 @@ class _Name(BaseModel):
 
 
 class _Agent(_Name):
+    version: str = "of unknown version"
     model_info: _Name | None = None
 
 
@@ -371,8 +401,45 @@ def _read_harbor(path: Path) -> Log:
         scores={} if lost else {n: _number(r, f"{path}: reward {n}") for n, r in rewards.items()},
         error=failure if lost else "",
         run=trial.id,
+        id=trial.task_name.rpartition("/")[2],
     )
-    return Log((sample,))
+    return Log((sample,), (), f"Harbor with {agent} {trial.agent_info.version}")
+
+
+# -- lines of JSON
+
+
+class _Line(BaseModel):
+    """A run, as anybody may write it."""
+
+    id: str = Field(min_length=1, coerce_numbers_to_str=True)
+    model: str = ""
+    task: str = ""
+    stratum: str = ""
+    epoch: int = Field(default=1, ge=1)
+    score: float | str | None = None
+    answer: str | None = None
+    error: Any = None
+
+
+def _read_jsonl(path: Path) -> Log:
+    """Lines with ``id`` and ``score`` or ``answer``, and what else ``_Line`` has."""
+    samples = []
+    for place, row in _json_lines(path):
+        one = _parse(_Line, row, place, "a run")
+        given = None if one.error else one.score
+        sample = Sample(
+            model=one.model,
+            task=one.stratum or one.task,
+            sample=one.id,
+            scores={"score": None if given is None else _number(given, f"{place}: score")},
+            error="error" if one.error else "",
+            id=one.id,
+            answers=() if one.answer is None else (one.answer,),
+            epoch=one.epoch,
+        )
+        samples.append(sample)
+    return Log(tuple(samples), (), "a harness that JSON lines do not name")
 
 
 # -- all
@@ -397,9 +464,14 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
                 raise StudyError(f"{path}:{number}: not a line of JSON in UTF-8") from None
 
 
-_KINDS: Mapping[str, tuple[str, Callable[[Path], Log]]] = {
+KINDS: Mapping[str, tuple[str, Callable[[Path], Log]]] = {
     "inspect": ("*.eval", _read_inspect),
     "lm-eval": ("samples_*.jsonl", _read_lm_eval),
     "eee": ("*.jsonl", _read_eee),
     "harbor": ("result.json", _read_harbor),
+    "jsonl": ("*.jsonl", _read_jsonl),
+}
+WITH_ANSWERS: Mapping[str, tuple[str, Callable[[Path], Log]]] = {
+    **KINDS,
+    "inspect": ("*.eval", partial(_read_inspect, answers=True)),
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from registry.provenance import utc_now
 from study.extras.transcripts.show import (
     list_records,
     open_transcript,
@@ -16,7 +18,7 @@ from study.extras.transcripts.show import (
     transcript_json,
 )
 from study.options import PATH, json_option, study_option
-from study.printing import print_json, print_records, stdout
+from study.printing import print_json, print_records, print_step, stdout
 
 if TYPE_CHECKING:
     from study.workspace.study import Study
@@ -99,6 +101,7 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("what", type=click.Choice(["episodes", "tasks"]), default="episodes")
 @wave_option
 @click.option(
     "--arm",
@@ -109,21 +112,43 @@ def _show_tools(study: Study, wave: int | None, as_json: bool) -> None:
 )
 @click.option("--reveal", is_flag=True, help="Write private transcripts in plain text.")
 @click.option("--out", required=True, type=PATH, help="A folder that is not there yet.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["inspect", "lm-eval", "jsonl"]),
+    default="inspect",
+    show_default=True,
+    help="Of tasks.",
+)
+@click.option("--to", multiple=True, metavar="AGE1…", help="Seal tasks to this age key.")
+@click.option("--plain", is_flag=True, help="Write tasks in plain text instead.")
+@click.option("--allow-dirty", is_flag=True, help="Of tasks: as for `dosimeter sweep`.")
 @study_option
 @json_option
-def export(
-    study: Study, wave: int | None, arm: str, reveal: bool, out: Path, as_json: bool
-) -> None:
-    """Write stored episodes as logs for `inspect view`, in plain text.
+def export(study: Study, what: str, out: Path, as_json: bool, **options: Any) -> None:
+    """Write stored episodes as logs for `inspect view`, in plain text; or a wave's tasks.
 
-    Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
-    readable by their owner only. The ledger records the look first.
+    Episodes: messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files
+    are readable by their owner only. The ledger records the look first.
+
+    Tasks: the instances that a wave owes, both arms in one random order under ids that say nothing,
+    for another harness to run. It begins the wave, and `dosimeter import --wave` closes it with the
+    harness's logs. Give --to or --plain.
 
     \b
     Examples:
       dosimeter export --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
+      dosimeter export tasks --wave 1 --format lm-eval --to age1… --out given
     """
+    wave, arm, reveal = options["wave"], options["arm"], options["reveal"]
+    if what == "tasks":
+        if arm != "public" or reveal:
+            raise click.UsageError("--arm and --reveal go with episodes: tasks are of both arms")
+        _export_tasks(study, out, as_json, options)
+        return
+    if options["to"] or options["plain"] or options["allow_dirty"]:
+        raise click.UsageError("--to, --plain and --allow-dirty go with `export tasks`")
     from study.extras.transcripts.inspect_export import export_inspect
 
     written = export_inspect(study, out, wave, arm, reveal)
@@ -136,3 +161,24 @@ def export(
         )
     click.echo(f"warning: {out} holds {content}", err=True)
     print_records([asdict(log) for log in written], as_json, title=f"Logs in {out}")
+
+
+def _export_tasks(study: Study, out: Path, as_json: bool, options: Mapping[str, Any]) -> None:
+    from study.extras.tables.elsewhere import ExportRequest, export_tasks
+    from study.steps.sweep.command import note_early
+
+    wave, to = options["wave"], options["to"]
+    if wave is None or bool(to) == options["plain"]:
+        raise click.UsageError("`export tasks` needs --wave, and one of --to and --plain")
+    request = ExportRequest(wave, options["form"], out, to, allow_dirty=options["allow_dirty"])
+    note_early(study, wave)
+    record = export_tasks(study, request, utc_now)
+    if not to:
+        click.echo(
+            f"warning: {out} holds PRIVATE instances in plain text, which the ledger records: its "
+            "readers know them; delete it when you are done",
+            err=True,
+        )
+    print_step(
+        record, as_json, f"wave {wave} is begun: {record.instances} instances in {out}", True
+    )

@@ -221,8 +221,10 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
     addresses: dict[str, str] = {}
     agent_rules: set[str] = set()
     sentences: list[str] = []
-    for number, manifests in ((wave.number, wave.manifests) for wave in waves):
-        for manifest in manifests:
+    for wave in waves:
+        number, elsewhere = wave.number, wave.closed.elsewhere if wave.closed else ()
+        sentences += [f"Wave {number}: {ran.words}." for ran in elsewhere]
+        for manifest in wave.manifests:
             if manifest.provenance.dirty:
                 sentences.append(f"Wave {number} ran from a working tree with uncommitted changes.")
             names = [pin.name for pin in manifest.models]

@@ -106,12 +106,7 @@ def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options:
 
         _print_estimate(estimate_wave(study, wave), as_json)
         return
-    study.protocol.wave_models(wave)
-    if early := early_models(study, wave):
-        print_note(
-            f"the public arm is not released: {', '.join(early)} will get no verdict at wave "
-            f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)"
-        )
+    note_early(study, wave)
     with sweep_watch(f"wave {wave}") as watch:
         outcome = pipeline.sweep(study, request, watch, watch.begin, watch.count)
     pins = study.protocol.wave_models(wave)
@@ -121,6 +116,16 @@ def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options:
         print_outcome(outcome, wave)
         print_failed(outcome, pins)
     exit_by(outcome.closed is not None or request.detach)
+
+
+def note_early(study: Study, wave: int) -> None:
+    """Print a note on models that will get no verdict. Raises StudyError for an unknown wave."""
+    study.protocol.wave_models(wave)
+    if early := early_models(study, wave):
+        print_note(
+            f"the public arm is not released: {', '.join(early)} will get no verdict at wave "
+            f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)"
+        )
 
 
 def outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:

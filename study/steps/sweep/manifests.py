@@ -12,10 +12,18 @@ from harness.storage import instances_key, run_key_key
 from harness.sweep.schedule import INSTANCES_CODEC
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
-from registry.ledger.records import ModelPin, Preregistration, Provenance, RunManifest, record_body
+from registry.ledger.records import (
+    ELSEWHERE,
+    ModelPin,
+    Preregistration,
+    Provenance,
+    RunManifest,
+    record_body,
+)
 from registry.provenance import check_tree, read_provenance
 from registry.sealing import encrypt, new_identity
 from registry.signing import Signer
+from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, Protocol
 from study.protocol.sections import Tranches
 from study.steps.register.draw import entropy_of
@@ -73,6 +81,15 @@ def begin_wave(
     if record != begun:
         study.ledger.append(record, now())
     return record
+
+
+def check_here(begun: RunManifest | None) -> None:
+    """Raise StudyError for a wave that another harness runs."""
+    if begun is not None and begun.sandbox == ELSEWHERE:
+        raise StudyError(
+            f"wave {begun.wave} was exported to be run elsewhere: `dosimeter import` takes its "
+            "logs; to run models here plan another wave"
+        )
 
 
 def check_grading(study: Study, registered: Preregistration) -> None:

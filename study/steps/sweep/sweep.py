@@ -26,14 +26,14 @@ from harness.sweep.worker_process import prepare_ray
 from registry.canonical import digest_value
 from registry.errors import ForeignObject
 from registry.ledger.inventory import RUN_FOLDERS, Inventory, run_objects, write_inventory
-from registry.ledger.records import ModelPin, RunManifest, WaveClosed, record_body
+from registry.ledger.records import ModelPin, RanElsewhere, RunManifest, WaveClosed, record_body
 from registry.provenance import code_digest, installed_packages
 from registry.result_row import Status
 from registry.stores.parallel import parallel_map
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
-from study.steps.sweep.manifests import begin_wave
+from study.steps.sweep.manifests import begin_wave, check_here
 from study.steps.sweep.spending import (
     NO_PRICING,
     Pricing,
@@ -43,7 +43,7 @@ from study.steps.sweep.spending import (
     sum_spends,
 )
 from study.workspace.setup import PinnedImage, Watch, pinned_image, registration_of
-from study.workspace.snapshot import cells_of, closed_wave, run_identity_of
+from study.workspace.snapshot import cells_of, closed_wave, manifest_of, run_identity_of
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -110,6 +110,7 @@ def sweep_wave(
     registration_of(study)
     if (closed := closed_wave(study.ledger, wave)) is not None:
         return SweepOutcome(closed, None)
+    check_here(manifest_of(study.ledger, wave))
     if request.detach and not (request.address or protocol.sweep.address):
         raise StudyError(
             "--detach needs a cluster that outlives this command: give its --address, or `address` "
@@ -244,6 +245,7 @@ def close_wave(
     finished: bytes | bytearray,
     now: Callable[[], str],
     watch: Watch = lambda what, done, of: None,
+    elsewhere: tuple[RanElsewhere, ...] = (),
 ) -> WaveClosed:
     """Close a wave: record as missing each of its cells that failed on every attempt, and put the
     digest of all stored objects into the ledger. ``cells`` are all of the wave, and ``finished``
@@ -293,6 +295,7 @@ def close_wave(
         objects=inventory.objects,
         objects_root=inventory.objects_root,
         foreign=len(foreign),
+        elsewhere=elsewhere,
     )
     entry, _ = study.ledger.append_unless(
         record,

@@ -20,6 +20,7 @@ from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
 from study.protocol.sections import PANEL, Tranches, write_tranches
 from study.protocol.yaml import quoted, read_yaml
 from study.steps.sweep.exposure_ledger import burned_of_wave
+from study.steps.sweep.manifests import check_here
 from study.steps.sweep.spending import NO_PRICING
 from study.workspace.setup import Watch, check_plan, find_registration, pinned_image
 from study.workspace.snapshot import LedgerSnapshot, closed_wave, manifest_of, take_snapshot
@@ -128,6 +129,7 @@ def close_wave_now(
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
+    check_here(manifest)
     with exclusive(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
         begun = take_snapshot(study).waves[wave]
         cells, finished = begun.cells, begun.finished

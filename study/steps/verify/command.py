@@ -170,6 +170,10 @@ def _about(kind: str, body: Mapping[str, Any]) -> str:
             return f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
         case "wave-closed":
             return f"wave {body['wave']}: {body['finished']} of {body['owed']}"
+        case "exported":
+            to = ", ".join(body.get("recipients", ()))
+            how = f"sealed to {to}" if to else "in plain text"
+            return f"wave {body['wave']}: {body['instances']} instances for {body['form']}, {how}"
         case "graded":
             facts = f"wave {body['wave']} by {body['judge']['name']}: {body['graded']} episodes"
             return facts + ("" if body["pinned"] else ", a judge chosen afterwards")

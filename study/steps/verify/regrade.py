@@ -212,6 +212,9 @@ def _regrade_cell(
             EPISODE_CODEC.read(store, attempt_key(cell.episode, number), keys)
             for number in range(1, stored.attempts + 1)
         ]
+        if not stored.grade.parts:
+            yield "", f"scores of wave {wave.number} that are those of another harness's logs"
+            return
         if not attempts:
             raise BrokenPromise(f"{key}: a result without an attempt")
         yield from _check_attempts(wave, cell, attempts)

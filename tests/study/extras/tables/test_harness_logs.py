@@ -295,6 +295,25 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
     assert {row.model for row in rows} == {"nova by terminus"}
 
 
+# -- lines of JSON
+
+
+def test_lines_of_json_are_rows(tmp_path: Path) -> None:
+    lines: list[Mapping[str, Any]] = [
+        {"model": "m", "task": "sums", "id": "a", "score": 1},
+        {"model": "m", "stratum": "sums", "id": "a", "score": 0, "answer": "3", "note": "x"},
+        {"model": "m", "task": "sums", "id": 7, "score": None},
+        {"model": "m", "task": "sums", "id": "c", "score": 1, "error": "timeout"},
+    ]
+    rows = imported(tmp_path, "jsonl", write_lines(tmp_path / "log.jsonl", lines))
+    assert [(row.instance, row.score, row.replicate) for row in rows] == [
+        ("sums/a", 1, 0),
+        ("sums/a", 0, 1),
+        ("sums/7", None, 0),
+        ("sums/c", None, 0),
+    ]
+
+
 # -- bad input
 
 
@@ -302,6 +321,9 @@ def test_trials_of_harbor_are_rows_and_a_lost_one_is_missing(tmp_path: Path) -> 
     ("kind", "name", "text", "why"),
     [
         ("eee", "log.jsonl", "{", "log.jsonl:1: not a line of JSON"),
+        ("jsonl", "log.jsonl", '{"id": "a", "task": "t"}', "sample 'a' names no model"),
+        ("jsonl", "log.jsonl", '{"id": "a", "model": "m"}', "sample 'a' names no task"),
+        ("jsonl", "log.jsonl", '{"id": "a", "answer": 3}', "log.jsonl:1: not a run: answer"),
         ("eee", "log.jsonl", "[1]", "log.jsonl:1: not an instance of Every Eval Ever: it"),
         ("eee", "log.jsonl", "{}", "log.jsonl:1: not an instance of Every Eval Ever"),
         ("eee", "log.jsonl", json.dumps(eee_row(0, evaluation=3)), "not an instance of Every Eval"),
