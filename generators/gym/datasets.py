@@ -15,6 +15,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -115,15 +116,18 @@ def wheel_digest() -> str:
     whole = sha256()
     for path in sorted(distribution(PACKAGE).files or (), key=str):
         if path.parts[0] == "reasoning_gym" and path.suffix != ".pyc":
-            digest = sha256(path.locate().read_bytes()).hexdigest()
+            digest = sha256(Path(str(path.locate())).read_bytes()).hexdigest()
             whole.update(f"{path} {digest}\n".encode())
     return f"sha256:{whole.hexdigest()}"
 
 
 def plain(value: Any) -> Any:
-    """The value with numpy's numbers as Python's, so that its ``repr`` is read back equal."""
+    """The value with numpy's numbers as Python's, and what is no literal as text, so that its
+    ``repr`` is read back equal."""
     if isinstance(value, dict):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(plain, value))
-    return value.item() if hasattr(value, "dtype") else value
+    if hasattr(value, "dtype"):
+        return value.item()
+    return value if value is None or isinstance(value, str | int | float | set) else repr(value)

@@ -24,16 +24,8 @@ LIMITS = ChildLimits(seconds=30, memory=2_000_000_000)  # the first call of a ch
 # Scorers that evaluate an answer as Python or SymPy code get arithmetic only: no name of more than
 # a letter but these, no quotes, no brackets but round ones.
 EVALUATED = frozenset(
-    [
-        "binary_matrix",
-        "countdown",
-        "intermediate_integration",
-        "n_queens",
-        "puzzle24",
-        "simple_integration",
-        "spiral_matrix",
-        "string_insertion",
-    ]
+    {"binary_matrix", "countdown", "intermediate_integration", "n_queens"}
+    | {"simple_integration", "spiral_matrix", "string_insertion"}
 )
 _ARITHMETIC = re.compile(
     r"(?:[0-9\s+\-*/^().,]|\b(?:[A-Za-z_]|a?(?:sin|cos|tan)h?|exp|log|ln|sqrt|pi)\b)*+"
@@ -43,8 +35,8 @@ _GUESSED = 20  # public entries, of whose keys the best constant answer is chose
 _PROMPT = """\
 {question}
 
-End with one JSON object between two lines of their own, as shown here, with nothing under `answer` \
-but the answer itself, in the form that the question asks for:
+End with one JSON object between two lines of their own, as shown here, with nothing under \
+`answer` but the answer itself, in the form that the question asks for:
 
 <answer>
 {{"task": "{task}", "answer": "…"}}

@@ -200,7 +200,7 @@ def _bounded(family: Family, means: dict[str, MeanScore]) -> tuple[Attack, ...]:
 
 def _solve(family: Family, instance: TaskInstance) -> _Solved:
     solvable = isinstance(family, Solvable)
-    answer = solver_answer(family, instance) if solvable else None
+    answer = solver_answer(family, instance) if isinstance(family, Solvable) else None
     return _Solved(
         key=key_score(family, instance),
         solver=score_answer(instance, answer) if solvable else None,
