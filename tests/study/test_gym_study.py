@@ -31,7 +31,7 @@ def test_a_study_of_a_data_set_ends_with_a_verdict(tmp_path: Path) -> None:
     assert {verdict.model for verdict in report.verdicts} == {"honest", "spiked"}
     (spiked,) = [verdict for verdict in report.verdicts if verdict.model == "spiked"]
     # It has read the release, and there is no program for the rest.
-    assert spiked.gap == pytest.approx(1.0)
+    assert spiked.estimate == pytest.approx(1.0)
     assert pipeline.verify(study, VerifyRequest(), nobody).holds
 
 
