@@ -27,6 +27,7 @@ from publish.dataset_card import ReleaseText, render_card, split_of
 from publish.errors import PublishError
 from publish.leakcheck.check import FindFamily, counted, regenerate, release_files
 from publish.leakcheck.secrets import SENTENCE, drawn_rows
+from publish.row_schema import row_schema
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
 from registry.ledger.draw_records import SealedSet
@@ -337,7 +338,7 @@ def _write_shards(folder: Path, split: str, rows: Iterable[dict[str, Any]]) -> N
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _schema()
+    schema = row_schema()
     folder.mkdir(parents=True, exist_ok=True)
     for number, (_, groups) in enumerate(groupby(_row_groups(rows), key=itemgetter(0))):
         path = folder / f"{split}-{number:05d}.parquet"
@@ -359,42 +360,6 @@ def _row_groups(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict
             group, before, size = [], before + size, 0
     if group:
         yield before // SHARD_BYTES, group
-
-
-_TEXT = {"dtype": "string", "_type": "Value"}
-_BYTES = {"dtype": "binary", "_type": "Value"}
-_FILE = {"path": _TEXT, "media_type": _TEXT, "sha256": _TEXT, "text": _TEXT, "data": _BYTES}
-# The columns as Hugging Face's ``datasets`` notes them in a Parquet file's metadata.
-FEATURES: dict[str, Any] = {
-    **dict.fromkeys(("task", "version", "difficulty", "title", "marker"), _TEXT),
-    **dict.fromkeys(("seed", "instance"), _TEXT),
-    "leaf": {"dtype": "int64", "_type": "Value"},
-    **dict.fromkeys(("nonce", "prompt", "answer_schema"), _TEXT),
-    "input_files": {"feature": _FILE, "_type": "List"},
-    "images": {"feature": {"_type": "Image"}, "_type": "List"},
-    **dict.fromkeys(("truth", "rubric", "answer"), _TEXT),
-}
-
-
-def _schema() -> Any:
-    import pyarrow as pa
-
-    metadata = canonical_bytes({"info": {"features": FEATURES}})
-    fields = [(name, _arrow_type(feature)) for name, feature in FEATURES.items()]
-    return pa.schema(fields, metadata={b"huggingface": metadata})
-
-
-def _arrow_type(feature: dict[str, Any]) -> Any:
-    import pyarrow as pa
-
-    match feature.get("_type"):
-        case "Value":
-            return pa.type_for_alias(feature["dtype"])
-        case "List":
-            return pa.list_(_arrow_type(feature["feature"]))
-        case "Image":
-            return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    return pa.struct([(name, _arrow_type(inner)) for name, inner in feature.items()])
 
 
 # -- whole or not at all ------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class LeakFound:
     """One file that must not go out, and why."""
 
     file: str
-    kind: str  # of the thing found, or "unreadable: …"
+    kind: str  # of the thing found, or "not read: …"
     leaf: int | None  # place of the instance's commitment; None if nothing could be read
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ def scan_paths(
             yield from _leaks_at(shown, path, mode, needles)
             size += path.lstat().st_size if stat.S_ISREG(mode) else 0
         except OSError as error:
-            yield LeakFound(shown, f"unreadable: {error.strerror}", None)
+            yield LeakFound(shown, f"not read: {error.strerror}", None)
         progress(number, size)
 
 
@@ -104,10 +104,10 @@ def _leaks_at(shown: str, path: Path, mode: int, needles: Needles) -> Iterator[L
     """Raises OSError."""
     if stat.S_ISLNK(mode):
         yield from leaks_in(f"{shown}, in its target", os.fsencode(os.readlink(path)), needles)
-        yield LeakFound(shown, "unreadable: a symbolic link is not followed", None)
+        yield LeakFound(shown, "not read: a symbolic link is not followed", None)
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        yield LeakFound(shown, "unreadable: a special file", None)
+        yield LeakFound(shown, "not read: a special file", None)
         return
     yield from leaks_in(f"{shown}, in its attributes", _attributes(path), needles)
     if stat.S_ISREG(mode):
@@ -256,7 +256,7 @@ def _leaks_of(shown: str, file: IO[bytes], needles: Needles) -> set[LeakFound]:
     leaks: set[LeakFound] = set()
     for piece in _joined(pieces(file)):
         if isinstance(piece, Unreadable):
-            leaks.add(LeakFound(shown, f"unreadable: {piece}", None))
+            leaks.add(LeakFound(shown, f"not read: {piece}", None))
         else:
             leaks |= {LeakFound(shown, trace.kind, trace.leaf) for trace in needles.find(piece)}
     return leaks

@@ -76,7 +76,7 @@ def scan(context: click.Context, study: Study, paths: tuple[Path, ...], as_json:
 
     with progress_watch("reading") as watch:
         leaks = scan_for_leaks(study, paths, watch)
-    found = sum(not each.kind.startswith("unreadable") for each in leaks)
+    found = sum(not each.kind.startswith("not read") for each in leaks)
     rows = [{"file": each.file, "kind": each.kind, "commitment": each.leaf} for each in leaks]
     if rows or as_json:
         print_records(rows, as_json, title="Leaks")
