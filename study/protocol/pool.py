@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -20,12 +20,13 @@ from study.protocol.yaml import read_bounded
 _MOST_BYTES = 2_000_000_000
 _MOST_FILE = 50_000_000  # bytes, of an item's input file
 _MOST_CELL = 10_000_000
-_ENDINGS = (".csv", ".jsonl", ".parquet")
+HUB = "hf:"  # begins the path of a data set of the Hub
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSource:
-    """A file of items, and what of its columns makes them."""
+    """A file of items, a folder of such files, or a data set of the Hub, and what of its columns
+    makes them."""
 
     path: Path
     columns: Columns
@@ -54,26 +55,71 @@ def read_pool(source: PoolSource) -> tuple[Group, ...]:
 
 
 def read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
-    """The rows of a CSV file, of JSON lines, or of a Parquet file. Raises StudyError, OSError."""
-    match path.suffix:
-        case ".csv":
-            return _csv_rows(path)
-        case ".jsonl":
-            return _json_rows(path)
-        case ".parquet":
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            try:
-                rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-            except (pa.ArrowException, ValueError) as error:
-                raise StudyError(f"{path}: no Parquet file that can be read") from error
-            return rows
-    raise StudyError(f"{path}: items are a file {', '.join(_ENDINGS)}")
+    """The rows of a CSV file, of JSON lines, or of a Parquet file; or of all of them in a folder or
+    a data set of the Hub, by their names. Raises StudyError, OSError."""
+    rows: list[Mapping[str, Any]] = []
+    for name, data in _hub_files(path) if path.parts[0] == HUB else _files(path):
+        try:
+            more = _READERS[name.suffix](name, data)
+        except KeyError:
+            raise StudyError(f"{name}: items are a file {', '.join(_READERS)}") from None
+        if rows and more and {*rows[0]} != {*more[0]}:
+            unlike = ", ".join(sorted({*rows[0]} ^ {*more[0]}))
+            raise StudyError(f"{name}: other columns than the files before it: {unlike}")
+        rows += more
+    return rows
 
 
-def _text(path: Path) -> str:
-    data = read_bounded(path, _MOST_BYTES, "a pool of items")
+def _files(path: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the content of a file, or of those in a folder that have rows."""
+    paths = [path]
+    if path.is_dir():
+        paths = sorted(each for each in path.iterdir() if each.suffix in _READERS)
+        if not paths:
+            raise StudyError(f"{path}: no file {', '.join(_READERS)} lies in this folder")
+    for each in paths:
+        yield each, read_bounded(each, _MOST_BYTES, "a pool of items")
+
+
+def _hub_files(path: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the same of a data set of the Hub at a revision, read into memory alone. One that
+    anybody can read is refused: its items are public."""
+    from huggingface_hub import HfApi, HfFileSystem
+
+    _, *names = path.parts
+    repository, at, revision = "/".join(names).partition("@")
+    place = f"{HUB}//{repository}{at}{revision}"
+    if not at or repository.count("/") != 1 or not revision:
+        raise StudyError(
+            f"{place}: write hf://owner/name@revision, with the commit's hash or a tag"
+        )
+    try:
+        if not HfApi().dataset_info(repository, revision=revision).private:
+            raise StudyError(
+                f"{place}: anybody can read this data set, so that no arm would be private; if its "
+                "items were public before, see `published` in docs/items.md"
+            )
+        files = HfFileSystem()
+        found = sorted(files.find(f"datasets/{repository}@{revision}"))
+        for each in found:
+            if Path(each).suffix in _READERS:
+                yield Path(each), files.cat_file(each)
+    except OSError as error:  # as all errors of the Hub are
+        raise StudyError(f"{place}: {str(error).splitlines()[0]}") from error
+
+
+def _parquet_rows(path: Path, data: bytes) -> Sequence[Mapping[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(data)).to_pylist()
+    except (pa.ArrowException, ValueError) as error:
+        raise StudyError(f"{path}: no Parquet file that can be read") from error
+    return rows
+
+
+def _text(path: Path, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -81,9 +127,9 @@ def _text(path: Path) -> str:
         raise StudyError(f"{path}:{line}: not UTF-8: save the file in that encoding") from None
 
 
-def _csv_rows(path: Path) -> Sequence[Mapping[str, Any]]:
+def _csv_rows(path: Path, data: bytes) -> Sequence[Mapping[str, Any]]:
     csv.field_size_limit(_MOST_CELL)
-    lines = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    lines = csv.reader(io.StringIO(_text(path, data), newline=""), strict=True)
     try:
         names = next(lines, [])
         if len({*names}) < len(names) or not all(name.strip() for name in names):
@@ -101,9 +147,9 @@ def _csv_rows(path: Path) -> Sequence[Mapping[str, Any]]:
     return rows
 
 
-def _json_rows(path: Path) -> Sequence[Mapping[str, Any]]:
+def _json_rows(path: Path, data: bytes) -> Sequence[Mapping[str, Any]]:
     rows = []
-    for number, line in enumerate(_text(path).split("\n"), 1):
+    for number, line in enumerate(_text(path, data).split("\n"), 1):
         if line.strip():
             try:
                 row = json.loads(line)
@@ -114,6 +160,9 @@ def _json_rows(path: Path) -> Sequence[Mapping[str, Any]]:
             rows.append(row)
     every = dict.fromkeys(name for row in rows for name in row)
     return [dict.fromkeys(every) | row for row in rows]
+
+
+_READERS = {".csv": _csv_rows, ".jsonl": _json_rows, ".parquet": _parquet_rows}
 
 
 def _read_file(folder: Path, name: str) -> bytes:

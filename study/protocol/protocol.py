@@ -28,7 +28,7 @@ from study.catalogue import contributions
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
 from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
-from study.protocol.pool import PoolSource
+from study.protocol.pool import HUB, PoolSource
 from study.protocol.sections import (
     PANEL,
     BudgetSection,
@@ -407,7 +407,8 @@ class _Tasks:
         if (section.stratum is None) != (not section.strata):
             message = "name the column by `stratum` and its values by `strata`, both or none"
             raise self.fault(index, message, "strata" if section.strata else "stratum")
-        path = self.folder / str(section.items)
+        hub = str(section.items).startswith(f"{HUB}//")
+        path = Path(str(section.items)) if hub else self.folder / str(section.items)
         pool = re.sub("[^a-z0-9]+", "_", path.stem.lower()).strip("_")
         columns = Columns(
             name=pool,

@@ -19,7 +19,9 @@ from analysis.report.write import DATA
 from generators.seed import Seed
 from publish.leakcheck.check import find_leaks, release_needles
 from registry.result_row import Arm
+from study.errors import StudyError
 from study.main import main
+from study.protocol.pool import read_rows
 from study.steps import pipeline
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, completion, serve
@@ -163,3 +165,15 @@ def test_the_leak_check_finds_a_private_question(
 
 def test_everything_is_verified_with_the_key_and_without(owned: Owned) -> None:
     assert "holds" in dosimeter("verify", "--study", owned.study.folder)
+
+
+def test_the_files_of_a_folder_are_one_pool_with_the_same_columns(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"no file \.csv, \.jsonl, \.parquet"):
+        read_rows(tmp_path)
+    (tmp_path / "b.csv").write_text("question,key\n2 + 2?,4\n")
+    (tmp_path / "a.jsonl").write_text('{"key": "2", "question": "1 + 1?"}\n')
+    (tmp_path / "notes.txt").write_text("no items\n")
+    assert [row["question"] for row in read_rows(tmp_path)] == ["1 + 1?", "2 + 2?"]
+    (tmp_path / "c.csv").write_text("question,answer\n3 + 3?,6\n")
+    with pytest.raises(StudyError, match=r"c\.csv: other columns .*: answer, key"):
+        read_rows(tmp_path)
