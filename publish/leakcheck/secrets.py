@@ -18,6 +18,7 @@ import string
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain, permutations
 from types import MappingProxyType
 from typing import Any
@@ -230,6 +231,8 @@ def _groups(secret: Secret) -> Iterator[tuple[str, tuple[Pattern, ...]]]:
     for kind, text in _texts(secret):
         if len(text) >= SHORTEST:
             yield kind, (Pattern("folded", text),)
+    if len((title := _in_bare(secret.instance.title.encode())).data) >= SHORTEST:
+        yield "title", (title,)
     for pattern in _drawn_pairs(secret.instance):
         if len(pattern.data) >= SHORTEST:
             yield "drawn row", (pattern,)
@@ -302,6 +305,12 @@ def _identifier_spellings(value: bytes) -> Iterator[Pattern]:
         yield _in_folded(_in_base(number, _BASE62))
         yield _in_bare(_in_base(number, _ALNUM))
     yield _in_bare(value[::-1].hex().encode())
+    for octal in (f"{byte:o}" for byte in value), (f"{byte:03o}" for byte in value):
+        yield _in_bare("".join(octal).encode())
+    for words in ("<4Q", ">4Q", "<8I", ">8I"):
+        numbers = struct.unpack(words, value)
+        yield _in_bare("".join(map(str, numbers)).encode())
+        yield _in_bare("".join(f"{number:0{64 // len(numbers)}x}" for number in numbers).encode())
     yield _in_bare("".join(map(str, value)).encode())
     yield _in_bare(repr(value)[2:-1].encode())
     yield _in_folded(repr(value)[2:-1].encode())
@@ -410,6 +419,7 @@ def _table_forms(table: TruthTable) -> Iterator[bytes]:
     for values in [table.column(name) for name in table.columns] + list(table.rows):
         yield json.dumps(values)[1:-1].encode()
     yield from {cell.encode() for row in rows for cell in row}
+    yield from (_mantissa(cell) for row in table.rows for cell in row if isinstance(cell, float))
     for joiner in (",", ";", "|", ""):
         yield "".join(joiner.join(row) for row in rows).encode()
 
@@ -420,6 +430,11 @@ def _cell(value: str | int | float | bool) -> str:
         return value
     whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if whole else value)
+
+
+def _mantissa(value: float) -> bytes:
+    """All digits of a number as scientific notation has them, without the exponent."""
+    return f"{Decimal(repr(value)):e}".partition("e")[0].encode()
 
 
 def _is_telling(text: bytes) -> bool:
@@ -481,5 +496,5 @@ def _pixel_digests(instance: TaskInstance) -> set[str]:
             try:
                 digests.add(pixel_digest(asset.data))
             except Unreadable:
-                continue  # a vector image, say: its bytes are looked for as of any file
+                continue  # another type of image: its bytes are looked for as of any file
     return digests

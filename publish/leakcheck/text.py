@@ -227,6 +227,7 @@ def coded_bytes(text: bytes, announced: re.Pattern[bytes]) -> Iterator[bytes]:
         (_LONG_HEXADECIMAL, 2, _of_hexadecimal),
     ):
         found = pattern.findall(every)
+        yield from filter(announced.match, map(decode, found))
         for phase in range(unit if found else 0):
             yield b"".join(SEPARATOR.encode() + decode(each[phase:]) for each in found)
 

@@ -32,7 +32,6 @@ from publish.leakcheck.text import (
 )
 from publish.row_schema import row_schema
 
-ALLOWED = "UTF-8 text, PNG images, SQLite databases and a release's own Parquet files"
 MAX_DEPTH = 8
 MAX_BYTES = 1 << 30  # of an image or a table
 MAX_PIXELS = 1 << 26  # of an image
@@ -42,7 +41,7 @@ _ROWS = 256  # of a database at a time
 _PNG_CHUNKS = frozenset(  # those that hold the picture, or a few numbers, or plain text
     b"IHDR PLTE IDAT IEND tRNS bKGD cHRM gAMA pHYs sBIT sRGB tEXt tIME".split()
 )
-_NOT_ALLOWED = f"only {ALLOWED} are"
+_NOT_ALLOWED = "neither UTF-8 text, nor a PNG image, a SQLite database or a release's Parquet file"
 _ARCHIVE = re.compile(
     rb"PK\x03\x04|BZh[1-9](?:1AY&SY|\x17rE8P\x90)|\xfd7zXZ\0|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18"
     rb"|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07"

@@ -166,10 +166,16 @@ _READERS = {".csv": _csv_rows, ".jsonl": _json_rows, ".parquet": _parquet_rows}
 
 
 def _read_file(folder: Path, name: str) -> bytes:
+    """An input file's content. Raises GeneratorError, also for one that no release may hold."""
+    from publish.leakcheck.unpack import unread_reason
+
     place = PurePosixPath(name)
     if place.is_absolute() or ".." in place.parts:
         raise GeneratorError(f"{name}: an input file lies beside the pool, or in a folder there")
     try:
-        return read_bounded(folder / name, _MOST_FILE, "an input file")
+        data = read_bounded(folder / name, _MOST_FILE, "an input file")
     except (FileNotFoundError, StudyError) as error:
         raise GeneratorError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
+    if reason := unread_reason(data):
+        raise GeneratorError(f"{name}: it could not be released: {reason}")
+    return data

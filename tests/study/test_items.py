@@ -177,3 +177,24 @@ def test_the_files_of_a_folder_are_one_pool_with_the_same_columns(tmp_path: Path
     (tmp_path / "c.csv").write_text("question,answer\n3 + 3?,6\n")
     with pytest.raises(StudyError, match=r"c\.csv: other columns .*: answer, key"):
         read_rows(tmp_path)
+
+
+def test_an_input_file_that_no_release_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:
+    pool, place = tmp_path / "questions.csv", tmp_path / "study"
+    write_questions(pool)
+    dosimeter("init", place, "--items", pool)
+    (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
+    head, *rows = pool.read_text(encoding="utf-8").splitlines()
+    files = ["notes.txt"] + ["notes.txt;photo.jpg"] * (len(rows) - 1)
+    lines = [f"{head},files", *(f"{row},{names}" for row, names in zip(rows, files, strict=True))]
+    pool.write_text("\n".join(lines), encoding="utf-8")
+    protocol = place / "study.yaml"
+    text = protocol.read_text(encoding="utf-8")
+    protocol.write_text(text.replace("    answer: key\n", "    answer: key\n    files: files\n"))
+    for command in (["lint", str(protocol)], ["register", "--study", str(place)]):
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code != 0
+        assert (
+            "row 2: photo.jpg: it could not be released: neither UTF-8 text, nor a PNG image"
+        ) in " ".join(result.output.split())

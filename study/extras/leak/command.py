@@ -63,9 +63,10 @@ def declare(study: Study, tranche: int, reason: str, since: str | None, as_json:
 def scan(context: click.Context, study: Study, paths: tuple[Path, ...], as_json: bool) -> None:
     """Search files and folders for all that follows from a private seed, and for the study's keys.
 
-    It opens archives, tables, compressed files and the history of a Git repository. It prints file,
-    kind and the commitment's place in the draw, never what it found. What cannot be read is listed
-    too; links are not followed. Exit code 1 if anything was found.
+    It reads what a release may hold: text in UTF-8, PNG images, SQLite databases and a release's
+    Parquet files. It prints file, kind and the commitment's place in the draw, never what it found.
+    What it does not read is listed too; links are not followed. Exit code 1 if anything was found,
+    or not read.
 
     \b
     Examples:
@@ -83,5 +84,5 @@ def scan(context: click.Context, study: Study, paths: tuple[Path, ...], as_json:
     if not as_json:
         unread = f"; {len(leaks) - found} not read" if len(leaks) > found else ""
         print_line(f"{found or 'no'} leak{'' if found == 1 else 's'} found{unread}")
-    if found:
+    if leaks:
         context.exit(1)

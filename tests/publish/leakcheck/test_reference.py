@@ -4,8 +4,6 @@ wrapping."""
 from __future__ import annotations
 
 import base64
-import bz2
-import gzip
 import html
 import json
 import os
@@ -13,14 +11,13 @@ import quopri
 import random
 import re
 import urllib.parse
-import zlib
 from collections.abc import Callable
 
 import pytest
 
 from publish.leakcheck.check import leaks_in
 from publish.leakcheck.secrets import Needles
-from tests.publish.leakcheck.test_check import parquet, picture_with_comment, tarred, zipped
+from tests.publish.leakcheck.test_check import release_table
 
 VIEWS: dict[str, Callable[[bytes], bytes]] = {
     "raw": lambda data: data,
@@ -46,15 +43,11 @@ SPELLINGS: list[Callable[[str, Rng], str]] = [
     lambda text, rng: repr(text),
 ]
 WRAPPINGS: list[Callable[[bytes, Rng], bytes]] = [
-    lambda data, rng: gzip.compress(data),
-    lambda data, rng: bz2.compress(data),
-    lambda data, rng: rng.randbytes(rng.randrange(300)) + zlib.compress(data) + rng.randbytes(9),
-    lambda data, rng: zipped("member", data),
-    lambda data, rng: tarred(data),
-    lambda data, rng: parquet([{"cell": data}]),
-    lambda data, rng: parquet(list(data)) if len(data) < 20_000 else data,
-    lambda data, rng: picture_with_comment("") + gzip.compress(data),
+    lambda data, rng: release_table(input_files=[{"data": data}]),
+    lambda data, rng: release_table(images=[{"bytes": data}]),
     lambda data, rng: b"see " + base64.b64encode(data),
+    lambda data, rng: b"see " + data.hex().encode(),
+    lambda data, rng: str(list(data)).encode() if len(data) < 20_000 else data,
 ]
 
 

@@ -56,12 +56,13 @@ def test_what_is_not_read_is_listed_and_is_no_leak(study: Study, tmp_path: Path)
     (tmp_path / "half.zip").write_bytes(b"PK\3\4" + bytes(99))
     command = ["leak", "scan", "--study", str(study.folder), str(tmp_path / "half.zip")]
     shown = CliRunner().invoke(main, command)
-    assert (shown.exit_code, "no leaks found; 1 not read" in shown.stdout) == (0, True)
+    assert (shown.exit_code, "no leaks found; 1 not read" in shown.stdout) == (1, True)
     result = CliRunner().invoke(main, [*command, "--json"])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output
     (row,) = json.loads(result.stdout)
     assert row == {
         "file": str(tmp_path / "half.zip"),
-        "kind": "unreadable: a zip archive that is damaged or encrypted",
+        "kind": "not read: neither UTF-8 text, nor a PNG image, a SQLite database or a release's "
+        "Parquet file",
         "commitment": None,
     }
