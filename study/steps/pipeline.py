@@ -99,11 +99,10 @@ def sweep(
     study: Study,
     request: SweepRequest,
     watch: Callable[[Progress], None],
-    begin: Callable[[str], None] = lambda step: None,
-    closing: Watch = lambda what, done, of: None,
+    steps: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweep_wave(study, request, watch, utc_now, begin, closing)
+    return sweep_wave(study, request, watch, utc_now, steps)
 
 
 def publish(

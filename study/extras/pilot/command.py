@@ -56,7 +56,7 @@ def pilot(study: Study, models: tuple[str, ...], as_json: bool, **options: Any) 
 
     request = pilots.PilotRequest(tuple(dict.fromkeys(models)), **options)
     with sweep_watch("pilot") as watch:
-        made = pilots.run_pilot(study, request, watch, watch.begin, watch.count, utc_now)
+        made = pilots.run_pilot(study, request, watch, watch.steps, utc_now)
     if as_json:
         print_json(_outcome_json(made))
     else:

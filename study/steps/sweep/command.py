@@ -113,7 +113,7 @@ def sweep(study: Study, estimate: bool, dry_run: bool, as_json: bool, **options:
             f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)"
         )
     with sweep_watch(f"wave {wave}") as watch:
-        outcome = pipeline.sweep(study, request, watch, watch.begin, watch.count)
+        outcome = pipeline.sweep(study, request, watch, watch.steps)
     pins = study.protocol.wave_models(wave)
     if as_json:
         print_json(outcome_json(outcome, wave, pins))

@@ -93,15 +93,13 @@ def sweep_wave(
     request: SweepRequest,
     watch: Callable[[Progress], None],
     now: Callable[[], str],
-    begin: Callable[[str], None] = lambda step: None,
-    closing: Watch = lambda what, done, of: None,
+    steps: Watch = lambda what, done, of: None,
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> SweepOutcome:
     """Run the episodes that a wave still owes, and close it when all have results. With
     ``close_missing``, failures of providers count too, failed episodes are run once more, and those
-    that fail again are recorded as missing. ``begin`` gets the steps before the first episode, in
-    words, ``closing`` the steps and progress of closing. ``spent_elsewhere`` counts against the
-    wave's budget too.
+    that fail again are recorded as missing. ``steps`` gets what is done before the first
+    episode and at the close. ``spent_elsewhere`` counts against the wave's budget too.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -123,9 +121,9 @@ def sweep_wave(
         check_single_turns(models, tasks, protocol.catalog)
         turns = None if protocol.budget is None else attempt_turns(tasks, protocol.catalog)
         pricing = price_pins(study, models, request.allow_unknown_price, turns)
-        begin("finding the sandbox image")
-        image = pinned_image(protocol, lambda what, done, of: begin(what))
-        begin("preparing the episodes")
+        steps("finding the sandbox image", 0, 0)
+        image = pinned_image(protocol, steps)
+        steps("preparing the episodes", 0, 0)
         manifest = begin_wave(study, request, image, now, pricing.prices.digest)
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
@@ -134,18 +132,18 @@ def sweep_wave(
         cells, finished = find_finished(study, manifest)
         progress = None
         if not all(finished):
-            begin("starting Ray, workers and sandboxes")
-            progress = _run_owed(study, request, context, watch, begin)
+            steps("starting Ray, workers and sandboxes", 0, 0)
+            progress = _run_owed(study, request, context, watch, steps)
             if progress is None:
                 return SweepOutcome(None, None)
             if progress.done and progress.exhausted and request.close_missing:
                 # Once more before they are given up.
-                progress = _run_owed(study, request, context, watch, begin) or progress
+                progress = _run_owed(study, request, context, watch, steps) or progress
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
             finished = cells.marks(finished_names(study.store))
-        closed = close_wave(study, context, manifest, cells, finished, now, closing)
+        closed = close_wave(study, context, manifest, cells, finished, now, steps)
         return SweepOutcome(closed, progress)
 
 
@@ -215,7 +213,7 @@ def _run_owed(
     request: SweepRequest,
     context: RunContext,
     watch: Callable[[Progress], None],
-    begin: Callable[[str], None],
+    steps: Watch,
 ) -> Progress | None:
     """Sweep the owed episodes on a cluster. Return None if the sweep is detached."""
     address = request.address or study.protocol.sweep.address
@@ -233,7 +231,7 @@ def _run_owed(
         detach_sweep(context, options)
         return None
     waits = "waiting to see if the sweep on {} is still at work"
-    return run_sweep(context, options, watch, lambda host: begin(waits.format(host)))
+    return run_sweep(context, options, watch, lambda host: steps(waits.format(host), 0, 0))
 
 
 def close_wave(
