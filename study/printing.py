@@ -72,6 +72,11 @@ def print_line(text: str, label: str = "", style: str = "") -> None:
     stdout().print(line, soft_wrap=not sys.stdout.isatty())
 
 
+def range_words(low: float, high: float | None, digits: int) -> str:
+    """Return a range of numbers that may have no upper bound."""
+    return f"{low:,.{digits}f} … {'no bound' if high is None else f'{high:,.{digits}f}'}"
+
+
 def print_note(text: str) -> None:
     """Print a note on stderr, as ``print_line`` prints a text."""
     console = stderr()

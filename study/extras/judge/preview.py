@@ -18,14 +18,15 @@ from harness.judge.judge import (
 from harness.model import ModelRequest, Reply, Usage, estimate_text
 from harness.spending.prices import Price
 from registry.ledger.records import JudgePin
-from study.steps.sweep.preview import ExtraPreview, RenderedCall, messages_json
+from study.printing import range_words
+from study.steps.sweep.preview import FirstRequest, Preview
 from study.steps.sweep.spending import example_of, price_pins
 from study.workspace.study import Study
 
 ANSWER = "(here stands the answer that is graded)"
 
 
-def preview(study: Study, wave: int) -> ExtraPreview:
+def preview(study: Study, wave: int) -> Preview:
     """Return the first call of every judge of the study on every stratum of a wave."""
     protocol = study.protocol
     pricing = price_pins(study, protocol.judges, allow_unknown=True)
@@ -34,7 +35,7 @@ def preview(study: Study, wave: int) -> ExtraPreview:
         for task in protocol.wave_tasks(wave)
         for pin in protocol.judges
     ]
-    return ExtraPreview("judges", tuple(calls))
+    return Preview("judges", "Judges", tuple(calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class _Unasked:
 
 def _render(
     instance: TaskInstance, stratum: str, pin: JudgePin, price: Price | None
-) -> RenderedCall:
+) -> FirstRequest:
     judge = Judge(pin, _Unasked(), lambda: "0" * 32)
     parts = questions_of(instance.rubric)
     chunks = list(chunks_of(parts))
@@ -63,34 +64,18 @@ def _render(
     every = sum(map(estimate_text, call_texts(submission, parts)))  # each call with this answer
     longest = dict(pin.settings).get("max_tokens")
     sent, most = (None, None) if price is None else _usd(price, every, len(chunks), longest)
-    usd = (
-        "unknown"
-        if sent is None
-        else f"{sent:,.4f} … {'no bound' if most is None else f'{most:,.4f}'}"
-    )
-    shown = messages if chunks else ()
-    return RenderedCall(
+    usd = "unknown" if sent is None else range_words(sent, most, 4)
+    named = {"judge": pin.name, "stratum": stratum, "parts": len(parts), "calls": len(chunks)}
+    return FirstRequest(
         title=f"{stratum} by judge {pin.name}",
-        messages=shown,
-        row={
-            "judge": pin.name,
-            "stratum": stratum,
-            "parts": len(parts),
-            "calls": len(chunks),
-            "tokens of the first": tokens,
-            "of all": every,
-            "USD an episode": usd,
-        },
-        body={
-            "judge": pin.name,
-            "stratum": stratum,
-            "parts": len(parts),
-            "calls": len(chunks),
+        messages=messages if chunks else (),
+        row=named | {"tokens of the first": tokens, "of all": every, "USD an episode": usd},
+        body=named
+        | {
             "tokens": tokens,
             "tokens_of_all_calls": every,
             "usd_sent": sent,
             "usd_with_longest_replies": most,
-            "messages": messages_json(shown),
         },
     )
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from generators.catalog import Catalog
-from harness.agent.single_turn import fit_context, single_turn
-from harness.build_model import build_model, read_window
+from harness.build_model import build_model
 from harness.episode import Cell, Mode
 from harness.episodes.result import RESULT_CODEC
-from harness.errors import HarnessError
 from harness.spending.budget import PricedModel, Spend
 from harness.spending.purchases import CallKind
 from harness.storage import RESULTS, finished_names
@@ -34,6 +32,7 @@ from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
 from study.steps.sweep.manifests import begin_wave
+from study.steps.sweep.preview import fit_single_turn
 from study.steps.sweep.spending import (
     NO_PRICING,
     Pricing,
@@ -57,13 +56,7 @@ def check_single_turns(pins: Iterable[ModelPin], tasks: Iterable[Task], catalog:
     fits the window."""
     single = [task for task in tasks if task.mode is Mode.SINGLE_TURN]
     for pin, task in product(pins, single):
-        try:
-            window = read_window(pin)
-            made = single_turn(example_of(task, catalog).brief)
-            fit_context(made, replace(window, reply=window.reply + made.tokens // _SPARE))
-        except HarnessError as error:
-            reason = str(error).removeprefix(f"model {pin.name!r}: ")
-            raise StudyError(f"model {pin.name!r}, task {task.stratum}: {reason}") from None
+        fit_single_turn(task, example_of(task, catalog).brief, pin, _SPARE)
 
 
 @dataclass(frozen=True, slots=True)
