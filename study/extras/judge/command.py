@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
-from study.extras.judge.check import CheckRequest, check_judge
+from study.extras.judge.check import check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.options import folder_option, json_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
@@ -127,9 +127,8 @@ def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
       dosimeter judge check haiku
       dosimeter judge check haiku --criteria 2000 --json | jq .kappa
     """
-    request = CheckRequest(name, **options)
     with progress_watch("checking") as watch:
-        body, path = check_judge(study, request, watch, utc_now)
+        body, path = check_judge(study, name, watch, utc_now, **options)
     if as_json:
         print_json({key: value for key, value in body.items() if key not in _VERDICTS})
     else:

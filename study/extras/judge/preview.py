@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 from generators.task import TaskInstance
-from harness.judge.judge import (
-    Judge,
-    Submission,
-    call_digest,
-    call_texts,
-    chunks_of,
-    make_request,
-    questions_of,
-)
-from harness.model import ModelRequest, Reply, Usage, estimate_text
+from harness.judge.judge import Submission, call_messages, call_texts, chunks_of, questions_of
+from harness.model import Usage, estimate_text
 from harness.spending.prices import Price
 from registry.ledger.records import JudgePin
 from study.printing import range_words
@@ -38,28 +29,13 @@ def preview(study: Study, wave: int) -> Preview:
     return Preview("judges", "Judges", tuple(calls))
 
 
-@dataclass(frozen=True, slots=True)
-class _Unasked:
-    """Stand-in for a judge's model, which a dry run never asks."""
-
-    name: str = "unasked"
-    trusted: bool = False
-    paid: bool = False
-
-    def respond(self, request: ModelRequest) -> Reply:
-        raise AssertionError("a dry run sends no request")
-
-
 def _render(
     instance: TaskInstance, stratum: str, pin: JudgePin, price: Price | None
 ) -> FirstRequest:
-    judge = Judge(pin, _Unasked(), lambda: "0" * 32)
     parts = questions_of(instance.rubric)
     chunks = list(chunks_of(parts))
-    first = chunks[0] if chunks else ()
     submission = Submission(instance.brief.prompt, ANSWER)
-    call = call_digest(judge, submission, first)
-    messages = make_request(judge, submission, first, call, 0).messages
+    messages = call_messages(submission, chunks[0] if chunks else ())
     tokens = sum(estimate_text(message.text) for message in messages)  # without the answer
     every = sum(map(estimate_text, call_texts(submission, parts)))  # each call with this answer
     longest = dict(pin.settings).get("max_tokens")

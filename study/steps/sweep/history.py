@@ -32,7 +32,7 @@ class BegunWave:
     models: tuple[str, ...]
     begun: str  # UTC, ISO 8601
     published: bool  # before it was begun
-    closed: bool
+    closed: Entry | None
 
     def tests(self, plan: Plan) -> bool:
         """Report whether the wave has a model that is no control."""
@@ -41,14 +41,14 @@ class BegunWave:
 
 def begun_waves(entries: Sequence[Entry]) -> tuple[BegunWave, ...]:
     """Return every wave that the ledger has a manifest of, by number."""
-    closed = {entry.record.wave for entry in entries if entry.kind == "wave-closed"}
+    closed = {e.record.wave: e for e in reversed(entries) if e.kind == "wave-closed"}
     waves: dict[int, BegunWave] = {}
     for entry in entries:
         if entry.kind == "run-manifest" and entry.record.wave not in waves:
             wave, models = entry.record.wave, tuple(pin.name for pin in entry.record.models)
             before = entries[: entry.sequence]
             published = _is_published(before, _tested_tranches(before, entry.record))
-            waves[wave] = BegunWave(wave, models, entry.time, published, wave in closed)
+            waves[wave] = BegunWave(wave, models, entry.time, published, closed.get(wave))
     return tuple(waves[number] for number in sorted(waves))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from study import printing as output
 from study.printing import styled
@@ -307,37 +307,6 @@ def _used_json(used: Consumption) -> dict[str, Any]:
 # --- Displays ---
 
 
-class SweepDisplay(Protocol):
-    """Shows the steps of a sweep before its first episode and after its last, and its progress."""
-
-    def steps(self, what: str, done: int, of: int) -> None:
-        """Show the progress of a step; ``of`` is 0 if it is not known."""
-
-    def __call__(self, progress: SweepProgress) -> None:
-        """Show the progress of the episodes."""
-
-
-@contextmanager
-def sweep_watch(step: str) -> Iterator[SweepDisplay]:
-    """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
-    every ``output.LOG_SECONDS``; with --json these are JSON."""
-    from rich.live import Live
-
-    console = output.stderr()
-    if output.wants_json() or not console.is_terminal or console.is_dumb_terminal:
-        lines = _Lines(step, console)
-        try:
-            yield lines
-        finally:
-            lines.end()
-    else:
-        screen = _Screen(step, Live(console=console), output.progress_bar(console))
-        try:
-            yield screen
-        finally:
-            screen.live.stop()
-
-
 @dataclass(slots=True)
 class _Screen:
     """A bar of the present step and, from the first progress on, the table, refreshed in place."""
@@ -407,3 +376,25 @@ class _Lines:
             line = f"{self.step}: {words}"
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
         self._printed = time.monotonic()
+
+
+@contextmanager
+def sweep_watch(step: str) -> Iterator[_Screen | _Lines]:
+    """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
+    every ``output.LOG_SECONDS``; with --json these are JSON. The display is called with progress of
+    the episodes, and its ``steps`` with that of steps before the first and after the last."""
+    from rich.live import Live
+
+    console = output.stderr()
+    if output.wants_json() or not console.is_terminal or console.is_dumb_terminal:
+        lines = _Lines(step, console)
+        try:
+            yield lines
+        finally:
+            lines.end()
+    else:
+        screen = _Screen(step, Live(console=console), output.progress_bar(console))
+        try:
+            yield screen
+        finally:
+            screen.live.stop()
