@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from study.workspace.study import Study
 
 _VERDICTS = ("verdicts", "reversed")  # in the file of a check only
+_COUNTS = ("owed", "graded", "fresh", "criteria", "ungraded", "kappa")
+_SHOWN = ("judge", *_COUNTS, "failures", "failed_tries", "cost_usd")  # of a grading, in a table
 
 
 @click.group()
@@ -80,9 +82,8 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
 
 
 def _print_grading(outcome: GradeOutcome) -> None:
-    hidden = ("digest", "recorded", "unpinned")
     rows = [
-        {name: value for name, value in asdict(judge).items() if name not in hidden}
+        {name: getattr(judge, name) for name in _SHOWN}
         | {name: count_failures(getattr(judge, name)) for name in ("failures", "failed_tries")}
         for judge in outcome.judges
     ]

@@ -20,7 +20,7 @@ from typing import Any
 from generators.catalog import Catalog
 from harness.episode import Cell, Mode
 from harness.model import Usage
-from harness.spending.budget import PricedModel
+from harness.spending.budget import attempt_bound
 from harness.spending.prices import Price, total_cost
 from harness.spending.purchases import read_episode_usages
 from registry.ledger.records import ModelPin
@@ -172,8 +172,7 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
     snapshot, protocol = take_snapshot(study), study.protocol
     pins = protocol.wave_models(wave)
     tasks = protocol.wave_tasks(wave)
-    turns = attempt_turns(tasks, protocol.catalog)
-    pricing = price_pins(study, pins, allow_unknown=True, turns=turns)
+    pricing = price_pins(study, pins, allow_unknown=True)
     modes = {task.stratum: task.mode for task in tasks}
     forecasts = []
     for pin, priced in zip(pins, pricing.models, strict=True):
@@ -187,7 +186,7 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
                 sums: dict[str, Any] = {q: sum_interval(owed, pilots, q) for q in QUANTITIES}
                 forecast = replace(forecast, pilots=len(pilots), **sums)
             else:
-                bounds = _episode_bounds(tasks, protocol.catalog, pin, priced, owed)
+                bounds = _episode_bounds(tasks, protocol.catalog, pin, priced.price, owed)
                 forecast = replace(forecast, basis=BOUNDS, **bounds)
         forecasts.append(forecast)
     return Estimate(wave, tuple(forecasts), pricing)
@@ -286,7 +285,7 @@ def sum_interval(owed: Owed, pilots: Pilots, quantity: str) -> Interval | None:
 
 
 def _episode_bounds(
-    tasks: Sequence[Task], catalog: Catalog, pin: ModelPin, priced: PricedModel, owed: Owed
+    tasks: Sequence[Task], catalog: Catalog, pin: ModelPin, price: Price | None, owed: Owed
 ) -> dict[str, Any]:
     """Return bounds: from zero to full contexts and the longest replies in every turn, for one
     attempt at each episode."""
@@ -299,11 +298,11 @@ def _episode_bounds(
         known = requests and setting in settings
         return Interval(0.0, None, requests * float(settings[setting]) if known else None)
 
-    request = None if priced.bound is None else float(priced.bound) / max(turns.values())
-    high = None if request is None else requests * request
+    usd = attempt_bound(pin, price, requests) if price is not None and requests else None
+    high = None if usd is None else float(usd)
     return {
         "input_tokens": most("context"),
         "cached_tokens": most("context"),
         "output_tokens": most("max_tokens"),
-        "cost_usd": None if priced.price is None else Interval(0.0, None, high),
+        "cost_usd": None if price is None else Interval(0.0, None, high),
     }
