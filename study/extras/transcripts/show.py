@@ -4,7 +4,7 @@ a bar, and cannot drive the terminal or pass for a line of the program."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from textwrap import wrap
@@ -34,7 +34,7 @@ from study.extras.transcripts.find import (
     require_key,
     stored_attempt,
 )
-from study.workspace.snapshot import take_snapshot
+from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
 
 Record = dict[str, Any]
@@ -83,9 +83,7 @@ def open_transcript(
     episode = stored_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     if arm:
-        from study.steps.sweep.history import record_look
-
-        record_look(study, [study.waves[manifest.wave]], "show --arm")
+        _record_look(study, [manifest])
     seed = number_seeds(study)[entry.instance]
     asks: dict[str, str] = {}
     judged: tuple[tuple[str, Grade], ...] = ()
@@ -106,17 +104,18 @@ def list_records(study: Study, wave: int | None, model: str | None, arms: bool) 
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     if arms:
-        from study.steps.sweep.history import (
-            record_look,  # with numpy, which most of this does without
-        )
-
-        waves = (study.waves[run.wave] for run in begun_waves(study, wave))
-        record_look(study, waves, "show --arm")
+        _record_look(study, begun_waves(study, wave))
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
     return [
         _list_record(listed) | ({"arm": known[listed.cell.instance]} if arms else {})
         for listed in list_episodes(study, wave, model)
     ]
+
+
+def _record_look(study: StudySnapshot, runs: Iterable[RunManifest]) -> None:
+    from study.steps.sweep.history import record_look  # with numpy, which most of this can spare
+
+    record_look(study, (study.waves[run.wave] for run in runs), "show --arm")
 
 
 def _list_record(listed: Listed) -> Record:

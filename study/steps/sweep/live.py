@@ -383,8 +383,6 @@ def sweep_watch(step: str) -> Iterator[_Screen | _Lines]:
     """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
     every ``output.LOG_SECONDS``; with --json these are JSON. The display is called with progress of
     the episodes, and its ``steps`` with that of steps before the first and after the last."""
-    from rich.live import Live
-
     console = output.stderr()
     if output.wants_json() or not console.is_terminal or console.is_dumb_terminal:
         lines = _Lines(step, console)
@@ -393,6 +391,8 @@ def sweep_watch(step: str) -> Iterator[_Screen | _Lines]:
         finally:
             lines.end()
     else:
+        from rich.live import Live
+
         screen = _Screen(step, Live(console=console), output.progress_bar(console))
         try:
             yield screen
