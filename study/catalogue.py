@@ -8,7 +8,7 @@ A hook is a function of an extra that a step calls if the extra is there:
 - ``regrades(study)``: further grades to make again (``study/steps/verify/regrade.py``)
 - ``pin_judge(pin)``, ``build_judge(pin, ...)``: a model of ``judges`` in study.yaml
 - ``shortfalls``, ``describe_chances``: the power of a plan before its draw
-- ``after_demo_wave(study, wave, display)``: what the demo does with a closed wave
+- ``after_demo_wave(study, wave)``: what the demo does with a closed wave
 
 To take an extra out, delete its folders (its noun in ``study/extras``, ``harness``, ``analysis``
 and ``tests``) and its row here; the steps then work without its share.

@@ -16,9 +16,9 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
     from rich.text import Text
-
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
@@ -70,6 +70,11 @@ def print_line(text: str, label: str = "", style: str = "") -> None:
     between words, a file or a pipe a single line."""
     line = styled("").append(label, style).append(" " if label and text else "").append(text)
     stdout().print(line, soft_wrap=not sys.stdout.isatty())
+
+
+def range_words(low: float, high: float | None, digits: int) -> str:
+    """Return a range of numbers that may have no upper bound."""
+    return f"{low:,.{digits}f} … {'no bound' if high is None else f'{high:,.{digits}f}'}"
 
 
 def print_note(text: str) -> None:
@@ -199,13 +204,6 @@ def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
         print_line(summary + ("" if fresh else " (done already; nothing changed)"))
 
 
-@contextmanager
-def progress_watch(step: str) -> Iterator[Watch]:
-    """Show a progress bar on stderr, fed with (step, done, of)."""
-    with progress_bar() as show:
-        yield lambda part, done, of: show(part or step, done, of)
-
-
 def wants_json() -> bool:
     """Whether the program was called with --json."""
     context = click.get_current_context(silent=True)
@@ -213,53 +211,68 @@ def wants_json() -> bool:
 
 
 @contextmanager
-def progress_bar(transient: bool = False) -> Iterator[Watch]:
-    """Show a bar from the first progress on, so that an error message stands by itself. A
-    ``transient`` one vanishes at its end. Without a terminal, print a line every LOG_SECONDS;
-    nothing with --json."""
-    if wants_json():
-        yield lambda step, done, of: None
-        return
+def progress_watch(step: str) -> Iterator[Watch]:
+    """Show a bar on stderr from the first progress on, so that an error message stands by itself.
+    It is fed with (part, done, of); a part without a name is the ``step``. Without a terminal,
+    print a line every LOG_SECONDS; nothing with --json."""
     console = stderr()
-    if not console.is_terminal:
-        yield _print_periodically(console)
-        return
+    if wants_json():
+        yield lambda part, done, of: None
+    elif not console.is_terminal:
+        yield _print_periodically(step, console)
+    else:
+        bar = progress_bar(console, remaining=console.width >= _WIDE)
+
+        def show(part: str, done: int, of: int) -> None:
+            move_bar(bar, part or step, done, of)
+            bar.start()
+
+        try:
+            yield show
+        finally:
+            if bar.tasks:  # stopping one that never began prints an empty line
+                bar.stop()
+
+
+def progress_bar(console: Console, remaining: bool = False) -> Progress:
+    """Return a bar for one task, which ``move_bar`` feeds, with the time that it has taken and, if
+    wanted, an estimate of the ``remaining`` one."""
     from rich import progress
 
-    wide = console.width >= _WIDE
-    bar = progress.Progress(
+    return progress.Progress(
         progress.SpinnerColumn(),
-        progress.TextColumn("{task.description}"),
-        *([progress.BarColumn()] if wide else []),
+        progress.TextColumn("{task.description}", markup=False),
+        *([progress.BarColumn()] if console.width >= _WIDE else []),
+        progress.TaskProgressColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
-        *([progress.TimeRemainingColumn()] if wide else []),
+        *([progress.TimeRemainingColumn()] if remaining else []),
         console=console,
-        transient=transient,
     )
 
-    def show(step: str, done: int, of: int) -> None:
-        if not bar.tasks:
-            bar.add_task(step, total=of or None, completed=done)
-            bar.start()
-        bar.tasks[0].total = of or None  # unknown again; `update` would keep the last one
-        bar.update(bar.tasks[0].id, description=step, completed=done)
 
-    try:
-        yield show
-    finally:
-        if bar.tasks:  # stopping one that never began prints an empty line
-            bar.stop()
+def move_bar(bar: Progress, what: str, done: int, of: int) -> None:
+    """Show the progress of a step in a bar; ``of`` is 0 if it is not known."""
+    if not bar.tasks:
+        bar.add_task(what)
+    task = bar.tasks[0]
+    # `update` would keep the total of the step before, and the time at which that was done.
+    task.total, task.finished_time = of or None, None
+    bar.update(task.id, description=what, completed=done)
 
 
-def _print_periodically(console: Console) -> Watch:
+def _print_periodically(step: str, console: Console) -> Watch:
     printed = time.monotonic()
 
-    def show(step: str, done: int, of: int) -> None:
+    def show(part: str, done: int, of: int) -> None:
         nonlocal printed
         if time.monotonic() - printed >= LOG_SECONDS:
-            count = f": {done} of {of}" if of else f": {done}" if done else ""
-            console.print(step + count, soft_wrap=True)
+            console.print(count_words(part or step, done, of), soft_wrap=True)
             printed = time.monotonic()
 
     return show
+
+
+def count_words(what: str, done: int, of: int) -> str:
+    """Return the progress of a step on a line."""
+    return f"{what}: {done} of {of}" if of else f"{what}: {done}" if done else what

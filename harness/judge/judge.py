@@ -281,11 +281,18 @@ def make_request(
     and occurs nowhere in it."""
     while (mark := judge.draw()) in submission.answer:
         pass
-    prompt = _prompt(submission, parts, mark, number)
-    messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, prompt))
+    messages = call_messages(submission, parts, mark, number)
     seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", number)
     schema = json.dumps(reply_schema(len(parts))) if judge.structured else ""
     return ModelRequest(messages, (), seed, schema=schema)
+
+
+def call_messages(
+    submission: Submission, parts: Sequence[Part], mark: str = "0" * _MARK, number: int = 0
+) -> tuple[Message, ...]:
+    """Return the messages of a call, counted from 0, with the mark that encloses the answer."""
+    prompt = _prompt(submission, parts, mark, number)
+    return (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, prompt))
 
 
 def call_texts(submission: Submission, parts: Sequence[Part]) -> Iterator[str]:

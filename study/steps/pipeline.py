@@ -19,7 +19,7 @@ from study.steps.status import read_status
 from study.steps.sweep.sweep import sweep_wave
 from study.workspace import address
 from study.workspace.address import record_files
-from study.workspace.setup import pinned_image, register_plan, write_registration
+from study.workspace.setup import Watch, pinned_image, register_plan, write_registration
 
 if TYPE_CHECKING:
     from analysis.report.report import Report
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from study.steps.sweep.sweep import SweepOutcome, SweepRequest
     from study.steps.verify.verify import VerifyRequest
     from study.workspace.study import Study
-
-Watch = Callable[[str, int, int], None]  # what, done, of
 
 
 def open_study(place: str | Path) -> Study:
@@ -99,11 +97,10 @@ def sweep(
     study: Study,
     request: SweepRequest,
     watch: Callable[[Progress], None],
-    begin: Callable[[str], None] = lambda step: None,
-    closing: Watch = lambda what, done, of: None,
+    steps: Watch = lambda what, done, of: None,
 ) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweep_wave(study, request, watch, utc_now, begin, closing)
+    return sweep_wave(study, request, watch, utc_now, steps)
 
 
 def publish(

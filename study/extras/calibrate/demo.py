@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from registry.provenance import utc_now
 from study.extras.calibrate.from_scores import CalibrateRequest, calibrate_study, record_calibration
 from study.workspace.study import Study
 
-if TYPE_CHECKING:
-    from study.steps.demo.demo import Display
-
-
 _GROUND = "before-4"  # the clean agent with most to gain by knowing
 
 
-def after_demo_wave(study: Study, wave: int, display: Display) -> None:
+def after_demo_wave(study: Study, wave: int) -> None:
     """Record the size of leak that the first wave's scores would show, before any release."""
     if wave:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -50,28 +50,25 @@ _REVERSED = "/reversed"  # ends the name of a sheet that is asked in reverse ord
 LEAST = 400  # criteria that a plan requires
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
-    """A judge to measure, and the least number of criteria."""
-
-    judge: str
-    criteria: int = LEAST
-    allow_unknown_price: bool = False
-
-
 def check_judge(
-    study: Study, request: CheckRequest, watch: Watch, now: Callable[[], str]
+    study: Study,
+    name: str,
+    watch: Watch,
+    now: Callable[[], str],
+    criteria: int = LEAST,
+    allow_unknown_price: bool = False,
 ) -> tuple[dict[str, Any], Path]:
-    """Measure a judge on sheets from the study's tasks. Returns the result and its file in the
-    study's folder; the store keeps the measurement and the ledger promises it.
+    """Measure a judge on sheets from the study's tasks, with at least so many criteria. Returns the
+    result and its file in the study's folder; the store keeps the measurement and the ledger
+    promises it.
 
     Replies are stored as in grading: if killed, it resumes when called again. Raises
     WorkOwedError if the provider fails or the budget is spent, HarnessError, RegistryError.
     """
-    pin = judge_pin(study, request.judge)
-    pricing = price_pins(study, [pin], request.allow_unknown_price)
+    pin = judge_pin(study, name)
+    pricing = price_pins(study, [pin], allow_unknown_price)
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
-    sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
+    sheets = make_sheets(strata, criteria, study.protocol.catalog)
     backwards = [_reverse(sheet) for sheet in sheets if len(sheet.parts) > 1]
     judge = build_judge(pin, str(study.folder.resolve()))
     with ExitStack() as stack:
@@ -83,7 +80,7 @@ def check_judge(
         verdicts, failed = _grade_sheets(judge, caller, (*sheets, *backwards), watch)
         measured = _measured(pin, sheets, backwards, verdicts)
         record_checked(study, pin, measured, now)
-    compared = _compared(study, request.judge, sheets, verdicts)
+    compared = _compared(study, name, sheets, verdicts)
     body = {**measured, **compared, "failed_tries": failed}
     path = study.folder / FOLDER / f"{pin.name}.json"
     path.parent.mkdir(exist_ok=True)

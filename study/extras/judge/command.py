@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now
-from study.extras.judge.check import CheckRequest, check_judge
+from study.extras.judge.check import check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.options import folder_option, json_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from study.workspace.study import Study
 
 _VERDICTS = ("verdicts", "reversed")  # in the file of a check only
+_COUNTS = ("owed", "graded", "fresh", "criteria", "ungraded", "kappa")
+_SHOWN = ("judge", *_COUNTS, "failures", "failed_tries", "cost_usd")  # of a grading, in a table
 
 
 @click.group()
@@ -80,9 +82,8 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
 
 
 def _print_grading(outcome: GradeOutcome) -> None:
-    hidden = ("digest", "recorded", "unpinned")
     rows = [
-        {name: value for name, value in asdict(judge).items() if name not in hidden}
+        {name: getattr(judge, name) for name in _SHOWN}
         | {name: count_failures(getattr(judge, name)) for name in ("failures", "failed_tries")}
         for judge in outcome.judges
     ]
@@ -127,9 +128,8 @@ def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
       dosimeter judge check haiku
       dosimeter judge check haiku --criteria 2000 --json | jq .kappa
     """
-    request = CheckRequest(name, **options)
     with progress_watch("checking") as watch:
-        body, path = check_judge(study, request, watch, utc_now)
+        body, path = check_judge(study, name, watch, utc_now, **options)
     if as_json:
         print_json({key: value for key, value in body.items() if key not in _VERDICTS})
     else:

@@ -32,9 +32,9 @@ from study.extras.judge.records import (
     share_of,
 )
 from study.steps.sweep.spending import (
-    OVER_BUDGET,
     Caller,
     CallResult,
+    CallTotals,
     Pricing,
     lock_budget,
     open_budget,
@@ -61,20 +61,16 @@ class GradeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeOutcome:
+class JudgeOutcome(CallTotals):
     """The grades of one judge, and their agreement with exact grading."""
 
     judge: str
     digest: str  # of its pin
     owed: int  # episodes that have a result
     graded: int
-    fresh: int  # of them, now
     criteria: int  # that it was to decide
     ungraded: int  # of them, left without a verdict
     kappa: float | None  # with the exact grader, criterion by criterion
-    failures: tuple[tuple[str, int], ...]  # why episodes are still owed, and how often
-    failed_tries: tuple[tuple[str, int], ...]  # requests that failed now, by class
-    cost_usd: float | None  # of the replies paid for now; None if unknown
     recorded: tuple[int, ...]  # waves that it has graded whole, by the ledger
     unpinned: tuple[int, ...]  # of them, those with a manifest that does not name it
 
@@ -95,7 +91,7 @@ class GradeOutcome:
     @property
     def over_budget(self) -> bool:
         """True if the budget does not pay for the episodes still owed."""
-        return any(OVER_BUDGET in dict(judge.failures) for judge in self.judges)
+        return any(judge.over_budget for judge in self.judges)
 
 
 def grade_study(

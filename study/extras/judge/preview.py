@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 from generators.task import TaskInstance
-from harness.judge.judge import (
-    Judge,
-    Submission,
-    call_digest,
-    call_texts,
-    chunks_of,
-    make_request,
-    questions_of,
-)
-from harness.model import ModelRequest, Reply, Usage, estimate_text
+from harness.judge.judge import Submission, call_messages, call_texts, chunks_of, questions_of
+from harness.model import Usage, estimate_text
 from harness.spending.prices import Price
 from registry.ledger.records import JudgePin
-from study.steps.sweep.preview import ExtraPreview, RenderedCall, messages_json
+from study.printing import range_words
+from study.steps.sweep.preview import FirstRequest, Preview
 from study.steps.sweep.spending import example_of, price_pins
 from study.workspace.study import Study
 
 ANSWER = "(here stands the answer that is graded)"
 
 
-def preview(study: Study, wave: int) -> ExtraPreview:
+def preview(study: Study, wave: int) -> Preview:
     """Return the first call of every judge of the study on every stratum of a wave."""
     protocol = study.protocol
     pricing = price_pins(study, protocol.judges, allow_unknown=True)
@@ -34,63 +26,32 @@ def preview(study: Study, wave: int) -> ExtraPreview:
         for task in protocol.wave_tasks(wave)
         for pin in protocol.judges
     ]
-    return ExtraPreview("judges", tuple(calls))
-
-
-@dataclass(frozen=True, slots=True)
-class _Unasked:
-    """Stand-in for a judge's model, which a dry run never asks."""
-
-    name: str = "unasked"
-    trusted: bool = False
-    paid: bool = False
-
-    def respond(self, request: ModelRequest) -> Reply:
-        raise AssertionError("a dry run sends no request")
+    return Preview("judges", "Judges", tuple(calls))
 
 
 def _render(
     instance: TaskInstance, stratum: str, pin: JudgePin, price: Price | None
-) -> RenderedCall:
-    judge = Judge(pin, _Unasked(), lambda: "0" * 32)
+) -> FirstRequest:
     parts = questions_of(instance.rubric)
     chunks = list(chunks_of(parts))
-    first = chunks[0] if chunks else ()
     submission = Submission(instance.brief.prompt, ANSWER)
-    call = call_digest(judge, submission, first)
-    messages = make_request(judge, submission, first, call, 0).messages
+    messages = call_messages(submission, chunks[0] if chunks else ())
     tokens = sum(estimate_text(message.text) for message in messages)  # without the answer
     every = sum(map(estimate_text, call_texts(submission, parts)))  # each call with this answer
     longest = dict(pin.settings).get("max_tokens")
     sent, most = (None, None) if price is None else _usd(price, every, len(chunks), longest)
-    usd = (
-        "unknown"
-        if sent is None
-        else f"{sent:,.4f} … {'no bound' if most is None else f'{most:,.4f}'}"
-    )
-    shown = messages if chunks else ()
-    return RenderedCall(
+    usd = "unknown" if sent is None else range_words(sent, most, 4)
+    named = {"judge": pin.name, "stratum": stratum, "parts": len(parts), "calls": len(chunks)}
+    return FirstRequest(
         title=f"{stratum} by judge {pin.name}",
-        messages=shown,
-        row={
-            "judge": pin.name,
-            "stratum": stratum,
-            "parts": len(parts),
-            "calls": len(chunks),
-            "tokens of the first": tokens,
-            "of all": every,
-            "USD an episode": usd,
-        },
-        body={
-            "judge": pin.name,
-            "stratum": stratum,
-            "parts": len(parts),
-            "calls": len(chunks),
+        messages=messages if chunks else (),
+        row=named | {"tokens of the first": tokens, "of all": every, "USD an episode": usd},
+        body=named
+        | {
             "tokens": tokens,
             "tokens_of_all_calls": every,
             "usd_sent": sent,
             "usd_with_longest_replies": most,
-            "messages": messages_json(shown),
         },
     )
 

@@ -10,7 +10,7 @@ import click
 from registry.provenance import utc_now
 from study.options import json_option, models_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_line, print_records
-from study.steps.sweep.command import outcome_json, print_failed, print_outcome
+from study.steps.sweep.command import outcome_json, print_outcome
 from study.steps.sweep.live import sweep_watch
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def pilot(study: Study, models: tuple[str, ...], as_json: bool, **options: Any) 
 
     request = pilots.PilotRequest(tuple(dict.fromkeys(models)), **options)
     with sweep_watch("pilot") as watch:
-        made = pilots.run_pilot(study, request, watch, watch.begin, watch.count, utc_now)
+        made = pilots.run_pilot(study, request, watch, watch.steps, utc_now)
     if as_json:
         print_json(_outcome_json(made))
     else:
@@ -94,8 +94,7 @@ def _print_outcome(made: PilotOutcome) -> None:
     print_records(rows, title="What it took", right=("USD", "USD a run"))
     for name, reason in made.skipped:
         print_line(f"{name}: {reason}; not run")
-    print_outcome(made.swept, 0)
-    print_failed(made.swept, made.pins)
+    print_outcome(made.swept, 0, made.pins)
 
 
 def _score_row(row: TurnScore) -> dict[str, Any]:

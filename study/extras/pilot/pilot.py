@@ -90,8 +90,7 @@ def run_pilot(
     study: Study,
     request: PilotRequest,
     watch: Callable[[Progress], None],
-    begin: Callable[[str], None],
-    closing: Watch,
+    steps: Watch,
     now: Callable[[], str],
 ) -> PilotOutcome:
     """Run the episodes that a pilot still owes, as far as the study's budget goes for all of its
@@ -100,11 +99,11 @@ def run_pilot(
     with ExitStack() as stack:
         lock_budget(study, (), stack)
         scratch = _write(study, request, pins)
-        draw_seeds(scratch, lambda *step: begin("drawing the pilot's instances"), now)
+        draw_seeds(scratch, lambda *step: steps("drawing the pilot's instances", 0, 0), now)
         register_plan(scratch, lambda *step: None, now())
         wanted = SweepRequest(0, allow_dirty=True, allow_unknown_price=request.allow_unknown_price)
         spent = _spent_by_others(study, scratch)
-        swept = sweep_wave(scratch, wanted, watch, now, begin, closing, spent)
+        swept = sweep_wave(scratch, wanted, watch, now, steps, spent)
     return _outcome(scratch, swept, skipped)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -44,10 +44,8 @@ from study.steps.lint.later_refusals import share_guessed
 from study.steps.register.draw import pilots_of
 from study.steps.sweep.spending import example_of
 from study.workspace.address import open_study
-from study.workspace.snapshot import StudySnapshot, take_snapshot
+from study.workspace.snapshot import StudySnapshot, Watch, take_snapshot
 from study.workspace.study import Study, is_study
-
-Watch = Callable[[str, int, int], None]
 
 PUBLISHED = (
     "the weights and criteria of the study's tasks, and published results (4 models, 16 repeated "

@@ -11,7 +11,8 @@ from registry.provenance import utc_now
 from study.extras.probe.probe import ProbeRequest, probe_wave
 from study.options import json_option, models_option, study_option, unknown_price_option
 from study.printing import exit_by, print_json, print_records, progress_watch
-from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts, print_failing
+from study.steps.sweep.accounts import accounts_json, count_failures, print_accounts
+from study.steps.sweep.failing import Failing, print_failing
 
 if TYPE_CHECKING:
     from study.extras.probe.probe import ProbedWave, ProbeOutcome
@@ -70,8 +71,13 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
         )
     else:
         _print(made)
-        calls = ((outcome.model, outcome.failures) for outcome in (*made.models, *made.texts))
-        print_failing(study.protocol.wave_models(wave), calls)
+        failing = [
+            Failing(outcome.model, failure, times)
+            for outcome in (*made.models, *made.texts)
+            for failure, times in outcome.failures
+            if failure.startswith("provider:")
+        ]
+        print_failing(study.protocol.wave_models(wave), failing)
     exit_by(made.complete)
 
 

@@ -35,9 +35,9 @@ from study.extras.probe.kinds import (
     text_kinds,
 )
 from study.steps.sweep.spending import (
-    OVER_BUDGET,
     Caller,
     CallResult,
+    CallTotals,
     lock_budget,
     open_budget,
     price_pins,
@@ -70,18 +70,14 @@ class ProbeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeOutcome:
+class ProbeOutcome(CallTotals):
     """One model's probes over both arms, which only the report distinguishes."""
 
     wave: int
     model: str
     owed: int
     done: int
-    fresh: int  # of them, now
     mean_score: float | None  # of answers, over both arms; None while any is owed, and for texts
-    failures: tuple[tuple[str, int], ...]  # why probes are still owed, and how often
-    failed_tries: tuple[tuple[str, int], ...]
-    cost_usd: float | None  # of the replies paid for now; None if unknown
     what: str = "questions"
     note: str = ""  # why nothing more is owed: the model does not report it
 
@@ -89,11 +85,6 @@ class ProbeOutcome:
     def complete(self) -> bool:
         """True if nothing more is owed."""
         return self.done == self.owed or bool(self.note)
-
-    @property
-    def over_budget(self) -> bool:
-        """True if the budget does not pay for the probes still owed."""
-        return OVER_BUDGET in dict(self.failures)
 
 
 @dataclass(frozen=True, slots=True)

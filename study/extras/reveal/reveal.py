@@ -14,11 +14,10 @@ from registry.ledger.draw_records import Revealed
 from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.steps.sweep.waves import list_waves
-from study.workspace.setup import find_registration
+from study.workspace.setup import Watch, find_registration
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
-Watch = Callable[[str, int, int], None]  # what, done, of
 MOST_BYTES = 1 << 30  # of a reveal's file
 
 

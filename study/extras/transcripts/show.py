@@ -4,8 +4,8 @@ a bar, and cannot drive the terminal or pass for a line of the program."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from textwrap import wrap
 from typing import IO, Any
@@ -34,7 +34,7 @@ from study.extras.transcripts.find import (
     require_key,
     stored_attempt,
 )
-from study.workspace.snapshot import take_snapshot
+from study.workspace.snapshot import StudySnapshot, take_snapshot
 from study.workspace.study import Study
 
 Record = dict[str, Any]
@@ -83,20 +83,19 @@ def open_transcript(
     episode = stored_attempt(study, name, wanted)
     manifest, entry = locate(study, episode)
     if arm:
-        from study.steps.sweep.history import record_look
+        _record_look(study, [manifest])
+    seed = number_seeds(study)[entry.instance]
+    asks: dict[str, str] = {}
+    judged: tuple[tuple[str, Grade], ...] = ()
+    if grade:
+        from study.extras.judge.records import grades_of
 
-        record_look(study, [study.waves[manifest.wave]], "show --arm")
-    transcript = Transcript(
-        episode, manifest, entry, number_seeds(study)[entry.instance], stored, result=result
+        instance = instance_of(study, entry)
+        asks = {} if instance is None else {p.id: p.text for p in instance.rubric.parts}
+        judged = grades_of(study, name, study.keys())
+    return Transcript(
+        episode, manifest, entry, seed, stored, result=result, asks=asks, judged=judged
     )
-    if not grade:
-        return transcript
-    from study.extras.judge.records import grades_of
-
-    instance = instance_of(study, entry)
-    asks = {part.id: part.text for part in instance.rubric.parts} if instance is not None else {}
-    judged = grades_of(study, name, study.keys())
-    return replace(transcript, asks=asks, judged=judged)
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
@@ -105,17 +104,18 @@ def list_records(study: Study, wave: int | None, model: str | None, arms: bool) 
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     if arms:
-        from study.steps.sweep.history import (
-            record_look,  # with numpy, which most of this does without
-        )
-
-        waves = (study.waves[run.wave] for run in begun_waves(study, wave))
-        record_look(study, waves, "show --arm")
+        _record_look(study, begun_waves(study, wave))
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
     return [
         _list_record(listed) | ({"arm": known[listed.cell.instance]} if arms else {})
         for listed in list_episodes(study, wave, model)
     ]
+
+
+def _record_look(study: StudySnapshot, runs: Iterable[RunManifest]) -> None:
+    from study.steps.sweep.history import record_look  # with numpy, which most of this can spare
+
+    record_look(study, (study.waves[run.wave] for run in runs), "show --arm")
 
 
 def _list_record(listed: Listed) -> Record:
@@ -157,13 +157,17 @@ def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
 
 
 def _grade_json(transcript: Transcript, result: EpisodeResult) -> Record:
-    judges = [{"judge": name} | _grade_fields(grade) for name, grade in transcript.judged]
     record = _grade_fields(result.grade)
     for part in record["parts"]:
         part["asks"] = transcript.asks.get(part["id"])
-    record |= {"status": str(result.status), "score": result.score, "judges": judges}
-    record |= {"repairs": result.grade.repairs, "violations": result.grade.violations}
-    return {"grader": result.grader} | record
+    return record | {
+        "grader": result.grader,
+        "status": str(result.status),
+        "score": result.score,
+        "judges": [{"judge": name} | _grade_fields(grade) for name, grade in transcript.judged],
+        "repairs": result.grade.repairs,
+        "violations": result.grade.violations,
+    }
 
 
 def _grade_fields(grade: Grade) -> Record:
@@ -172,14 +176,14 @@ def _grade_fields(grade: Grade) -> Record:
         "score": grade.score,
         "dimensions": dict(grade.dimension_scores),
         "parts": [
-            {"id": name, "fact": fact, "passed": verdict}
-            for (name, verdict), fact in zip(_verdicts(grade), grade.facts, strict=True)
+            {"id": name, "fact": fact, "passed": verdict} for name, fact, verdict in _parts(grade)
         ],
     }
 
 
-def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
-    return zip(grade.parts, grade.verdicts, strict=True)
+def _parts(grade: Grade) -> Iterator[tuple[str, bool | None, bool | None]]:
+    """Yield each part with its fact and its verdict."""
+    return zip(grade.parts, grade.facts, grade.verdicts, strict=True)
 
 
 def print_transcript(transcript: Transcript, console: Console, grade: bool, arm: bool) -> None:
@@ -350,13 +354,12 @@ def _print_end(page: _Page, episode: Episode) -> None:
 
 
 def _print_grade(page: _Page, transcript: Transcript) -> None:
-    if transcript.result is None:
+    result = transcript.result
+    if result is None:
         page.title("grade", "none yet")
         return
-    result = transcript.result
-    score = "none" if result.score is None else f"{result.score:.4g}"
     passed = "" if result.passed is None else f" · {result.passed} of {result.total} parts"
-    page.title("grade", f"{result.grader} · {result.status} · score {score}{passed}")
+    page.title("grade", f"{result.grader} · {_scored(result)}{passed}")
     if result.attempt != transcript.episode.attempt:
         page.note(f"of attempt {result.attempt}, which counts; shown above is another")
     for name, value in result.grade.dimension_scores:
@@ -367,14 +370,15 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
     for violation in result.grade.violations:
         page.field("schema", violation)
     for judge, grade in transcript.judged:
-        page.field(f"by {judge}", _graded(grade))
-    judged = [(judge, _verdict_words(grade)) for judge, grade in transcript.judged]
+        decided = [verdict for verdict in grade.verdicts if verdict is not None]
+        page.field(f"by {judge}", f"{_scored(grade)} · {sum(decided)} of {len(decided)} parts")
     verdicts = _verdict_words(result.grade)
-    if any(_WITHHELD in words.values() for words in (verdicts, *dict(judged).values())):
+    judged = {judge: _verdict_words(grade) for judge, grade in transcript.judged}
+    if any(_WITHHELD in words.values() for words in (verdicts, *judged.values())):
         page.note(_LEGEND)
     for name, word in verdicts.items():
         by_judges = " · ".join(
-            f"{judge} {given.get(name, _VERDICT[None])}" for judge, given in judged
+            f"{j} {words.get(name, _VERDICT[None])}" for j, words in judged.items()
         )
         page.note(f"{word}  {name}" + (f"   {by_judges}" if by_judges else ""))
         if text := transcript.asks.get(name):
@@ -385,14 +389,13 @@ def _verdict_words(grade: Grade) -> dict[str, str]:
     """The word of each part's verdict."""
     return {
         name: _WITHHELD if fact and verdict is False else _VERDICT[verdict]
-        for (name, verdict), fact in zip(_verdicts(grade), grade.facts, strict=True)
+        for name, fact, verdict in _parts(grade)
     }
 
 
-def _graded(grade: Grade) -> str:
-    decided = [verdict for verdict in grade.verdicts if verdict is not None]
-    score = "none" if grade.score is None else f"{grade.score:.4g}"
-    return f"{grade.status} · score {score} · {sum(decided)} of {len(decided)} parts"
+def _scored(graded: Grade | EpisodeResult) -> str:
+    score = "none" if graded.score is None else f"{graded.score:.4g}"
+    return f"{graded.status} · score {score}"
 
 
 # --- Untrusted text, made safe to print ---
@@ -409,10 +412,7 @@ def neutralise(text: str) -> str:
 def _escape(char: str) -> str:
     if char.isprintable() or char in "\n\t" or category(char) == "Zs":
         return char
-    code = ord(char)
-    if code < 0x100:
-        return "\\r" if char == "\r" else f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return char.encode("unicode_escape").decode()
 
 
 def fold_lines(text: str, width: int, joint: str) -> list[str]:

@@ -8,9 +8,7 @@ import click
 
 from analysis.report.report import report_json
 from study.options import PATH, json_option
-from study.printing import progress_watch
 from study.steps.report.command import print_verdicts
-from study.steps.sweep.live import sweep_watch
 
 
 @click.command()
@@ -40,8 +38,7 @@ def demo(folder: Path, sandbox: str, as_json: bool) -> None:
       dosimeter demo
     """
 
-    from study.steps.demo.demo import Display, run_demo
+    from study.steps.demo.demo import run_demo
 
-    display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
-    report, path = run_demo(folder, sandbox, display)
+    report, path = run_demo(folder, sandbox)
     print_verdicts(report_json(report), path, as_json)

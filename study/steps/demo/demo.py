@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from harness.sweep.worker_process import prepare_ray
 from study.catalogue import contributions
+from study.printing import progress_watch
 from study.steps import pipeline
 from study.steps.init.folder import init_study
+from study.steps.sweep.live import sweep_watch
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import closed_wave
 from study.workspace.study import Study, is_study
 
 if TYPE_CHECKING:
     from analysis.report.report import Report
-    from harness.sweep.leases import Progress
 
 DEMO_REASON = "it is a demonstration, made small to run in minutes"
 
 
-@dataclass(frozen=True, slots=True)
-class Display:
-    """Output of a demo: a line of text, the progress of a step or of a sweep."""
-
-    line: Callable[[str], None]
-    progress: Callable[[str], AbstractContextManager[Callable[[str, int, int], None]]]
-    sweep: Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
-
-
-def run_demo(folder: Path, sandbox: str, display: Display) -> tuple[Report, Path]:
+def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
     """Run the demo's study in a folder, or resume it, then in its own ``sandbox``. Return its
     report and the page."""
     if not is_study(folder):
         text = (files("study.steps.demo") / "demo.yaml").read_text(encoding="utf-8")
         init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
     study = pipeline.open_study(folder)
-    with display.progress("drawing") as watch:
+    with progress_watch("drawing") as watch:
         sealed, _ = pipeline.draw(study, watch, DEMO_REASON)
-    display.line(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
-    with display.progress("registering") as watch:
+    _say(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
+    with progress_watch("registering") as watch:
         registered, _ = pipeline.register(study, watch)
-    display.line(f"registered: {pipeline.describe(registered)}")
+    _say(f"registered: {pipeline.describe(registered)}")
     with ExitStack() as session:
         if any(
             closed_wave(study.ledger, wave) is None for wave in range(len(study.protocol.waves))
@@ -54,31 +46,35 @@ def run_demo(folder: Path, sandbox: str, display: Display) -> tuple[Report, Path
             prepare_ray(address)
             from harness.sweep.ray_cluster import ray_session
 
-            display.line(f"connecting to Ray at {address}" if address else "starting Ray here")
+            _say(f"connecting to Ray at {address}" if address else "starting Ray here")
             session.enter_context(ray_session(address))
-        _sweep(study, 0, display)
-        _after(study, 0, display)
-        with display.progress("publishing") as watch:
+        _sweep(study, 0)
+        _after(study, 0)
+        with progress_watch("publishing") as watch:
             release, _ = pipeline.publish(study, None, watch)
-        display.line(f"released: {release.count} public instances in {folder / release.location}")
+        _say(f"released: {release.count} public instances in {folder / release.location}")
         last = len(study.protocol.waves) - 1
         for wave in range(1, last + 1):
-            _sweep(study, wave, display)
-            _after(study, wave, display)
+            _sweep(study, wave)
+            _after(study, wave)
             if wave < last:
                 _, page = pipeline.report(study, wave)
-                display.line(f"a look through wave {wave}: {page}")
+                _say(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
 
 
-def _after(study: Study, wave: int, display: Display) -> None:
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _after(study: Study, wave: int) -> None:
     """Have the extras do what they do with a wave that is closed."""
     for act in contributions("after_demo_wave"):
-        act(study, wave, display)
+        act(study, wave)
 
 
-def _sweep(study: Study, wave: int, display: Display) -> None:
+def _sweep(study: Study, wave: int) -> None:
     # A demo may run in any working tree: deviations from the registration are recorded.
     request = SweepRequest(wave, allow_dirty=True)
-    with display.sweep(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
+    with sweep_watch(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
         pipeline.sweep(study, request, watch)

@@ -17,14 +17,13 @@ from registry.ledger.records import Release
 from registry.result_row import Arm
 from study.errors import StudyError
 from study.workspace.checkpoints import release_checkpoint
-from study.workspace.setup import registration_of
+from study.workspace.setup import Watch, registration_of
 from study.workspace.study import Study
 
 if TYPE_CHECKING:
     from publish.hub import HubPlace
 
 logger = logging.getLogger(__name__)
-Watch = Callable[[str, int, int], None]
 
 
 def publish_arm(
@@ -142,9 +141,7 @@ def _progress(watch: Watch, step: str, instances: int) -> Callable[[int], None]:
     return lambda done: watch(step, done, instances)
 
 
-def scan_for_leaks(
-    study: Study, paths: Iterable[Path], watch: Callable[[str, int, int], None]
-) -> tuple[LeakFound, ...]:
+def scan_for_leaks(study: Study, paths: Iterable[Path], watch: Watch) -> tuple[LeakFound, ...]:
     """Return what follows from private seeds in files and folders, the study's and its runs' keys,
     and what could not be read there, sorted. Raises PublishError, RegistryError."""
     entries = study.entries()

@@ -1,18 +1,17 @@
-"""What a step has paid and what has failed, for people and scripts."""
+"""The accounts of a budget, for people and scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.printing import print_line, print_records
+from study.printing import print_records
 
 if TYPE_CHECKING:
     from harness.spending.budget import Account
-    from registry.ledger.records import JudgePin, ModelPin
 
 
 def accounts_json(accounts: Sequence[Account]) -> list[dict[str, Any]]:
@@ -48,23 +47,6 @@ def print_accounts(accounts: Sequence[Account], over_budget: bool = False) -> No
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
             "again; no request is paid for twice."
         )
-
-
-def print_failing(
-    pins: Iterable[ModelPin | JudgePin], calls: Iterable[tuple[str, Sequence[tuple[str, int]]]]
-) -> None:
-    """Print a line for each model and class of failure of its provider. ``calls`` has the models
-    with their failures."""
-    from study.steps.sweep.failing import failing_words
-
-    failing = [
-        (model, failure, times)
-        for model, failures in calls
-        for failure, times in failures
-        if failure.startswith("provider:")
-    ]
-    for line in failing_words(pins, failing):
-        print_line(line, "failed:", "yellow")
 
 
 def count_failures(failures: Sequence[tuple[str, int]]) -> str:

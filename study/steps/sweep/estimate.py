@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from statistics import fmean, variance
 from typing import Any
@@ -21,12 +20,13 @@ from typing import Any
 from generators.catalog import Catalog
 from harness.episode import Cell, Mode
 from harness.model import Usage
-from harness.spending.budget import PricedModel
+from harness.spending.budget import attempt_bound
 from harness.spending.prices import Price, total_cost
 from harness.spending.purchases import read_episode_usages
 from registry.ledger.records import ModelPin
+from study.printing import print_json, print_line, print_records, range_words
 from study.protocol.protocol import Protocol, Task
-from study.steps.sweep.spending import Pricing, attempt_turns, price_pins
+from study.steps.sweep.spending import ALLOW, Pricing, attempt_turns, price_pins
 from study.workspace.snapshot import StudySnapshot, WaveSnapshot, take_snapshot
 from study.workspace.study import Study
 
@@ -70,19 +70,84 @@ class Estimate:
     pricing: Pricing = field(repr=False)  # of the models
 
 
+def print_estimate(made: Estimate, as_json: bool) -> None:
+    """Print the estimate of a wave, with notes on its numbers."""
+    total = total_usd(made.forecasts)
+    if as_json:
+        print_json(
+            {
+                "wave": made.wave,
+                "level": LEVEL,
+                "prices": made.pricing.prices.digest or None,
+                "models": [_forecast_json(forecast) for forecast in made.forecasts],
+                "cost_usd": None if total is None else asdict(total),
+            }
+        )
+        return
+    title = f"What wave {made.wave} still owes"
+    print_records([_forecast_row(forecast) for forecast in made.forecasts], title=title)
+    print_line(
+        f"intervals at {100 * LEVEL:.0f} %; what failed attempts took is counted in the pilots"
+    )
+    for forecast in made.forecasts:
+        model, price = forecast.model, forecast.price
+        if forecast.basis == BOUNDS:
+            print_line(
+                f"{model}: no two pilots of each stratum, so these are bounds from the limits, for "
+                "one attempt at each episode; without `context` and `max_tokens` there is no upper "
+                "one"
+            )
+        if price is not None:
+            print_line(f"{model}: priced as of {price.date} ({price.source})")
+    for priced in made.pricing.unknown:
+        print_line(f"{priced.name}: its price is unknown; sweeping it needs {ALLOW}")
+    print_line("in all: " + ("unknown" if total is None else f"USD {_words(total, 2)}"))
+
+
+def _forecast_json(forecast: Forecast) -> dict[str, Any]:
+    price = forecast.price
+    usd = ("input", "cached_input", "output")
+    return asdict(forecast) | {
+        "price": None
+        if price is None
+        else {name: float(getattr(price, name)) for name in usd}
+        | {"date": price.date, "source": price.source}
+    }
+
+
+def _forecast_row(forecast: Forecast) -> dict[str, Any]:
+    cost = _words(forecast.cost_usd, 2, "unknown") if forecast.episodes else "–"
+    return {
+        "model": forecast.model,
+        "owed": forecast.episodes,
+        "basis": f"{forecast.pilots} pilots" if forecast.pilots else forecast.basis,
+        "input tokens": _words(forecast.input_tokens),
+        "cached": _words(forecast.cached_tokens),
+        "output tokens": _words(forecast.output_tokens),
+        "USD": "no call is paid for" if forecast.basis == FREE else cost,
+    }
+
+
+def _words(interval: Interval | None, digits: int = 0, unknown: str = "–") -> str:
+    return unknown if interval is None else range_words(interval.low, interval.high, digits)
+
+
 def total_usd(forecasts: Iterable[Forecast]) -> Interval | None:
     """Return the sum of the intervals of all paid models; None if one is unknown."""
     paid = [forecast for forecast in forecasts if forecast.basis != FREE and forecast.episodes]
     costs = [forecast.cost_usd for forecast in paid if forecast.cost_usd is not None]
     if len(costs) < len(paid):
         return None
-    means = [cost.mean for cost in costs if cost.mean is not None]
-    highs = [cost.high for cost in costs if cost.high is not None]
-    return Interval(
-        math.fsum(cost.low for cost in costs),
-        math.fsum(means) if len(means) == len(costs) else None,
-        math.fsum(highs) if len(highs) == len(costs) else None,
+    low, mean, high = (
+        _sum([getattr(cost, name) for cost in costs]) for name in ("low", "mean", "high")
     )
+    return Interval(low or 0.0, mean, high)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum; None if a value is unknown."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if len(known) == len(values) else None
 
 
 Owed = Mapping[str, Sequence[int]]
@@ -107,39 +172,24 @@ def estimate_wave(study: Study, wave: int) -> Estimate:
     snapshot, protocol = take_snapshot(study), study.protocol
     pins = protocol.wave_models(wave)
     tasks = protocol.wave_tasks(wave)
-    turns = attempt_turns(tasks, protocol.catalog)
-    pricing = price_pins(study, pins, allow_unknown=True, turns=turns)
+    pricing = price_pins(study, pins, allow_unknown=True)
     modes = {task.stratum: task.mode for task in tasks}
-    forecasts = tuple(
-        _forecast_of(
-            priced,
-            _owed_episodes(snapshot, wave, pin.name),
-            partial(_episode_pilots, snapshot, pin, priced.price, modes),
-            partial(_episode_bounds, tasks, protocol.catalog, pin, priced),
-        )
-        for pin, priced in zip(pins, pricing.models, strict=True)
-    )
-    return Estimate(wave, forecasts, pricing)
-
-
-def _forecast_of(
-    priced: PricedModel,
-    owed: Owed,
-    read_pilots: Callable[[], Pilots],
-    bounds: Callable[[Owed], dict[str, Any]],
-) -> Forecast:
-    """Return the estimate from pilots of two instances or more of each stratum, else from
-    ``bounds``. Either is read only if it is needed."""
-    episodes = sum(map(sum, owed.values()))
-    forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
-    if priced.free or not episodes:
-        return forecast
-    pilots = read_pilots()
-    instances = Counter(stratum for stratum, _ in {(p.stratum, p.instance) for p in pilots})
-    if any(instances[stratum] < 2 for stratum in owed):
-        return replace(forecast, basis=BOUNDS, **bounds(owed))
-    sums: dict[str, Any] = {name: sum_interval(owed, pilots, name) for name in QUANTITIES}
-    return replace(forecast, pilots=len(pilots), **sums)
+    forecasts = []
+    for pin, priced in zip(pins, pricing.models, strict=True):
+        owed = _owed_episodes(snapshot, wave, pin.name)
+        episodes = sum(map(sum, owed.values()))
+        forecast = Forecast(priced.name, episodes, FREE if priced.free else OWN, priced.price)
+        if episodes and not priced.free:
+            pilots = _episode_pilots(snapshot, pin, priced.price, modes)
+            instances = Counter(stratum for stratum, _ in {(p.stratum, p.instance) for p in pilots})
+            if all(instances[stratum] >= 2 for stratum in owed):
+                sums: dict[str, Any] = {q: sum_interval(owed, pilots, q) for q in QUANTITIES}
+                forecast = replace(forecast, pilots=len(pilots), **sums)
+            else:
+                bounds = _episode_bounds(tasks, protocol.catalog, pin, priced.price, owed)
+                forecast = replace(forecast, basis=BOUNDS, **bounds)
+        forecasts.append(forecast)
+    return Estimate(wave, tuple(forecasts), pricing)
 
 
 def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
@@ -149,11 +199,9 @@ def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
         return planned_episodes(study.protocol, wave, [model])
     if begun.closed is not None:
         return {}
-    return _count_owed(cell for cell in begun.owed_cells() if cell.model == model)
-
-
-def _count_owed(cells: Iterable[Cell]) -> Owed:
-    counts = Counter((cell.spec.stratum, cell.instance) for cell in cells)
+    counts = Counter(
+        (cell.spec.stratum, cell.instance) for cell in begun.owed_cells() if cell.model == model
+    )
     owed: dict[str, list[int]] = defaultdict(list)
     for (stratum, _), count in counts.items():
         owed[stratum].append(count)
@@ -237,7 +285,7 @@ def sum_interval(owed: Owed, pilots: Pilots, quantity: str) -> Interval | None:
 
 
 def _episode_bounds(
-    tasks: Sequence[Task], catalog: Catalog, pin: ModelPin, priced: PricedModel, owed: Owed
+    tasks: Sequence[Task], catalog: Catalog, pin: ModelPin, price: Price | None, owed: Owed
 ) -> dict[str, Any]:
     """Return bounds: from zero to full contexts and the longest replies in every turn, for one
     attempt at each episode."""
@@ -250,11 +298,11 @@ def _episode_bounds(
         known = requests and setting in settings
         return Interval(0.0, None, requests * float(settings[setting]) if known else None)
 
-    request = None if priced.bound is None else float(priced.bound) / max(turns.values())
-    high = None if request is None else requests * request
+    usd = attempt_bound(pin, price, requests) if price is not None and requests else None
+    high = None if usd is None else float(usd)
     return {
         "input_tokens": most("context"),
         "cached_tokens": most("context"),
         "output_tokens": most("max_tokens"),
-        "cost_usd": None if priced.price is None else Interval(0.0, None, high),
+        "cost_usd": None if price is None else Interval(0.0, None, high),
     }

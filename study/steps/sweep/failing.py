@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import Boundary
 from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from registry.ledger.records import JudgePin, ModelPin
+from study.printing import print_records
 from study.workspace.snapshot import WaveSnapshot
 
-Failing = tuple[str, str, int]  # model, class of the failure, how often
 _MOST_READ = 50  # attempts of one model
 
 # Class of a provider's failure: its reason, and the remedy.
@@ -35,11 +36,11 @@ _SANDBOX = {
         "no memory came free for the sandbox",
         "lower `parallel` or `workers`, or raise `sandbox: {memory_gb: …}`",
     ),
+    "server": (
+        "the sandbox was lost, and not by its programs",
+        "see the engine and the memory of that machine",
+    ),
 }
-_SANDBOX_LOST = (
-    "the sandbox was lost, and not by its programs",
-    "see the engine and the memory of that machine",
-)
 _WORKER = {
     "wall_limit": (
         "the episode took longer than it may",
@@ -54,14 +55,21 @@ _BUG = ("an error in the program, at this place", "report it; the name holds not
 _UNKNOWN = ("", "run the command again with -v, and see its log")
 
 
-@dataclass(frozen=True, slots=True)
-class FailureCause:
-    """A class of failures in words. The reason is "" if it is not known."""
+_CAUSES: dict[str, dict[str, tuple[str, str]]] = {
+    Boundary.PROVIDER: _PROVIDER,
+    Boundary.SANDBOX: _SANDBOX,
+    Boundary.WORKER: _WORKER | {"": _BUG},
+}
 
-    name: str  # class and boundary
-    reason: str
-    remedy: str
-    address: str = ""  # of the provider that failed
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A class of failures of a model: how often, and of how many episodes, if that is counted."""
+
+    model: str
+    failure: str  # its boundary and class
+    times: int
+    episodes: int | None = None
 
 
 def address_of(pin: ModelPin | JudgePin) -> str:
@@ -72,37 +80,50 @@ def address_of(pin: ModelPin | JudgePin) -> str:
     return endpoint_of(pin)[0]
 
 
+def print_failing(pins: Iterable[ModelPin | JudgePin], failing: Iterable[Failing]) -> None:
+    """Print what failed, why, and what to do, if anything has failed."""
+    if rows := failing_rows(pins, failing):
+        title = "Failed attempts: what failed, why, and what to do"
+        print_records(rows, title=title, right=("episodes", "attempts"))
+
+
 def failing_words(pins: Iterable[ModelPin | JudgePin], failing: Iterable[Failing]) -> list[str]:
-    """Return a line for each model and class of failure."""
+    """Return the same, each on one line."""
+    return [
+        f"{row['model']}: {row['failure']} × {row['attempts']}; "
+        + ": ".join(filter(None, (row["why"], row["what to do"])))
+        for row in failing_rows(pins, failing)
+    ]
+
+
+def failing_rows(
+    pins: Iterable[ModelPin | JudgePin], failing: Iterable[Failing]
+) -> list[dict[str, Any]]:
+    """Return a row for each model and class of failure, with the address of a provider."""
     known = {pin.name: pin for pin in pins}
-    return [_words(name, known.get(name), failure, times) for name, failure, times in failing]
+    return [_row(each, known.get(each.model)) for each in failing]
 
 
-def _words(name: str, pin: ModelPin | JudgePin | None, failure: str, times: int) -> str:
-    cause = explain_failure(pin, failure)
-    place = f"{name} at {cause.address}" if cause.address else name
-    about = f"; {cause.reason}: {cause.remedy}" if cause.reason else ""
-    return f"{place}: {cause.name} × {times}{about}"
-
-
-def explain_failure(pin: ModelPin | JudgePin | None, failure: str) -> FailureCause:
-    """Return a class of failures of a model in words."""
+def _row(failing: Failing, pin: ModelPin | JudgePin | None) -> dict[str, Any]:
     from harness.build_model import endpoint_of
 
-    boundary, _, kind = failure.partition(":")
+    boundary, _, kind = failing.failure.partition(":")
     address, variable = ("", "") if pin is None else endpoint_of(pin)
-    reason, remedy = _UNKNOWN
-    if boundary == Boundary.PROVIDER:
-        reason, remedy = (_PROVIDER | {"auth": _key_words(variable)}).get(
-            kind.partition(" ")[0], _UNKNOWN
-        )
-    elif boundary == Boundary.SANDBOX:
-        lost = _SANDBOX_LOST if kind.startswith("server ") else _UNKNOWN
-        reason, remedy = _SANDBOX.get(kind, lost)
-    elif boundary == Boundary.WORKER:
-        reason, remedy = _WORKER.get(kind, _BUG)
+    causes = _CAUSES.get(boundary, {})
+    if failing.failure == "provider:auth":
+        reason, remedy = _key_words(variable)
+    else:
+        known = (causes[name] for name in (kind, kind.partition(" ")[0], "") if name in causes)
+        reason, remedy = next(known, _UNKNOWN)
     remote = address if boundary == Boundary.PROVIDER else ""
-    return FailureCause(f"{kind or failure} ({boundary})", reason, remedy, remote)
+    return {
+        "model": failing.model,
+        "failure": f"{kind or failing.failure} ({boundary})",
+        "episodes": failing.episodes,
+        "attempts": failing.times,
+        "why": " at ".join(filter(None, (reason, remote))) or None,
+        "what to do": remedy,
+    }
 
 
 def _key_words(variable: str) -> tuple[str, str]:
@@ -124,4 +145,4 @@ def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:
         episode = EPISODE_CODEC.read(study.store, key, study.keys())
         if episode.error_class:
             counts[cell.model, episode.error_class] += 1
-    return tuple((model, kind, times) for (model, kind), times in sorted(counts.items()))
+    return tuple(Failing(*named, times) for named, times in sorted(counts.items()))

@@ -12,7 +12,7 @@ from analysis.plan.history import WaveHistory
 from analysis.plan.presets import control_models
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import Entry
-from registry.ledger.records import Look, Plan, Release, RunManifest
+from registry.ledger.records import Look, Plan, RunManifest
 from registry.provenance import utc_now
 from registry.result_row import Arm
 from study.errors import StudyError
@@ -32,7 +32,7 @@ class BegunWave:
     models: tuple[str, ...]
     begun: str  # UTC, ISO 8601
     published: bool  # before it was begun
-    closed: bool
+    closed: Entry | None
 
     def tests(self, plan: Plan) -> bool:
         """Report whether the wave has a model that is no control."""
@@ -41,14 +41,14 @@ class BegunWave:
 
 def begun_waves(entries: Sequence[Entry]) -> tuple[BegunWave, ...]:
     """Return every wave that the ledger has a manifest of, by number."""
-    closed = {entry.record.wave for entry in entries if entry.kind == "wave-closed"}
+    closed = {e.record.wave: e for e in reversed(entries) if e.kind == "wave-closed"}
     waves: dict[int, BegunWave] = {}
     for entry in entries:
         if entry.kind == "run-manifest" and entry.record.wave not in waves:
             wave, models = entry.record.wave, tuple(pin.name for pin in entry.record.models)
             before = entries[: entry.sequence]
             published = _is_published(before, _tested_tranches(before, entry.record))
-            waves[wave] = BegunWave(wave, models, entry.time, published, wave in closed)
+            waves[wave] = BegunWave(wave, models, entry.time, published, closed.get(wave))
     return tuple(waves[number] for number in sorted(waves))
 
 
@@ -67,7 +67,8 @@ def early_models(study: Study, wave: int) -> tuple[str, ...]:
 
 def history_of(entries: Sequence[Entry], plan: Plan) -> WaveHistory:
     """Return the order of waves and release that decides which waves are looks of a plan."""
-    released, waves = _first_release(entries), begun_waves(entries)
+    public = (e for e in entries if e.kind == "release" and e.record.arm == Arm.PUBLIC)
+    released, waves = next(public, None), begun_waves(entries)
     return WaveHistory(
         None if released is None else date.fromisoformat(released.time[:10]),
         frozenset(wave.wave for wave in waves if not wave.published),
@@ -189,12 +190,3 @@ def _tested_tranches(before: Sequence[Entry], manifest: RunManifest) -> Iterator
     for pin, tranches in zip(manifest.models, runs, strict=True):
         if pin.name not in controls:
             yield tranches
-
-
-def _first_release(entries: Sequence[Entry]) -> Entry | None:
-    for entry in entries:
-        if entry.kind == "release":
-            release: Release = entry.record
-            if release.arm == Arm.PUBLIC:
-                return entry
-    return None

@@ -8,22 +8,23 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from study import printing as output
-from study.printing import Watch, progress_bar, styled
+from study.printing import styled
 from study.steps.sweep.accounts import accounts_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
+    from rich.progress import Progress
     from rich.table import Table
 
     from harness.sweep.governor import Consumption, ModelProgress
-    from harness.sweep.leases import Progress
+    from harness.sweep.leases import Progress as SweepProgress
 
 RATE_SECONDS = 300.0  # over which replies per minute are counted
 _ETA_SECONDS = 1800.0  # over which finished episodes are counted
@@ -34,9 +35,9 @@ _SAMPLE_SECONDS = 5.0  # between two values of progress that are kept
 class SweepHistory:
     """Progress of a sweep with times in seconds: the latest, and samples of the last half hour."""
 
-    samples: deque[tuple[float, Progress]] = field(default_factory=deque)
+    samples: deque[tuple[float, SweepProgress]] = field(default_factory=deque)
 
-    def add(self, progress: Progress, now: float) -> None:
+    def add(self, progress: SweepProgress, now: float) -> None:
         """Add the latest progress. Counts that fall are those of another sweep, and its history
         begins here."""
         if self.samples:
@@ -50,7 +51,7 @@ class SweepHistory:
             self.samples.popleft()
 
     @property
-    def latest(self) -> Progress:
+    def latest(self) -> SweepProgress:
         """The latest progress."""
         return self.samples[-1][1]
 
@@ -109,7 +110,7 @@ def sweep_facts(history: SweepHistory) -> list[str]:
     return facts
 
 
-def sweep_notes(progress: Progress) -> list[str]:
+def sweep_notes(progress: SweepProgress) -> list[str]:
     """Return a line if the sweep is paused, one for each host that waits for the store, and one for
     each model that waits or has failed attempts."""
     paused = ["paused; continue it with `dosimeter wave resume`"] if _is_paused(progress) else []
@@ -117,11 +118,11 @@ def sweep_notes(progress: Progress) -> list[str]:
     return [*paused, *hosts, *(words for model in progress.models if (words := _note(model)))]
 
 
-def _is_paused(progress: Progress) -> bool:
+def _is_paused(progress: SweepProgress) -> bool:
     return progress.asked.value == "pause"
 
 
-def pause_words(progress: Progress) -> dict[str, str]:
+def pause_words(progress: SweepProgress) -> dict[str, str]:
     """Return the hosts that wait for the store, each with a line that gives the reason."""
     words: dict[str, str] = {}
     for pause in progress.pauses:
@@ -202,7 +203,6 @@ def _money(usd: Decimal) -> str:
     return f"{usd:,.2f}" if usd == 0 or usd >= 1 else f"{usd:.4f}"
 
 
-_FRAME_SECONDS = 0.4  # between two frames of a table
 _COLUMNS = (
     "done",
     "at\nwork",
@@ -218,24 +218,16 @@ _NARROW = 72  # columns; a narrower terminal has no table
 # --- On a terminal ---
 
 
-def sweep_screen(history: SweepHistory, step: str, seconds: float, width: int) -> RenderableType:
-    """Return the view of a sweep at work since ``seconds``, for a terminal of this width: a bar,
-    the state in words, a table with a row for each model, and what models wait for."""
+def sweep_screen(history: SweepHistory, bar: Progress, width: int) -> RenderableType:
+    """Return the view of a sweep at work, for a terminal of this width: the bar of its step, the
+    state in words, a table with a row for each model, and what models wait for."""
     from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
 
-    latest = history.latest
-    bar = Table.grid(padding=(0, 1), expand=True)
-    bar.add_column(no_wrap=True)
-    bar.add_column(ratio=1)
-    bar.add_column(no_wrap=True)
-    done = 100 * latest.finished / latest.owed if latest.owed else 100.0
-    line = ProgressBar(total=latest.owed or 1, completed=latest.finished)
-    bar.add_row(step, line, f"{done:.0f} %, {duration_words(seconds)}")
+    if not history.samples:
+        return bar
     facts = styled(", ".join(sweep_facts(history)))
-    table = [_models_table(history)] if width >= _NARROW and latest.models else []
-    notes = [styled(note, "yellow") for note in sweep_notes(latest)]
+    table = [_models_table(history)] if width >= _NARROW and history.latest.models else []
+    notes = [styled(note, "yellow") for note in sweep_notes(history.latest)]
     return Group(bar, facts, *table, *notes)
 
 
@@ -269,12 +261,8 @@ def sweep_json(history: SweepHistory) -> dict[str, Any]:
     """Return the state of a sweep for scripts; unknown values are null."""
     latest = history.latest
     return {
-        "owed": latest.owed,
-        "finished": latest.finished,
+        **_counts(latest, "owed", "finished", "waiting", "exhausted", "lost"),
         "running": latest.leased,
-        "waiting": latest.waiting,
-        "exhausted": latest.exhausted,
-        "lost": latest.lost,
         "asked": latest.asked.value,
         "no_store": [asdict(pause) for pause in latest.pauses],
         **_used_json(latest.used),
@@ -291,18 +279,17 @@ def sweep_json(history: SweepHistory) -> dict[str, Any]:
 def model_json(model: ModelProgress) -> dict[str, Any]:
     """Return the state of one model in a sweep for scripts."""
     return {
-        "model": model.model,
-        "owed": model.owed,
-        "finished": model.finished,
-        "running": model.running,
-        "waiting": model.waiting,
-        "exhausted": model.exhausted,
+        **_counts(model, "model", "owed", "finished", "running", "waiting", "exhausted"),
         "waits_for": model.reason.value or None,
         "failure": model.failure or None,
         "next_try_seconds": model.seconds,
         "failures": {each.error_class: each.attempts for each in model.failures},
         **_used_json(model.used),
     }
+
+
+def _counts(progress: SweepProgress | ModelProgress, *names: str) -> dict[str, Any]:
+    return {name: getattr(progress, name) for name in names}
 
 
 def _used_json(used: Consumption) -> dict[str, Any]:
@@ -320,84 +307,32 @@ def _used_json(used: Consumption) -> dict[str, Any]:
 # --- Displays ---
 
 
-class SweepDisplay(Protocol):
-    """Shows a sweep: the steps before its first episode, its progress, then closing."""
-
-    def begin(self, what: str) -> None:
-        """Show a step before the first episode."""
-
-    def count(self, what: str, done: int, of: int) -> None:
-        """Show the progress of a step after the last episode; ``of`` is 0 if it is not known."""
-
-    def __call__(self, progress: Progress) -> None:
-        """Show the progress of the sweep."""
-
-
-@contextmanager
-def sweep_watch(step: str) -> Iterator[SweepDisplay]:
-    """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
-    every ``output.LOG_SECONDS``; with --json these are JSON."""
-    console = output.stderr()
-    if output.wants_json() or not console.is_terminal or console.is_dumb_terminal:
-        lines = _Lines(step, console)
-        try:
-            yield lines
-        finally:
-            lines.end()
-    else:
-        screen = _Screen(step, console)
-        with screen.stack:
-            yield screen
-
-
 @dataclass(slots=True)
 class _Screen:
-    """A bar for the steps before and after the sweep, and the table in between."""
+    """A bar of the present step and, from the first progress on, the table, refreshed in place."""
 
     step: str
-    console: Console
-    stack: ExitStack = field(default_factory=ExitStack)
+    live: Live
+    bar: Progress
     history: SweepHistory = field(default_factory=SweepHistory)
-    begun: float = field(default_factory=time.monotonic)
-    _bar: Watch | None = None
-    _live: Live | None = None
-    _drawn: float = 0.0  # time of the last frame
 
-    def begin(self, what: str) -> None:
-        self.count(what, 0, 0)
+    def steps(self, what: str, done: int, of: int) -> None:
+        self._show(f"{self.step}: {what}", done, of)
 
-    def count(self, what: str, done: int, of: int) -> None:
-        if self._bar is None:
-            self._end_part()
-            # The bar of the steps before the sweep makes room for the table.
-            bar = progress_bar(transient=not self.history.samples)
-            self._bar = self.stack.enter_context(bar)
-        self._bar(f"{self.step}: {what}", done, of)
+    def __call__(self, progress: SweepProgress) -> None:
+        self.history.add(progress, time.monotonic())
+        self._show(self.step, progress.finished, progress.owed)
 
-    def __call__(self, progress: Progress) -> None:
-        from rich.live import Live
-
-        now = time.monotonic()
-        self.history.add(progress, now)
-        if self._live is None:
-            self._end_part()
-            self._live = self.stack.enter_context(Live(console=self.console, auto_refresh=False))
-            self._drawn = 0.0
-        if progress.done or now - self._drawn >= _FRAME_SECONDS:
-            seconds, width = now - self.begun, self.console.width
-            frame = sweep_screen(self.history, self.step, seconds, width)
-            self._live.update(frame, refresh=True)
-            self._drawn = now
-
-    def _end_part(self) -> None:
-        self.stack.close()
-        self._bar = self._live = None
+    def _show(self, what: str, done: int, of: int) -> None:
+        output.move_bar(self.bar, what, done, of)
+        self.live.update(sweep_screen(self.history, self.bar, self.live.console.width))
+        self.live.start()
 
 
 @dataclass(slots=True)
 class _Lines:
     """A line every ``output.LOG_SECONDS``, and one at once if a host begins or ends to wait for the
-    store; with --json the first and the last progress too."""
+    store; with --json each step before the episodes, and the first and the last progress too."""
 
     step: str
     console: Console
@@ -406,16 +341,13 @@ class _Lines:
     _printed: float = field(default_factory=time.monotonic)  # time of the last line
     _last_is_printed: bool = True
 
-    def begin(self, what: str) -> None:
-        self.count(what, 0, 0)
-
-    def count(self, what: str, done: int, of: int) -> None:
+    def steps(self, what: str, done: int, of: int) -> None:
         self.end()
         if self._is_due() or (self._as_json and not self.history.samples):
-            count = f": {done} of {of}" if of else f": {done}" if done else ""
-            self._print(f"{what}{count}", {"doing": what, "done": done, "of": of or None})
+            words = output.count_words(what, done, of)
+            self._print(words, {"doing": what, "done": done, "of": of or None})
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: SweepProgress) -> None:
         first = self._as_json and not self.history.samples
         before = pause_words(self.history.latest).keys() if self.history.samples else set()
         self._last_is_printed = False
@@ -444,3 +376,25 @@ class _Lines:
             line = f"{self.step}: {words}"
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
         self._printed = time.monotonic()
+
+
+@contextmanager
+def sweep_watch(step: str) -> Iterator[_Screen | _Lines]:
+    """Show a sweep on stderr: on a terminal by a table that is refreshed in place, else by a line
+    every ``output.LOG_SECONDS``; with --json these are JSON. The display is called with progress of
+    the episodes, and its ``steps`` with that of steps before the first and after the last."""
+    console = output.stderr()
+    if output.wants_json() or not console.is_terminal or console.is_dumb_terminal:
+        lines = _Lines(step, console)
+        try:
+            yield lines
+        finally:
+            lines.end()
+    else:
+        from rich.live import Live
+
+        screen = _Screen(step, Live(console=console), output.progress_bar(console))
+        try:
+            yield screen
+        finally:
+            screen.live.stop()

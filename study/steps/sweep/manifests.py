@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.agent.rules import rules_digest
 from harness.storage import instances_key, run_key_key
@@ -25,7 +25,6 @@ from registry.sealing import encrypt, new_identity
 from registry.signing import Signer
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, Protocol
-from study.protocol.sections import Tranches
 from study.steps.register.draw import entropy_of
 from study.workspace.grading import grading_digest
 from study.workspace.setup import PinnedImage, registration_of
@@ -137,21 +136,16 @@ def _new_manifest(
         wave=wave,
         plan=digest_value(record_body(registered)),
         instances_root=registered.sealed_root,
-        models=protocol.wave_models(wave),
         judges=protocol.judges,
-        sandbox=protocol.sandbox.kind,
-        runtime=protocol.sandbox.runtime,
-        replicates=protocol.wave_replicates(wave),
         schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
         run_recipient=recipient,
         run_signer=Signer.of(identity).public,
         run_key=run_key_key(recipient),
         provenance=provenance,
         prices=prices,
-        tranches=_stated_tranches(protocol, wave),
         retention=protocol.wave_retention(wave),
-        single_turn=protocol.single_turn[wave],
         agent_rules=rules_digest(),
+        **_terms(protocol, wave),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.readers()))
     instances = instances_of(study.instances(), manifest)
@@ -161,9 +155,17 @@ def _new_manifest(
     return manifest
 
 
-def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
-    """Return tranches as a manifest states them: () if every model runs the panel only."""
-    return protocol.tranches[wave] if protocol.tranches else ()
+def _terms(protocol: Protocol, wave: int) -> dict[str, Any]:
+    """Return what a manifest states that may not change once its wave is begun."""
+    return {
+        "models": protocol.wave_models(wave),
+        # () if every model runs the panel only
+        "tranches": protocol.tranches[wave] if protocol.tranches else (),
+        "replicates": protocol.wave_replicates(wave),
+        "single_turn": protocol.single_turn[wave],
+        "sandbox": protocol.sandbox.kind,
+        "runtime": protocol.sandbox.runtime,
+    }
 
 
 def _check_names(study: Study, wave: int) -> None:
@@ -190,13 +192,7 @@ def _without_endpoint(pin: ModelPin) -> ModelPin:
 
 
 def _check_resumed(study: Study, begun: RunManifest) -> None:
-    planned, wave = study.protocol, begun.wave
-    models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
-    replicates = planned.wave_replicates(wave)
-    terms = (models, tranches, replicates, planned.single_turn[wave])
-    now = (*terms, planned.sandbox.kind, planned.sandbox.runtime)
-    terms = (begun.models, begun.tranches, begun.replicates, begun.single_turn)
-    if now != (*terms, begun.sandbox, begun.runtime):
+    if replace(begun, **_terms(study.protocol, begun.wave)) != begun:
         raise BrokenPromise(
             f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
             "settings, tranches, modes, replicates or sandbox (see `dosimeter log`): restore them, "

@@ -94,11 +94,10 @@ def price_pins(
         price = prices.of(pin.provider, pin.version)
         if isinstance(pin, JudgePin):
             return price_judge(pin, price, limits)
-        request = None
+        bound = None
         # Nothing bounds the requests of an external agent's own loop.
         if turns is not None and price is not None and pin.provider != "agent_server":
-            request = attempt_bound(pin, price, 1)
-        bound = None if turns is None or request is None else turns * request
+            bound = attempt_bound(pin, price, turns)
         return PricedModel(pin.name, pin.provider, price, bound)
 
     pricing = Pricing(prices, tuple(map(priced, pins)), limits, allow_unknown)
@@ -324,8 +323,13 @@ class CallTotals:
 
     fresh: int  # answers or probes that are done now
     failures: tuple[tuple[str, int], ...]  # why others are still owed, and how often
-    failed_tries: tuple[tuple[str, int], ...]  # failed requests, by class
-    cost_usd: float | None  # None if unknown
+    failed_tries: tuple[tuple[str, int], ...]  # requests that failed now, by class
+    cost_usd: float | None  # of the replies paid for now; None if unknown
+
+    @property
+    def over_budget(self) -> bool:
+        """True if the budget does not pay for all that is still owed."""
+        return OVER_BUDGET in dict(self.failures)
 
 
 def sum_calls(results: Sequence[CallResult], unknown: bool) -> CallTotals:

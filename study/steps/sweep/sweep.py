@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from generators.catalog import Catalog
-from harness.agent.single_turn import fit_context, single_turn
-from harness.build_model import build_model, read_window
+from harness.build_model import build_model
 from harness.episode import Cell, Mode
 from harness.episodes.result import RESULT_CODEC
-from harness.errors import HarnessError
 from harness.spending.budget import PricedModel, Spend
 from harness.spending.purchases import CallKind
 from harness.storage import RESULTS, finished_names
@@ -34,6 +32,7 @@ from study.errors import StudyError
 from study.files import exclusive
 from study.protocol.protocol import Protocol, Task
 from study.steps.sweep.manifests import begin_wave, check_here
+from study.steps.sweep.preview import fit_single_turn
 from study.steps.sweep.spending import (
     NO_PRICING,
     Pricing,
@@ -57,13 +56,7 @@ def check_single_turns(pins: Iterable[ModelPin], tasks: Iterable[Task], catalog:
     fits the window."""
     single = [task for task in tasks if task.mode is Mode.SINGLE_TURN]
     for pin, task in product(pins, single):
-        try:
-            window = read_window(pin)
-            made = single_turn(example_of(task, catalog).brief)
-            fit_context(made, replace(window, reply=window.reply + made.tokens // _SPARE))
-        except HarnessError as error:
-            reason = str(error).removeprefix(f"model {pin.name!r}: ")
-            raise StudyError(f"model {pin.name!r}, task {task.stratum}: {reason}") from None
+        fit_single_turn(task, example_of(task, catalog).brief, pin, _SPARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +86,13 @@ def sweep_wave(
     request: SweepRequest,
     watch: Callable[[Progress], None],
     now: Callable[[], str],
-    begin: Callable[[str], None] = lambda step: None,
-    closing: Watch = lambda what, done, of: None,
+    steps: Watch = lambda what, done, of: None,
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> SweepOutcome:
     """Run the episodes that a wave still owes, and close it when all have results. With
     ``close_missing``, failures of providers count too, failed episodes are run once more, and those
-    that fail again are recorded as missing. ``begin`` gets the steps before the first episode, in
-    words, ``closing`` the steps and progress of closing. ``spent_elsewhere`` counts against the
-    wave's budget too.
+    that fail again are recorded as missing. ``steps`` gets what is done before the first
+    episode and at the close. ``spent_elsewhere`` counts against the wave's budget too.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -124,9 +115,9 @@ def sweep_wave(
         check_single_turns(models, tasks, protocol.catalog)
         turns = None if protocol.budget is None else attempt_turns(tasks, protocol.catalog)
         pricing = price_pins(study, models, request.allow_unknown_price, turns)
-        begin("finding the sandbox image")
-        image = pinned_image(protocol, lambda what, done, of: begin(what))
-        begin("preparing the episodes")
+        steps("finding the sandbox image", 0, 0)
+        image = pinned_image(protocol, steps)
+        steps("preparing the episodes", 0, 0)
         manifest = begin_wave(study, request, image, now, pricing.prices.digest)
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
@@ -135,18 +126,18 @@ def sweep_wave(
         cells, finished = find_finished(study, manifest)
         progress = None
         if not all(finished):
-            begin("starting Ray, workers and sandboxes")
-            progress = _run_owed(study, request, context, watch, begin)
+            steps("starting Ray, workers and sandboxes", 0, 0)
+            progress = _run_owed(study, request, context, watch, steps)
             if progress is None:
                 return SweepOutcome(None, None)
             if progress.done and progress.exhausted and request.close_missing:
                 # Once more before they are given up.
-                progress = _run_owed(study, request, context, watch, begin) or progress
+                progress = _run_owed(study, request, context, watch, steps) or progress
             # An episode that no budget covers, or of a stopped model, is never closed as missing.
             if not progress.done or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
             finished = cells.marks(finished_names(study.store))
-        closed = close_wave(study, context, manifest, cells, finished, now, closing)
+        closed = close_wave(study, context, manifest, cells, finished, now, steps)
         return SweepOutcome(closed, progress)
 
 
@@ -216,7 +207,7 @@ def _run_owed(
     request: SweepRequest,
     context: RunContext,
     watch: Callable[[Progress], None],
-    begin: Callable[[str], None],
+    steps: Watch,
 ) -> Progress | None:
     """Sweep the owed episodes on a cluster. Return None if the sweep is detached."""
     address = request.address or study.protocol.sweep.address
@@ -234,7 +225,7 @@ def _run_owed(
         detach_sweep(context, options)
         return None
     waits = "waiting to see if the sweep on {} is still at work"
-    return run_sweep(context, options, watch, lambda host: begin(waits.format(host)))
+    return run_sweep(context, options, watch, lambda host: steps(waits.format(host), 0, 0))
 
 
 def close_wave(

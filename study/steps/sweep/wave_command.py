@@ -16,7 +16,7 @@ from registry.errors import BrokenPromise, RegistryError
 from registry.provenance import utc_now
 from study.errors import StudyError
 from study.options import folder_option, json_option, study_option
-from study.printing import print_line, print_note, print_records, print_step, progress_watch
+from study.printing import Watch, print_line, print_note, print_records, print_step, progress_watch
 from study.protocol.draw_checks import missing_controls
 from study.steps.sweep.exposure_ledger import burned_of_wave
 from study.steps.sweep.live import sweep_watch
@@ -42,9 +42,9 @@ def follow_sweep(
     study: Study,
     wave: int,
     watch: Callable[[Progress], None],
-    begin: Callable[[str], None] = lambda step: None,
+    steps: Watch = lambda what, done, of: None,
 ) -> Progress:
-    """Watch the sweep of a wave until it ends, and return its last count. ``begin`` gets what it
+    """Watch the sweep of a wave until it ends, and return its last count. ``steps`` gets what it
     does before its first episode. Raises StudyError if no sweep of it is at work, or its heartbeat
     stops; RegistryError."""
     epochs, number, driver = _at_work(study, wave)
@@ -57,7 +57,7 @@ def follow_sweep(
             if now.failure:
                 raise StudyError(f"the sweep of wave {wave} on {driver.host} failed: {now.failure}")
             if now.progress is None:
-                begin(f"the sweep on {driver.host} prepares its episodes")
+                steps(f"the sweep on {driver.host} prepares its episodes", 0, 0)
             else:
                 watch(now.progress)
                 if now.ended:
@@ -251,7 +251,7 @@ def attach(study: Study, number: int) -> None:
       dosimeter wave attach 3
     """
     with sweep_watch(f"wave {number}") as watch:
-        last = follow_sweep(study, number, watch, watch.begin)
+        last = follow_sweep(study, number, watch, watch.steps)
     left = last.owed - last.finished
     print_line(
         f"the sweep of wave {number} has ended with {last.finished} of {last.owed} results; "

@@ -23,7 +23,7 @@ from study.steps.sweep.exposure_ledger import burned_of_wave
 from study.steps.sweep.manifests import check_here
 from study.steps.sweep.spending import NO_PRICING
 from study.workspace.setup import Watch, check_plan, find_registration, pinned_image
-from study.workspace.snapshot import LedgerSnapshot, closed_wave, manifest_of, take_snapshot
+from study.workspace.snapshot import closed_wave, manifest_of, take_snapshot
 from study.workspace.study import Study
 
 
@@ -49,31 +49,31 @@ class Wave:
 
 def list_waves(study: Study) -> list[Wave]:
     """Return every wave that study.yaml plans, with its state by the ledger."""
-    ledger = LedgerSnapshot(study.ledger)
-    entries = ledger.entries()
-    # The first record of a wave counts.
-    begun = {entry.body["wave"]: entry for entry in reversed(ledger.find("run-manifest"))}
-    closed = {entry.body["wave"]: entry for entry in reversed(ledger.find("wave-closed"))}
-    reports = [(entry.record.through_wave, entry.time) for entry in ledger.find("report")]
+    from study.steps.sweep.history import begun_waves
+
+    entries = study.ledger.entries()
+    begun = {each.wave: each for each in begun_waves(entries)}
+    reports = [(e.record.through_wave, e.time) for e in entries if e.kind == "report"]
     plan = study.protocol.registered_plan()
     looks = _looks(study.protocol, plan, entries)
     waves = []
     for wave, models in enumerate(study.protocol.waves):
-        record = closed[wave].record if wave in closed else None
+        run = begun.get(wave)
+        closed = run.closed if run else None
         waves.append(
             Wave(
                 wave=wave,
                 models=models,
                 tranches=study.protocol.wave_tranches(wave),
                 burned=burned_of_wave(study, entries, wave),
-                state="closed" if record else "begun" if wave in begun else "planned",
+                state="closed" if closed else "begun" if run else "planned",
                 look=looks.get(wave),
                 beyond=looks.get(wave, 0) > plan.looks,
-                begun=begun[wave].time if wave in begun else "",
-                closed=closed[wave].time if wave in closed else "",
+                begun=run.begun if run else "",
+                closed=closed.time if closed else "",
                 reported=next((time for through, time in reports if through >= wave), ""),
-                scored=record.finished if record else None,
-                missing=record.missing if record else None,
+                scored=closed.record.finished if closed else None,
+                missing=closed.record.missing if closed else None,
             )
         )
     return waves

@@ -12,7 +12,7 @@ from analysis.report.report import report_json
 from registry.provenance import utc_now
 from registry.verify.verify import verify_study
 from study.errors import StudyError
-from study.extras.judge.check import CheckRequest, check_judge
+from study.extras.judge.check import check_judge
 from study.extras.judge.grade import GradeRequest, grade_study
 from study.extras.judge.records import judge_pin, rates_of
 from study.protocol.protocol import read_protocol
@@ -58,7 +58,7 @@ judges:
 def _check(study: Study) -> str:
     """Measure the judge; return what it misses of the plan's minima."""
     pin = judge_pin(study, "careless")
-    check_judge(study, CheckRequest(pin.name), lambda *step: None, utc_now)
+    check_judge(study, pin.name, lambda *step: None, utc_now)
     (rule,) = study.protocol.registered_plan().judges
     return shortfall(rule, rates_of(study, pin))
 

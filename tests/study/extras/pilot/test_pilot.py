@@ -53,8 +53,7 @@ def sweep_here(
     request: SweepRequest,
     watch: Callable[[Progress], None],
     now: Callable[[], str],
-    begin: Callable[[str], None],
-    closing: Watch,
+    steps: Watch,
     spent: tuple[tuple[PricedModel, Spend], ...],
 ) -> SweepOutcome:
     """Sweep a wave in this process, without Ray."""

@@ -21,7 +21,7 @@ from registry.provenance import utc_now
 from study.main import main
 from study.steps import pipeline
 from study.steps.init.folder import init_study
-from study.steps.sweep.failing import address_of, failing_words
+from study.steps.sweep.failing import Failing, address_of, failing_words
 from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
@@ -68,15 +68,15 @@ def test_the_address_is_the_pin_s_or_the_provider_s() -> None:
     [
         (
             "provider:connection",
-            "gone at http://h:1/v1: connection (provider) × 3; nothing answers: is the server",
+            "gone: connection (provider) × 3; nothing answers at http://h:1/v1: is the server",
         ),
-        ("provider:auth", "gone at http://h:1/v1: auth (provider) × 3; the key in OPENAI_API_KEY"),
+        ("provider:auth", "gone: auth (provider) × 3; the key in OPENAI_API_KEY"),
         ("sandbox:engine", "gone: engine (sandbox) × 3"),
     ],
 )
 def test_a_failure_names_model_address_and_remedy(failure: str, words: str) -> None:
     pins = [pin("gone", "openai", base_url="http://h:1/v1")]
-    (line,) = failing_words(pins, [("gone", failure, 3)])
+    (line,) = failing_words(pins, [Failing("gone", failure, 3)])
     assert words in line
 
 
@@ -130,7 +130,7 @@ def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     assert cells[5].startswith("is the server running")
     status = runner.invoke(main, ["status", "--json", *place])
     (wave,) = [row for row in json.loads(status.stdout) if row["step"] == "sweep --wave 0"]
-    assert f"gone at {address}: connection (provider) × 4" in wave["about"]
+    assert f"gone: connection (provider) × 4; nothing answers at {address}" in wave["about"]
     again = runner.invoke(main, ["sweep", "--wave", "0", "--allow-dirty", "--json", *free])
     assert again.exit_code == 1
     told = json.loads(again.stdout)
@@ -142,4 +142,6 @@ def test_a_dead_provider_is_named_by_sweep_probe_and_status(
     assert last["models"] == [told["models"][0] | {"replies_per_minute": None}]
     probed = runner.invoke(main, ["probe", "--wave", "0", "--model", "gone", *free])
     assert probed.exit_code == 1
-    assert f"failed: gone at {address}: connection (provider)" in probed.stdout
+    assert re.search(
+        rf"gone +connection \(provider\) .* nothing answers at {address}", probed.stdout
+    )

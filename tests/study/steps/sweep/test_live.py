@@ -15,6 +15,7 @@ from harness.spending.budget import Account
 from harness.sweep.governor import Consumption, FailedAttempts, ModelProgress, WaitReason
 from harness.sweep.leases import Progress
 from harness.sweep.outbox import StorePause
+from study.printing import move_bar, progress_bar
 from study.steps.sweep.live import SweepHistory, sweep_json, sweep_screen, sweep_watch
 
 
@@ -76,10 +77,12 @@ def history(*models: str) -> SweepHistory:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_screen(width: int, snapshot: SnapshotAssertion) -> None:
     console = Console(width=width, color_system=None, legacy_windows=False)
+    bar = progress_bar(console)
+    move_bar(bar, "wave 0", 1808, 4200)
     made = history()
     made.add(progress(200), 600.0)
     with console.capture() as shown:
-        console.print(sweep_screen(made, "wave 0", 605.0, width))
+        console.print(sweep_screen(made, bar, width))
     assert shown.get() == snapshot
     assert max(map(len, shown.get().splitlines())) <= width
 
@@ -123,11 +126,11 @@ def lines(as_json: bool, capsys: pytest.CaptureFixture[str]) -> list[str]:
     with click.Context(click.Command("sweep")) as context:
         context.params["as_json"] = as_json
         with sweep_watch("wave 3") as watch:
-            watch.begin("starting Ray")
+            watch.steps("starting Ray", 0, 0)
             watch(progress(0))
             watch(progress(1))
-            watch.count("closing: recording missing episodes", 1, 2)
-            watch.count("closing: listing objects", 27, 0)
+            watch.steps("closing: recording missing episodes", 1, 2)
+            watch.steps("closing: listing objects", 27, 0)
     written = capsys.readouterr()
     assert written.out == ""
     return written.err.splitlines()
