@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -22,7 +22,8 @@ def sentence_of(part: str, key: str, **values: Any) -> str:
     return str(words_in("analysis.report", "words.yaml")[part][key].format(**values))
 
 
-def templates_in(package: str, filters: Mapping[str, Any], *, escape: bool = True) -> Any:
+@functools.cache
+def templates_in(package: str, *, escape: bool = True, **filters: Callable[..., Any]) -> Any:
     """The Jinja templates in the folder ``templates`` of a package. With ``escape`` all that is
     filled in is text, never markup."""
     from jinja2 import Environment, PackageLoader, StrictUndefined

@@ -44,15 +44,9 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
     shown = table_of(replace(report, verdicts=tuple(top)), "verdicts")
     wide, narrow = wide or figures_of(report), figures_of(report, NARROW)
     figures = {name: [Markup(svg), Markup(narrow[name])] for name, svg in wide.items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
-    filters = {
-        "points": points,
-        "signed": signed,
-        "p": p_words,
-        "short": short,
-        "stamp": time_words_of,
-    }
-    page = templates_in("analysis.report", filters).get_template("report.html.j2")
-    rendered: str = page.render(
+    filters = {"points": points, "signed": signed, "p": p_words, "short": short}
+    pages = templates_in("analysis.report", **filters, stamp=time_words_of)
+    rendered: str = pages.get_template("report.html.j2").render(
         report=report,
         tables=tables,
         sensitivity=sensitivity,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from analysis.report.part import Cell, StatusCell
 from analysis.report.report import Report
@@ -24,12 +23,9 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
 def render_markdown(report: Report) -> str:
     """The summary: verdicts, controls, monitoring, parts, changes, deviations, limits."""
-    filters: dict[str, Any] = {
-        **{"plain": _plain, "cell": _cell, "stamp": time_words_of},
-        "finding": lambda verdict: finding(verdict, report.controls),
-    }
-    page = templates_in("analysis.report", filters, escape=False).get_template("report.md.j2")
-    text: str = page.render(
+    filters = {"plain": _plain, "cell": _cell, "stamp": time_words_of, "finding": finding}
+    pages = templates_in("analysis.report", escape=False, **filters)
+    text: str = pages.get_template("report.md.j2").render(
         report=report,
         tables=tables_of(report),
         burn_test=burn_test_table(report),

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
@@ -159,13 +160,13 @@ def inspect_chain(
     problems: list[tuple[str, str]] = []
     for key in store.list(LEDGER):
         try:
-            entry = _read_entry(store.get(key), key)
+            entry, unsigned = _read_signed(store.get(key), key)
         except BrokenPromise as error:
             problems.append((key, str(error).removeprefix(f"{key}: ")))
             continue
         problems.extend(_breaks(entries, entry, key))
         entries.append(entry)
-        if problem := _foreign(entries[:1], entry) or _unsigned(entry):
+        if problem := _foreign(entries[:1], entry) or unsigned:
             problems.append((key, problem))
     if expected_head not in (None, GENESIS, *(entry.digest for entry in entries)):
         ends = f"which ends with {head_digest(entries)}: cut or replaced"
@@ -218,10 +219,14 @@ def _foreign(first: Sequence[Entry], entry: Entry) -> str:
     return f"signed by {entry.signer[:16]}…, which is not the study's key {first[0].signer[:16]}…"
 
 
-def _unsigned(entry: Entry) -> str:
+@lru_cache(maxsize=1024)  # the ledger is read for each question that is asked of it
+def _read_signed(data: bytes, place: str) -> tuple[Entry, str]:
+    """A record, and why its signature does not hold; "" if it does."""
+    entry = _read_entry(data, place)
     if is_signed(entry.signer, entry.signature, _PURPOSE, _signed_bytes(entry)):
-        return ""
-    return f"was altered: its signature is not by {entry.signer[:16]}…, the signer that it names"
+        return entry, ""
+    other = f"its signature is not by {entry.signer[:16]}…, the signer that it names"
+    return entry, f"was altered: {other}"
 
 
 def _signed_bytes(entry: Entry) -> bytes:

@@ -26,6 +26,7 @@ from harness.models.settings import (
 )
 from harness.models.text_tool_calls import TextCalls
 from registry.ledger.records import ModelPin
+from tests.cases import cases
 
 KEY = {"OPENAI_API_KEY": "sk-never-shown"}
 
@@ -59,50 +60,8 @@ def test_a_served_model_is_neither_trusted_nor_free() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (pin("opnai"), "model 'm': unknown provider 'opnai'; did you mean 'openai'?"),
-        (pin("scripted", agent="honset"), "setting 'agent': \"honset\": Input should be 'honest'"),
-        (pin("scripted", eror_rate=0.1), "unknown setting 'eror_rate'; did you mean 'error_rate'?"),
-        (pin("scripted", error_rate=1.5), "setting 'error_rate': 1.5: Input should be less"),
-        (pin("scripted", error_rate="0.1"), "setting 'error_rate': \"0.1\": Input should be a"),
-        (pin("scripted", error_rate=True), "setting 'error_rate': true: Input should be a valid"),
-        (pin("scripted", agent="spiked"), "setting 'release': null: a spiked agent needs"),
-        (pin("scripted", share=0.5), "setting 'share': 0.5: only a spiked agent reads one"),
-        (
-            pin("openai", tools="txt"),
-            "setting 'tools': \"txt\": Input should be 'native' or 'text'",
-        ),
-        (pin("anthropic", send_seed=True), "unknown setting 'send_seed'"),
-        (pin("google", region="x"), "unknown setting 'region'"),
-        (pin("bedrock", base_url="host"), "setting 'base_url': String should match pattern"),
-        (pin("local"), "setting 'model': \"v-1\": Input should be 'smollm2'"),
-        (pin("openai", temprature=0), "unknown setting 'temprature'; did you mean 'temperature'?"),
-        (pin("openai", retries=1.5), "setting 'retries': 1.5: Input should be a valid integer"),
-        (pin("openai", send_seed=1), "setting 'send_seed': 1: Input should be a valid boolean"),
-        (pin("openai", extra_body=[1]), "setting 'extra_body': [1]: Input should be an object"),
-        (pin("openai", extra_body={"stream": True}), "'stream' is written by dosimeter"),
-        (pin("openai", extra_body={"input": "x"}), "'input' is written by dosimeter"),
-        (pin("openai", extra_body={"seed": 1}), "'seed' has a setting of its own: `send_seed`"),
-        (
-            pin("openai", extra_body={"reasoning": {}}, reasoning_effort="low"),
-            "give 'reasoning' or `reasoning_effort`, not both",
-        ),
-        (
-            pin("google", extra_body={"generationConfig": {"maxOutputTokens": 1}}),
-            "'maxOutputTokens' has a setting of its own: `max_tokens`",
-        ),
-        (pin("openai", reasoning_budget=1), "unknown setting 'reasoning_budget'"),
-        (
-            pin("anthropic", reasoning_budget=2000, reasoning_effort="low"),
-            "setting 'reasoning_budget': 2000: give this or `reasoning_effort`, not both",
-        ),
-        (pin("openai", protocol="respond"), "Input should be 'chat' or 'responses'"),
-        (
-            pin("openai", protocol="responses", reasoning_field="reasoning"),
-            "by Responses, reasoning goes back by itself",
-        ),
+        *((pin(name, **given), said) for (name, given), said in cases(__file__, "wrong_pins")),
         (ModelPin("m", "azure", "v"), "setting 'base_url' is missing"),
-        (pin("openai", base_url="http://me:secret@h"), "setting 'base_url': String should match"),
-        (pin("openai", base_url="http://h:99999"), "names no host, or a port that is none"),
     ],
 )
 def test_a_wrong_pin_is_one_error_that_names_the_place(given: ModelPin, message: str) -> None:

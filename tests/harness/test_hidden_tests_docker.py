@@ -40,7 +40,7 @@ HOSTILE = cases(__file__, "hostile")
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hidden_tests, "RUN_SECONDS", 2.0)
-    monkeypatch.setattr(hidden_tests, "ALL_SECONDS", 5.0)
+    monkeypatch.setattr(hidden_tests, "ALL_SECONDS", 2.5)
 
 
 def play(sandboxes: DockerSandboxes, program: str) -> Episode:

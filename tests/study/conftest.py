@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from harness.model import ModelRequest, Reply
 from harness.sweep.run_cell import run_cell
 from harness.sweep.workbench import Workbench
+from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study.steps import pipeline
@@ -131,6 +133,42 @@ def run_whole(study: Study) -> None:
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1, parallel=4)
     pipeline.report(study)
+
+
+# What the processes of the shared cluster inherit: the mark of a test, and keys of models.
+TESTED = "DOSIMETER_TESTED"
+RAY_VARIABLES = {TESTED: "shared", "NO_KEY": "sk-none", "REVOKED": "key-of-the-third"}
+
+
+@pytest.fixture(scope="session")
+def ray_stack(s3_credentials: None) -> Iterator[ExitStack]:
+    """Holds the shared cluster, once a test has asked for it."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def ray_here(ray_stack: ExitStack) -> None:
+    """A Ray cluster on this machine, to which this process is connected: shared by the sweeps of
+    this process, of which none kills a node."""
+    prepare_ray(None)
+    import ray
+
+    from harness.sweep.ray_cluster import ray_session
+
+    if ray.is_initialized():
+        return
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in RAY_VARIABLES.items():
+            environment.setenv(name, value)
+        ray_stack.enter_context(ray_session(None))
+
+
+@pytest.fixture
+def no_ray_here(ray_stack: ExitStack) -> None:
+    """This process is connected to no cluster, so that it connects to the test's own."""
+    prepare_ray(None)
+    ray_stack.close()
 
 
 def sweep(study: Study, wave: int, **choices: object) -> object:

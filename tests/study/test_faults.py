@@ -27,13 +27,13 @@ from study.workspace.snapshot import manifest_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion
 from tests.hosts import Host, network, why_not
+from tests.study.conftest import TESTED
 from tests.study.steps.sweep.test_operation import CELLS, STUDY, operated, until, worker_processes
 from tests.study.steps.sweep.test_sweeps import episodes_of, finish
 
 pytestmark = pytest.mark.ray
 
 PARALLEL = 4  # of these studies, in each worker
-TESTED = "DOSIMETER_TESTED"  # in the environment of each process of a test
 KINDS = (b"study.main", b"harness.sweep.worker_process", b"ray::Worker", b"ray::Coordinator")
 MAIN = (sys.executable, "-m", "study.main")
 OPTIONS = ("--allow-dirty", "--allow-unknown-price", "--json")

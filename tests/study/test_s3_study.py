@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.sweep.worker_process import prepare_ray
 from registry.verify.verify import verify_study
 from study.steps import pipeline
 from study.steps.init.folder import init_study
@@ -18,14 +17,13 @@ from study.steps.sweep.sweep import SweepRequest
 from tests.study.cli.program import refusal, run
 from tests.study.conftest import TINY, make_study
 
-pytestmark = [pytest.mark.s3, pytest.mark.ray]
+pytestmark = [pytest.mark.s3, pytest.mark.ray, pytest.mark.usefixtures("ray_here")]
 
 STUDY = TINY.replace("arm: 2", "arm: 3")
 
 
 def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
     study = make_study(tmp_path, STUDY + f"store: {seaweedfs.uri('a-study')}\n")
-    prepare_ray(None)
     request = SweepRequest(0, allow_dirty=True)
     outcome = pipeline.sweep(study, request, lambda progress: None)
     assert outcome.closed is not None
@@ -51,7 +49,6 @@ def test_a_wave_runs_by_the_address_of_a_bucket_and_the_operators_key(
     assert "DOSIMETER_OPERATOR_KEY_FILE" in refusal("status", "--study", address)
     monkeypatch.setenv("DOSIMETER_OPERATOR_KEY_FILE", str(tmp_path / "operator.txt"))
     there = ("--study", address)
-    prepare_ray(None)
     swept = run("sweep", *there, "--wave", "0", "--allow-dirty", "--json")
     assert swept.exit_code == 0, swept.output
     assert json.loads(swept.stdout)["closed"]["finished"] == 6

@@ -10,6 +10,7 @@ import pytest
 from analysis.data.import_file import read_graded_file, read_result_file
 from analysis.errors import AnalysisError
 from registry.result_row import Status
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -78,32 +79,7 @@ def test_names_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "head", "said"),
-    [
-        (ROWS, "model,arm,stratum,instance,points", "no column score; at the least"),
-        (ROWS, "model,arm,stratum,instanc,score", "unknown column 'instanc'; is 'instance' meant"),
-        ((), HEAD, "no rows below the header"),
-        (("m,open,t,a,1", ROWS[1]), HEAD, "row 1: arm must be 'public' or 'private'"),
-        (("m,public,t,a,1.5", ROWS[1]), HEAD, "row 1: score lies outside 0…1"),
-        ((ROWS[1], "m,public,t,a,NaN"), HEAD, "row 2: score is not a finite number"),
-        ((ROWS[1], "m,public,t,a,good"), HEAD, "row 2: score: numbers are wanted"),
-        (("m,public,t,a,1,1.5",), f"{HEAD},look", "row 1: look: whole numbers are wanted"),
-        (("m,public,t,a,1,x", "m,private,t,b,1,"), f"{HEAD},grader", "row 2 names no grader"),
-        ((ROWS[0], "m\x1b[31m,private,t,b,1"), HEAD, "row 2: model holds a control character"),
-        ((ROWS[0], "m,private,t\u202e,b,1"), HEAD, "row 2: stratum holds a control character"),
-        (OF_UNIT, f"{HEAD},Dtae", "unknown column 'Dtae'; is 'date' meant"),
-        (OF_UNIT, f"{HEAD},stauts", "unknown column 'stauts'; is 'status' meant"),
-        (OF_UNIT, f"{HEAD},Units", "unknown column 'Units'; is 'unit' meant"),
-        ((OF_UNIT[0], f"{ROWS[1]},"), f"{HEAD},unit", "row 2: every row names a unit"),
-        ((*OF_UNIT, "n,public,t/easy,a,1,v"), f"{HEAD},unit", "row 1: .*is of one unit"),
-        ((*ROWS, ROWS[1]), HEAD, "row 3: repeats another row's"),
-        ((*ROWS, "n,private,t/easy,a,1"), HEAD, "row 3: its instance has another arm"),
-        (("m,public,,a,1",), HEAD, "row 1: stratum is null"),
-        (("m,public,t,a,1,-1",), f"{HEAD},look", "row 1: look lies below 0"),
-        (("m,public,t,a,1,4,3",), f"{HEAD},passed,total", "passed must lie in 0…total"),
-        (("m,public,t,a,1,x", "m,private,t,b,1,y"), f"{HEAD},grader", r"2 graders \(x, y\)"),
-        (("m,public,t,a,1,5",), f"{HEAD},look,wave", "not a readable CSV"),
-        (("m,public,t,a,1,5,5",), f"{HEAD},look,wave", "the column 'wave' is there twice"),
-    ],
+    cases(__file__, "bad_tables"),
 )  # fmt: skip
 def test_a_bad_table_is_refused(
     tmp_path: Path, rows: tuple[str, ...], head: str, said: str

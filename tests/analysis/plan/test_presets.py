@@ -19,6 +19,7 @@ from analysis.plan.presets import (
 from analysis.report.deviations import deviations
 from registry.ledger.records import ModelPin
 from registry.result_row import Arm, Status
+from tests.cases import cases
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -31,30 +32,7 @@ def test_the_preset_is_basic_v1(records):
     assert look_alpha(plan) == 0.0125
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("name", "fancy-v9", "no such preset; known: basic-v1, standard-v1"),
-        ("strata", (), "name at least one"),
-        ("strata", ("a", "a"), "none twice"),
-        ("seeds_per_arm", 0, "0 is not a count"),
-        ("replicates", -1, "-1 is not a count"),
-        ("looks", 0, "0 is not a count"),
-        ("alpha", 0.0, "must lie between 0 and 0.5"),
-        ("alpha", float("nan"), "must lie between 0 and 0.5"),
-        ("margin", 1.5, "must lie between 0 and 1"),
-        ("permutations", 78, "too few to reach alpha 0.025 over 2 looks; give 79 or more"),
-        ("enumerate_up_to", -1, "must lie between 0 and 1000000"),
-        (
-            "outcomes",
-            ("speed",),
-            "'speed' is not one; known: score, key-fraction, fraction, gate-free",
-        ),
-        ("multiplicity", "none", "known: westfall-young, holm"),
-        ("missing", "as zero", "leave its text"),
-        ("exclusions", ("bad seeds",), "leave the list empty"),
-    ],
-)
+@pytest.mark.parametrize(("field", "value", "said"), cases(__file__, "bad_fields"))
 def test_a_bad_field_is_named(records, field, value, said):
     with pytest.raises(AnalysisError, match=rf"^plan '.*': {field}: .*{said}"):
         validate_plan(replace(records.plan, **{field: value}))
@@ -73,22 +51,7 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
     assert (rules.control_runs, rules.study_alpha) == (1, 0.025)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"frozen": ("old", "old")}, "frozen: names a model twice"),
-        ({"spiked": ("old",)}, "spiked: 'old' is a negative control too"),
-        ({"study_alpha": 0.0}, "study_alpha: 0.0 must lie"),
-        (
-            {"permutations": 319, "study_alpha": 0.02},
-            "permutations: .*too few to spend study_alpha",
-        ),
-        ({"looks": 21}, "looks: 21 are too many; give 20 or fewer"),
-        ({"control_runs": 0}, "control_runs: 0 is not a count"),
-        ({"sensitivity": ("hope",)}, "sensitivity: 'hope' is not one; known: unadjusted"),
-        ({"exclusions": ("bad seeds",)}, "exclusions: 'bad seeds' is not one"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), cases(__file__, "bad_standard_plans"))
 def test_a_standard_plan_that_cannot_be_run_is_refused_by_field(given, said):
     with pytest.raises(AnalysisError, match=rf"^plan 'standard-v1': {said}"):
         standard(**given)

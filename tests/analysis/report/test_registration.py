@@ -11,36 +11,13 @@ from analysis.plan.presets import basic_plan, standard_plan
 from analysis.report.registration import FormField, fill_form, registration_json
 from registry.ledger.draw_records import SealedSet, Underpowered
 from registry.ledger.records import JudgeRule, Plan, Preregistration, Provenance, record_digest
+from tests.cases import cases
 
 STRATA = ("count_circles/easy", "compute_average/hard")
 BASIC = basic_plan(STRATA, 24, looks=2)
 STANDARD = standard_plan(STRATA, 64, looks=8, pre_exposure=("old-1", "old-2"), spiked=("reader",))
 # Version 3 of the form; title and description are asked of every registration.
-FORM = {
-    "": ["Title", "Description"],
-    "q2": ["Hypotheses"],
-    "q3": ["Study type"],
-    "q4": ["Blinding"],
-    "q5": ["Is there any additional blinding in this study?"],
-    "q6": ["Study design"],
-    "q7": ["Randomization"],
-    "q8": ["Existing Data"],
-    "q9": ["Explanation of existing data"],
-    "q10": ["Data collection procedures"],
-    "q11": ["Sample size"],
-    "q12": ["Sample size rationale"],
-    "q13": ["Stopping rule"],
-    "q14": ["Manipulated variables"],
-    "q15": ["Measured variables"],
-    "q16": ["Indices"],
-    "q17": ["Statistical models"],
-    "q18": ["Transformations"],
-    "q19": ["Inference criteria"],
-    "q20": ["Data exclusion"],
-    "q21": ["Missing data"],
-    "q22": ["Exploratory analysis"],
-    "q23": ["Other"],
-}
+FORM = cases(__file__, "form")
 
 
 def record_of(plan: Plan) -> Preregistration:

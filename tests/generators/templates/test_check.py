@@ -21,6 +21,7 @@ from generators.templates.family import template_family
 from generators.templates.language.data_types import POOLS
 from generators.templates.language.parse import read_template
 from generators.templates.library import NAMES, library_text
+from tests.cases import cases
 
 TABLE = """\
 tests:
@@ -82,37 +83,11 @@ def test_a_sound_template_has_no_error(text: str) -> None:
     assert errors_of(check_text(text, "t.yml")) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "old", "new", "line", "words"),
-    [
-        (TABLE, "csv_sum", "csv_sun", 6, "did you mean 'csv_sum'?"),
-        (TABLE, "csv_sum:X", "csv_sum:X:Y", 6, "takes 1 argument and a file, not 2"),
-        (TABLE, "csv_sum:X", "csv_sum_where:X:D:=~:a", 6, "=~"),
-        (TABLE, "csv_sum:X", "csv_cell:one:1", 6, "one"),
-        (TABLE, "{{csv_sum:X:TARGET_FILE}}", "{{csv_sum:X:TARGET_FILE}", 6, "never closed"),
-        (TABLE, "csv_sum:X", "csv_sum:Y", 6, "3 of 3 samples"),
-        (TABLE, '{{entity1}}.csv"\n    content', '{{entty1}}.csv"\n    content', 9, "entity1"),
-        (TABLE, "Sum X of", "Sum X {{entity2:colour}} of", 4, "did you mean 'colors'?"),
-        (TABLE, "Sum X of", "Sum X {{semantic1:citty}} of", 4, "did you mean 'city'?"),
-        (TABLE, "Sum X of", "Sum X {{expected_structure}} of", 4, "has no value"),
-        (TABLE, "{{number1:5:9}}", "{{number1:9:5}}", 13, "number1"),
-        (TABLE, "{{number1:5:9}}", "{{number1:5:9:int}}", 13, "unknown kind 'int'"),
-        (TABLE, "[salary, department]", "[salry, department]", 12, "did you mean 'salary'?"),
-        (TABLE, "[salary, department]", "[salary]", 12, "1 types for 2 headers"),
-        (TABLE, "    type: create_csv", "    type: create_cvs", 8, "did you mean 'create_csv'?"),
-        (DATABASE, "type: TEXT", "type: TXT", 15, "did you mean 'TEXT'?"),
-        (DATABASE, "person_name", "person_nam", 15, "did you mean 'person_name'?"),
-        (DATABASE, "foreign_key: t.id", "foreign_key: u.id", 16, "unknown table 'u'"),
-        (DATABASE, "foreign_key: t.id", "foreign: t.id", 16, "did you mean 'foreign_key'?"),
-        (DATABASE, "FROM t", "FROM u", 6, "no such table: u"),
-        (DATABASE, "SELECT COUNT(*) FROM t", "DELETE FROM t", 6, "DELETE FROM t"),
-        (DATABASE, "SELECT COUNT(*) FROM t", "ATTACH t AS u", 6, "ATTACH"),
-        (DATABASE, '{"n": ', "{n: ", 6, "no valid JSON"),
-    ],
-)
+@pytest.mark.parametrize(("template", "old", "new", "line", "words"), cases(__file__, "defects"))
 def test_each_defect_is_found_at_its_line(
-    text: str, old: str, new: str, line: int, words: str
+    template: str, old: str, new: str, line: int, words: str
 ) -> None:
+    text = {"table": TABLE, "database": DATABASE}[template]
     assert old in text
     found = errors_of(check_text(text.replace(old, new, 1), "t.yml"))
     about = [each for each in found if words in each]

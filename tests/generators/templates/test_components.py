@@ -17,6 +17,7 @@ import pytest
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.language.data_types import LATIN
+from tests.cases import cases
 from tests.generators.templates import component_samples as samples
 
 SEED = samples.SEED
@@ -117,18 +118,7 @@ def test_custom_content_keeps_its_own_words():
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ({"type": "lorem_line"}, "content.type: unknown kind 'lorem_line'; did you mean 'lorem_li"),
-        ({"type": ["a"]}, "content.type: unknown kind"),
-        ({"cuont": 5}, "content.cuont: unknown key; did you mean 'count'?"),
-        ({"count": -1}, "content.count: -1 is too small"),
-        ({"count": 2.5}, "content.count: a whole number is wanted, not 2.5"),
-        ({"count": True}, "content.count: a whole number is wanted, not True"),
-        ({"count": None}, "content.count: a whole number is wanted, not nothing"),
-        ({"count": "many"}, "content.count: a whole number is wanted, not 'many'"),
-        ({"type": "custom"}, "content.content: the text of custom content is missing"),
-        ({"type": "custom", "content": "{{lorem:5x}}"}, "content.content: {{lorem:5x}}: a number"),
-        ({"type": "custom", "content": "{{lorem:999999999p}}"}, "content.content: up to"),
-        ({"count": 10**30}, "content.count: up to 2^"),
+        *cases(__file__, "bad_text_files"),
         ({"type": "custom", "content": "\udfff"}, "content.content: half a character"),
     ],
 )
@@ -172,19 +162,8 @@ def test_hostile_headers_are_quoted():
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ({"headers": []}, "content.headers: no header"),
-        ({"headers": "a"}, "content.headers: a list is wanted, not 'a'"),
-        ({"headers": ["a", "a"]}, "content.headers[1]: 'a' stands twice"),
-        ({"headers": ["a", None]}, "content.headers[1]: a text is wanted, not nothing"),
-        ({"headers": ["a"], "header_types": ["id", "id"]}, "content.header_types: 2 types for 1"),
-        (
-            {"headers": ["a"], "header_types": ["emial"]},
-            "content.header_types[0]: unknown data type 'emial'; did you mean 'email'?",
-        ),
-        ({"headers": ["a"], "rows": 10**7}, "content.rows: up to 10,000,000 values"),
+        *cases(__file__, "bad_tables"),
         ({"headers": ["a" * 7000], "rows": 10**6 + 1}, "content.rows: up to"),
-        ({"header": ["a"]}, "content.header: unknown key; did you mean 'headers'?"),
-        ([1], "content: a mapping is wanted, not a list"),
         ({"headers": ["\ud800"]}, "content.headers[0]: half a character"),
     ],
 )

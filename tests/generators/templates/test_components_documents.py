@@ -170,58 +170,7 @@ def test_ids_of_one_place_are_apart():
 
 @pytest.mark.parametrize(
     ("schema", "complaint"),
-    [
-        (
-            {"a": {"b": "ctiy"}},
-            "content.schema.a.b: unknown data type 'ctiy'; for a text that stays",
-        ),
-        (
-            {"a": {"type": "arry"}},
-            "content.schema.a.type: unknown type 'arry'; did you mean 'array'",
-        ),
-        (
-            {"type": "category", "name": "city"},
-            "content.schema.name: no key of the data type 'category'; for an object with a prop",
-        ),
-        ({"type": "array", "cuont": 3}, "content.schema.cuont: unknown key; did you mean 'count'?"),
-        ({"type": "array", "element_name": "x"}, "content.schema.element_name: unknown key"),
-        ({"type": "array", "count": [1]}, "content.schema.count: a whole number or [least, great"),
-        ({"type": "array", "count": "{{number1:1:2}}"}, "content.schema.count: a whole number is"),
-        ({"type": "array", "count": 10**9}, "content.schema: up to 1,000,000,001 values"),
-        ({"type": "integer", "minimum": 5, "maximum": 4}, "content.schema.maximum: 4 is below the"),
-        ({"type": "integer", "minimum": 0.2, "maximum": 0.8}, "content.schema: no whole number"),
-        (
-            {"type": "integer", "maximum": 1e18},
-            "content.schema: 1 to 1000000000000000000 is too wi",
-        ),
-        (
-            {"type": "number", "minimum": 0.001, "maximum": 0.002},
-            "content.schema: no number of two",
-        ),
-        ({"type": "number", "minimum": float("nan")}, "content.schema.minimum: a "),
-        (
-            {"type": "string", "min_length": 9, "max_length": 3},
-            "content.schema.max_length: 3 is bel",
-        ),
-        ({"type": "string", "max_length": 10**8}, "content.schema: up to "),
-        (
-            {"type": "string", "pattern": 5},
-            "content.schema.pattern: a regular expression is wanted",
-        ),
-        (
-            {"type": "string", "pattern": "a{5}", "max_length": 3},
-            "content.schema.pattern: 'a{5}' makes 5 to 5 characters, which min_length and max_leng",
-        ),
-        ({"type": "string", "enum": []}, "content.schema.enum: no value to choose from"),
-        ({"type": "boolean", "maximum": 1}, "content.schema.maximum: unknown key"),
-        ({"type": "null", "value": 1}, "content.schema.value: unknown key"),
-        ({1: "city"}, "content.schema: the key 1 is not text; put it in quotes"),
-        ({True: "city"}, "content.schema: the key True is not text"),
-        ({"a" * 201: "city"}, "content.schema: a key of 201 characters"),
-        ([{"a": object()}], "content.schema[0].a: "),
-        ([10**30], "content.schema[0]: 1"),
-        ({"a": float("inf")}, "content.schema.a: inf is no plain value"),
-    ],
+    [*cases(__file__, "bad_schemas"), ([{"a": object()}], "content.schema[0].a: ")],
 )
 def test_bad_schemas_are_refused(schema: Any, complaint: str):
     assert refusal(schema).startswith(complaint)

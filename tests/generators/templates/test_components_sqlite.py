@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.components.sqlite.file_format import PAGE, Pages, encoded, varint
+from tests.cases import cases
 from tests.generators.templates import component_samples as samples
 
 
@@ -308,50 +309,11 @@ INT = {"name": "i", "type": "INTEGER"}
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ({}, "content.columns: a list is wanted, not nothing"),
-        ({"tables": []}, "content.tables: 0 tables; 1 to 200"),
-        ({"tables": [], "rows": 3}, "content.rows: unknown key"),
-        ({"columns": []}, "content.columns: 0 columns; 1 to 1000"),
+        *cases(__file__, "bad_databases"),
         ({"columns": [INT] * 1001}, "content.columns: 1001 columns"),
         ({"tables": [{"name": "t", "columns": [INT]}] * 9000}, "content.tables: 9000 tables; 1"),
-        (one(INT, INT), "content.columns[1].name: column 'i' stands twice"),
-        (one(INT, {"name": "I", "type": "TEXT"}), "content.columns[1].name: column 'I' stands twi"),
-        (one({"name": "x"}), "content.columns[0].type: a text is wanted, not nothing"),
-        (one({"name": "x", "type": "VARCHAR"}), "content.columns[0].type: unknown type 'VARCHAR'"),
-        (one({"type": "TEXT"}), "content.columns[0].name: a text is wanted, not nothing"),
-        (one({"name": "a\0b", "type": "TEXT"}), "content.columns[0].name: a name of at most"),
-        (one({"name": "a" * 201, "type": "TEXT"}), "content.columns[0].name: a name of at most"),
-        (one({**INT, "datatype": "id"}), "content.columns[0].datatype: unknown key; did you"),
-        (one({**INT, "data_type": "aeg"}), "content.columns[0].data_type: unknown data type 'aeg'"),
-        (one(3), "content.columns[0]: a mapping is wanted, not 3"),
-        (one(INT, rows=-1), "content.rows: -1 is too small"),
-        (one(INT, rows=10**9), "content.rows: up to 1,000,000,000 values"),
-        ({"table_name": "sqlite_x", **one(INT)}, "content.table_name: 'sqlite_x': names that"),
-        (
-            one({"name": "a", "type": "auto_id"}, {"name": "b", "type": "auto_id"}),
-            "content.columns[1].type: a second auto_id",
-        ),
-        (
-            one({"name": "a", "type": "auto_id", "data_type": "id"}),
-            "content.columns[0].data_type: an auto_id column numbers its rows",
-        ),
-        (one({**INT, "foreign_key": 3}), 'content.columns[0].foreign_key: "table.column", "table"'),
-        (
-            one({**INT, "foreign_key": {"tabel": "x"}}),
-            "content.columns[0].foreign_key.tabel: unknown key; did you mean 'table'?",
-        ),
-        (
-            one({**INT, "foreign_key": "dta.i"}),
-            "content.columns[0].foreign_key: unknown table 'dta'; did you mean 'data'?",
-        ),
-        (
-            one({**INT, "foreign_key": "data.j"}),
-            "content.columns[0].foreign_key: table 'data' has no column 'j'",
-        ),
-        (one({**INT, "foreign_key": "data.i"}), "content.columns[0].foreign_key: a circle"),
-        (one({**INT, "foreign_key": "data"}), "content.columns[0].foreign_key: table 'data' has"),
     ],
-)  # fmt: skip
+)
 def test_bad_databases_are_refused(content: Any, complaint: str):
     assert refusal(content).startswith(complaint)
 

@@ -27,27 +27,13 @@ import yaml
 from generators.errors import TemplateError
 from generators.templates.functions import FUNCTIONS, call_function
 from generators.templates.functions.base import OpenFile
+from tests.cases import cases
 
 CASES = 24  # of each function
 Case = tuple[list[str], bytes, "str | None"]  # arguments, the file, the answer or None: an error
 Maker = Callable[[random.Random], Case]
 
-WORDS = [
-    "harbor",
-    "crimson,",
-    "(quiet)",
-    "été",
-    "stone;",
-    "wind's",
-    "river.",
-    "“field”",
-    "東京",
-    "a--b",
-    "7.5",
-    "Nan",
-    "inf",
-    "1_000",
-]
+WORDS = cases(__file__, "words")
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -473,23 +459,7 @@ def tree_many(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:
 
 # XML
 
-PLAIN = (  # paths that ElementTree's own find understands as XPath does
-    "teams/team/member",
-    "teams/team/member/pay",
-    "teams/team[2]/member/pay",
-    "teams/team[last()]/member[1]/name",
-    "teams/*/member[last()-1]/pay",
-    ".//pay",
-    ".//member[@id='3']/pay",
-    ".//member[name='Ada']/pay",
-    ".//team[@name='Core']//pay",
-    ".//member[2]/name",
-    ".//pay[.='5']",
-    ".//team[member]/note",
-    "teams/team/member/..",
-    "gone/member",
-    ".",
-)
+PLAIN = cases(__file__, "plain_paths")
 OURS: tuple[tuple[str, Callable[[ElementTree.Element], list[ElementTree.Element]]], ...] = (
     ("//pay", lambda root: [e for e in root.iter() if e.tag == "pay"]),
     ("//firm", lambda root: [root]),

@@ -11,70 +11,18 @@ import yaml
 from generators.templates.check import check_text
 from generators.templates.functions import find_matches
 from generators.templates.functions.base import OpenFile
+from tests.cases import cases
 
-CSV = {
-    "type": "create_csv",
-    "target_file": "{{artifacts}}/{{entity1}}.csv",
-    "content": {
-        "headers": ["ID", "NAME", "DEPT", "AGE", "PAY"],
-        "header_types": ["id", "person_name", "department", "age", "salary"],
-        "rows": 40,
-    },
-}
-STAFF = {
-    "type": "object",
-    "properties": {
-        "company": "company",
-        "employees": {
-            "type": "array",
-            "count": [8, 20],
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": "person_name",
-                    "dept": "department",
-                    "age": "age",
-                    "skills": {"type": "array", "count": [0, 9], "items": "lorem_word"},
-                },
-            },
-        },
-    },
-}
+CSV = cases(__file__, "csv")
+STAFF = cases(__file__, "staff")
 JSON = {
     "type": "create_json",
     "target_file": "{{artifacts}}/{{entity1}}.json",
     "content": {"schema": STAFF},
 }
-XML = {
-    "type": "create_xml",
-    "target_file": "{{artifacts}}/{{entity1}}.xml",
-    "content": {
-        "root_element": "shop",
-        "schema": {
-            "type": "array",
-            "count": [5, 30],
-            "items": {
-                "type": "object",
-                "properties": {"sku": "id", "kind": "category", "price": "price"},
-            },
-        },
-    },
-}
-SQLITE = {
-    "type": "create_sqlite",
-    "target_file": "{{artifacts}}/{{entity1}}.db",
-    "content": {
-        "table_name": "staff",
-        "columns": [
-            {"name": "id", "type": "auto_id"},
-            {"name": "who", "type": "TEXT", "data_type": "person_name"},
-            {"name": "dept", "type": "TEXT", "data_type": "department"},
-            {"name": "age", "type": "INTEGER", "data_type": "age"},
-            {"name": "pay", "type": "INTEGER", "data_type": "salary"},
-        ],
-        "rows": 40,
-    },
-}
+XML = cases(__file__, "xml")
+SQLITE = cases(__file__, "sqlite")
+SANDBOXES = {"csv": CSV, "json": JSON, "xml": XML, "sqlite": SQLITE}
 
 
 def call(name: str, arguments: str) -> str:
@@ -187,74 +135,16 @@ def test_a_literal_that_is_no_value_of_its_column() -> None:
 # --- more that never matches
 
 
-@pytest.mark.parametrize(
-    ("key", "sandbox", "words"),
-    [
-        (call("csv_count_where", "ID:AGE:>:90"), CSV, "the values there go from 18 to 70"),
-        (call("csv_count_where", "ID:NAME:contains:@"), CSV, "`NAME contains @` matches nothing"),
-        (call("csv_sum", "NAME"), CSV, "`NAME` leads to no number"),
-        (call("json_count", "$.employees[*].nam"), JSON, "did you mean 'name'?"),
-        (call("json_sum", "$.employees.age"), JSON, "write [*] or [0] before .age"),
-        (call("json_sum", "$.employees[*].name"), JSON, "leads to no number"),
-        (
-            call("json_count_where", "$.employees[?dept==Sales and dept==HR]"),
-            JSON,
-            "matches nothing",
-        ),
-        (call("xpath_count", "item[kind='Book']"), XML, "did you mean 'Books'?"),
-        (call("xpath_count", "item[price > 9000]/sku"), XML, "`price > 9000` matches nothing"),
-        (call("xpath_sum", "item/prise"), XML, "did you mean 'price'?"),
-        (call("xpath_count", "price"), XML, "a path starts at the root"),
-        (sql("SELECT COUNT(*) FROM staff WHERE age BETWEEN 80 AND 90"), SQLITE, "from 18 to 70"),
-        (
-            sql("SELECT COUNT(*) FROM staff WHERE lower(dept) = 'Sales'"),
-            SQLITE,
-            "did you mean 'sales'?",
-        ),
-        (sql("SELECT COUNT(*) FROM staff WHERE who LIKE '%@%'"), SQLITE, "matches nothing"),
-    ],
-)
-def test_what_never_matches_is_an_error(key: str, sandbox: dict[str, Any], words: str) -> None:
-    found = errors(key, sandbox)
+@pytest.mark.parametrize(("key", "sandbox", "words"), cases(__file__, "never_matches"))
+def test_what_never_matches_is_an_error(key: str, sandbox: str, words: str) -> None:
+    found = errors(call(*key.split(":", 1)), SANDBOXES[sandbox])
     assert words in found, found
     assert found.startswith("t.yml:6: ")
 
 
-@pytest.mark.parametrize(
-    ("key", "sandbox"),
-    [
-        (call("csv_sum_where", "PAY:DEPT:!=:{{semantic1:department}}"), CSV),
-        (call("csv_sum_where", "PAY:NAME:startswith:A"), CSV),
-        (call("json_count_where", "$.employees[?age>{{number1:30:60}} and dept==Sales]"), JSON),
-        (call("json_max_value", "$.employees[*].name:$.employees[*].age"), JSON),
-        (call("xpath_sum", "item[kind='Books' or price < 200]/price"), XML),
-        (call("xpath_value", "item[last()]/sku"), XML),
-        (
-            sql("SELECT SUM(pay) FROM staff WHERE dept IN ('Sales', 'Marketing') AND NOT age < 40"),
-            SQLITE,
-        ),
-        (sql("SELECT who FROM staff ORDER BY pay DESC, who LIMIT 1"), SQLITE),
-        (
-            sql("SELECT SUM(pay) FROM staff WHERE dept || '!' = 'Sales!' AND pay * 2 > 200000"),
-            SQLITE,
-        ),
-        (
-            sql(
-                "WITH loud AS (SELECT upper(dept) AS dept, pay FROM staff) "
-                "SELECT SUM(pay) FROM loud WHERE dept = 'SALES'"
-            ),
-            SQLITE,
-        ),
-        (
-            sql(
-                "SELECT SUM(s.pay) FROM staff s JOIN staff t ON t.id = s.id + 1 WHERE t.age < s.age"
-            ),
-            SQLITE,
-        ),
-    ],
-)
-def test_a_good_key_has_no_error(key: str, sandbox: dict[str, Any]) -> None:
-    assert errors(key, sandbox) == ""
+@pytest.mark.parametrize(("key", "sandbox"), cases(__file__, "good_keys"))
+def test_a_good_key_has_no_error(key: str, sandbox: str) -> None:
+    assert errors(call(*key.split(":", 1)), SANDBOXES[sandbox]) == ""
 
 
 # --- warnings

@@ -22,6 +22,7 @@ from harness.agent.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cu
 from harness.episode import ToolUse
 from harness.model import ToolCall
 from harness.sandboxes.sandbox import Sandbox
+from tests.cases import cases
 
 LIMITS = Limits(output_bytes=2_000)
 
@@ -143,19 +144,8 @@ def test_commands_that_bash_cannot_take_are_explained(
 @pytest.mark.parametrize(
     ("name", "arguments", "hint"),
     [
-        ("execute_pyhton", {"code": "1"}, "there is no tool 'execute_pyhton'; there are: execute"),
-        ("execute_python", "{not json", "not valid JSON"),
-        ("execute_python", "", "not valid JSON"),
+        *cases(__file__, "bad_calls"),
         ("execute_python", "[" * 100_000, "not valid JSON"),
-        ("execute_python", "[1]", "one JSON object with exactly: code"),
-        ("execute_python", "null", "one JSON object with exactly: code"),
-        ("execute_python", {}, "one JSON object with exactly: code"),
-        ("execute_python", {"code": "1", "shell": "1"}, "one JSON object with exactly: code"),
-        ("execute_python", {"code": 7}, "'code' must be a string"),
-        ("execute_python", '{"code": "\\ud800"}', "half of a surrogate pair"),
-        ("write_file", {"path": "x", "content": None}, "'content' must be a string"),
-        ("read_file", {"path": ""}, "'path' must be"),
-        ("read_file", {"path": "a\0b"}, "'path' must be"),
         ("view_image", {"path": "p" * 5_000}, "'path' must be"),
     ],
 )

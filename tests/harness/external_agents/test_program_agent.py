@@ -230,20 +230,20 @@ def test_working_time_is_limited_and_what_was_written_counts(sandboxes: DockerSa
 @pytest.mark.docker
 def test_waiting_for_the_model_is_no_working_time(sandboxes: DockerSandboxes) -> None:
     def slow(request: ModelRequest) -> Reply:
-        time.sleep(6)
+        time.sleep(4)
         return FINAL
 
-    episode = attempt(Playback([slow]), sandboxes, limits=Limits(working_seconds=5.0))
+    episode = attempt(Playback([slow]), sandboxes, limits=Limits(working_seconds=3.5))
     assert (episode.stop, episode.error_class) == (StopReason.ANSWERED, "")
 
 
 @pytest.mark.docker
 def test_wall_time_is_nobodys_zero(sandboxes: DockerSandboxes) -> None:
     def slow(request: ModelRequest) -> Reply:
-        time.sleep(6)
+        time.sleep(2)
         return FINAL
 
-    episode = attempt(Playback([slow]), sandboxes, limits=Limits(wall_seconds=4.0))
+    episode = attempt(Playback([slow]), sandboxes, limits=Limits(wall_seconds=1.0))
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, "worker:wall_limit")
 
 
@@ -307,7 +307,7 @@ def test_an_attack_through_the_socket_costs_nothing_but_its_own_time(
 )
 def test_what_an_agent_breaks_is_its_own_loss(sandboxes: DockerSandboxes, code: str) -> None:
     episode = attempt(
-        Playback([run(code), FINAL]), sandboxes, limits=Limits(turns=5, working_seconds=10.0)
+        Playback([run(code), FINAL]), sandboxes, limits=Limits(turns=5, working_seconds=5.0)
     )
     assert episode.error_class == ""
     assert episode.stop in (StopReason.ANSWERED, StopReason.TIME_LIMIT)

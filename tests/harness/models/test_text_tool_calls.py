@@ -18,6 +18,7 @@ from harness.model import Image, Message, ModelRequest, Role, ToolCall
 from harness.models.text_tool_calls import TextCalls, as_text, explain, quote, read_calls
 from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
+from tests.cases import cases
 from tests.harness.script import ANSWER, Playback, brief, say, ticks
 
 SEED = Seed(bytes(32))
@@ -30,28 +31,7 @@ def called(text: str) -> list[tuple[str, Any]]:
     return [(call.name, json.loads(call.arguments)) for call in read_calls(text, TOOLS)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"<tool_call>\n{LIST}\n</tool_call>",
-        f"Let me see.\n<tool_call>{LIST}</tool_call> And then",
-        f"<TOOL_CALL>{LIST}</tool_call>",
-        f"< tool_call >{LIST}< / tool_call >",
-        f"<tool_call>\n```json\n{LIST}\n```\n</tool_call>",
-        f"<tool_call>{LIST}",
-        f"<tool_call>{LIST} hm",
-        f"<tool_call>[{LIST}]</tool_call>",
-        '<tool_call>{"name": "run_command", "args": {"command": "ls"}}</tool_call>',
-        '<tool_call>{"tool": "run_command", "parameters": {"command": "ls"}}</tool_call>',
-        '<tool_call>{"name": "run_command", "command": "ls"}</tool_call>',
-        '<tool_call>{"name": "run_command", "arguments": "{\\"command\\": \\"ls\\"}"}</tool_call>',
-        '<tool_call>{"type": "function", "function": {"name": "run_command", '
-        '"arguments": {"command": "ls"}}}</tool_call>',
-        f"<think>I could <tool_call>{READ}</tool_call></think><tool_call>{LIST}</tool_call>",
-        LIST,
-        f"```json\n{LIST}\n```",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "written"))
 def test_a_call_is_read_however_it_is_written(text: str) -> None:
     assert called(text) == [("run_command", {"command": "ls"})]
 

@@ -21,6 +21,7 @@ from harness.sandboxes import docker
 from harness.sandboxes.docker import DockerSandboxes
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.sandbox import ExecResult, Sandbox
+from tests.cases import cases
 from tests.progress import Stall, wait_until
 
 pytestmark = pytest.mark.docker
@@ -192,24 +193,7 @@ for family in range(1, 46):
         except OSError:
             pass
 """
-CALLS = {  # by name: x86_64, aarch64, and arguments with which each would work or fail otherwise
-    "io_uring_setup": (425, 425, 1, 0),
-    "keyctl": (250, 219, 0, -3, 1),
-    "add_key": (248, 217, 0, 0, 0, 0, 0),
-    "bpf": (321, 280, 0, 0, 0),
-    "perf_event_open": (298, 241, 0, 0, -1, -1, 0),
-    "userfaultfd": (323, 282, 1),
-    "ptrace": (101, 117, 0, 0, 0, 0),
-    "process_vm_readv": (310, 270, 1, 0, 0, 0, 0, 0),
-    "pidfd_getfd": (438, 438, 0, 0, 0),
-    "unshare": (272, 97, 0x10000000),
-    "clone": (56, 220, 0x10000000, 0, 0, 0, 0),
-    "clone3": (435, 435, 0, 0),
-    "shmget": (29, 194, 0, 4096, 0o1600),
-    "msgget": (68, 186, 0, 0o1600),
-    "memfd_secret": (447, 447, 0),
-    "mount": (165, 40, 0, 0, 0, 0, 0),
-}
+CALLS = cases(__file__, "calls")
 
 
 def test_the_filter_refuses_what_no_task_needs(box: Sandbox) -> None:
@@ -336,7 +320,7 @@ def test_of_many_programs_only_so_many_run_at_once() -> None:
     """And the wait for a turn is not taken from a program's time."""
     provider = DockerSandboxes(ensure_image().tag, executing=1)
     with provider.open([], LIMITS) as first, provider.open([], LIMITS) as second:
-        code = "import time; begun = time.time(); time.sleep(1.5); print(begun, time.time())"
+        code = "import time; begun = time.time(); time.sleep(0.8); print(begun, time.time())"
         with ThreadPoolExecutor(2) as both:
             made = [both.submit(run, box, code) for box in (first, second)]
             done = [each.result() for each in made]

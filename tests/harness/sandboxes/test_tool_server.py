@@ -15,6 +15,7 @@ from harness.model import ToolCall
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
 from harness.sandboxes.sandbox import Sandbox
+from tests.cases import cases
 
 LIMITS = Limits(output_bytes=20_000)
 FILES = {
@@ -54,21 +55,7 @@ def output(box: Sandbox, line: str) -> str:
     return text
 
 
-LINES = {
-    "cat *.csv | grep -v x | sort -n | head -n 2 > top; cat top": "1,2\n3,4\n",
-    'name="a b"; wc -l < "$name.txt"': "3\n",
-    "cd data && ls": "c.csv\nd1.txt\n",
-    "cat << 'EOF' > note.txt\n$HOME `id`\nEOF\ncat note.txt": "$HOME `id`\n",
-    'for file in *.csv; do echo "$file: $(wc -l < "$file")"; done': "a.csv: 3\nb.csv: 2\n",
-    "n=0\nwhile read -r word; do n=$((n + 1)); done < 'a b.txt'\necho $n": "3\n",
-    "count() { echo $#; }; count *.csv data/*": "4\n",
-    "echo data/{c,d}* [ab].csv": "data/c.csv data/d1.txt a.csv b.csv\n",
-    "diff <(cut -d, -f1 a.csv) <(cut -d, -f1 b.csv) | tail -n 1": "> 9\n",
-    "ls nothing 2> /dev/null || echo missing": "missing\n",
-    "set -o pipefail; false | true || echo failed": "failed\n",
-    "[[ a.csv == *.csv ]] && printf '%s\\n' yes": "yes\n",
-    "python3 - << 'EOF'\nprint(6 * 7)\nEOF": "42\n",
-}
+LINES = cases(__file__, "lines")
 
 
 @pytest.mark.parametrize("line", LINES)

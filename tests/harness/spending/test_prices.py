@@ -13,6 +13,7 @@ from harness.model import Usage
 from harness.spending.prices import Price, read_prices, total_cost
 from registry.canonical import digest_bytes
 from registry.ledger.records import ModelPin
+from tests.cases import cases
 
 FILE = """\
 prices:
@@ -87,22 +88,7 @@ def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
     assert read_prices(path).of("openai", "gpt-5[1m]") == replace(mini, model="gpt-5[1m]")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "told"),
-    [
-        ("output: 2,", "output: -2,", 3, "USD per million tokens"),
-        ("output: 2,", "output: 0.000002,", 3, "the price of one token: write 2"),
-        ("output: 2,", "output: yes,", 3, "USD per million tokens"),
-        ("output: 2,", "output: .inf,", 3, "USD per million tokens"),
-        ("output: 2,", "output: .nan,", 3, "USD per million tokens"),
-        ("output: 10,", "", 4, "'output' is missing"),
-        ("cache_write: 1.5", "cache_write: null", 4, "USD per million tokens"),
-        ("source: them}\n  -", "sources: them}\n  -", 3, "unknown key"),
-        ("date: 2026-11-01, source: them}\n  -", "date: 2026-11, source: them}\n  -", 3, "YYYY-MM"),
-        ("model: gpt-5-mini", "model: 5", 2, "a text"),
-        ("prices:\n", "price:\n", 1, "prices"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "line", "told"), cases(__file__, "bad_files"))
 def test_a_bad_file_is_one_error_with_its_line(
     tmp_path: Path, old: str, new: str, line: int, told: str
 ) -> None:

@@ -24,7 +24,6 @@ from harness.sweep import epochs
 from harness.sweep.epochs import Process
 from harness.sweep.governor import FailedAttempts
 from harness.sweep.leases import Progress
-from harness.sweep.worker_process import prepare_ray
 from registry.result_row import Status
 from registry.verify.verify import verify_study
 from study.main import main
@@ -34,7 +33,7 @@ from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
-from tests.study.conftest import promise_unchecked
+from tests.study.conftest import RAY_VARIABLES, TESTED, promise_unchecked
 from tests.study.steps.sweep.test_sweeps import own_actors
 
 pytestmark = pytest.mark.ray
@@ -110,8 +109,8 @@ class Swept(threading.Thread):
         return self.outcome
 
 
+@pytest.mark.usefixtures("ray_here")
 def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(tmp_path: Path) -> None:
-    prepare_ray(None)
     with operated(tmp_path / "study") as (study, gate, served):
         sweep = Swept(study)
         until(lambda: len(served.requests) == 4)
@@ -125,15 +124,12 @@ def test_a_killed_coordinator_goes_on_with_what_its_workers_hold(tmp_path: Path)
     assert (closed.finished, len(served.requests)) == (CELLS, CELLS), "none is bought twice"
 
 
-def test_a_killed_worker_process_is_a_failure_of_its_episodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare_ray(None)
-    monkeypatch.setenv("DOSIMETER_TESTED", tmp_path.name)
+@pytest.mark.usefixtures("ray_here")
+def test_a_killed_worker_process_is_a_failure_of_its_episodes(tmp_path: Path) -> None:
     with operated(tmp_path / "study") as (study, gate, served):
         sweep = Swept(study)
         until(lambda: len(served.requests) == 4)
-        (pid,) = worker_processes(tmp_path.name)
+        (pid,) = worker_processes(RAY_VARIABLES[TESTED])
         os.kill(pid, signal.SIGKILL)
         gate.open.set()
         outcome = sweep.end()
@@ -144,15 +140,12 @@ def test_a_killed_worker_process_is_a_failure_of_its_episodes(
 
 
 @pytest.mark.slow
-def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare_ray(None)
-    monkeypatch.setenv("DOSIMETER_TESTED", tmp_path.name)
+@pytest.mark.usefixtures("ray_here")
+def test_an_episode_that_kills_its_worker_each_time_is_closed_as_missing(tmp_path: Path) -> None:
 
     def kill(request: Json) -> Answer:
         if request["messages"] == served.requests[0]["messages"]:
-            (pid,) = worker_processes(tmp_path.name)
+            (pid,) = worker_processes(RAY_VARIABLES[TESTED])
             os.kill(pid, signal.SIGKILL)
         return completion("None.")
 
@@ -181,15 +174,15 @@ def worker_processes(name: str) -> list[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             runs = b"harness.sweep.worker_process" in (folder / "cmdline").read_bytes()
-            if runs and f"DOSIMETER_TESTED={name}".encode() in (folder / "environ").read_bytes():
+            if runs and f"{TESTED}={name}".encode() in (folder / "environ").read_bytes():
                 found.append(int(folder.name))
     return found
 
 
+@pytest.mark.usefixtures("ray_here")
 def test_a_second_driver_leaves_a_sweep_alone_and_an_operator_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare_ray(None)
     monkeypatch.setattr(epochs, "BEAT_SECONDS", 0.5)
     with operated(tmp_path / "study") as (study, gate, served):
         none = call("wave", "pause", "0", study=study)
@@ -234,8 +227,8 @@ def as_on_another_host(study: Study, folder: Path) -> Study:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_ray_here")
 def test_a_detached_sweep_goes_on_when_its_command_has_ended(tmp_path: Path) -> None:
-    prepare_ray(None)
     from ray.cluster_utils import Cluster
 
     with operated(tmp_path / "study") as (study, gate, served):

@@ -24,7 +24,6 @@ from harness.spending.prices import read_prices
 from harness.spending.purchases import read_episode_usages
 from harness.storage import attempted_names, replied_names
 from harness.sweep.leases import Progress
-from harness.sweep.worker_process import prepare_ray
 from registry.verify.verify import verify_study
 from study.errors import StudyError
 from study.main import main
@@ -35,7 +34,7 @@ from study.steps.sweep.sweep import SweepOutcome, SweepRequest
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
-from tests.study.conftest import promise_unchecked
+from tests.study.conftest import RAY_VARIABLES, promise_unchecked
 
 SEEDS = 9
 EPISODES = 2 * SEEDS
@@ -147,11 +146,12 @@ def run(study: Study, *options: str) -> Result:
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_KEY", "sk-none")
+    monkeypatch.setenv("NO_KEY", RAY_VARIABLES["NO_KEY"])
 
 
 @pytest.mark.slow
 @pytest.mark.ray
+@pytest.mark.usefixtures("ray_here")
 def test_a_model_without_a_price_is_swept_if_allowed_and_costs_the_unknown(tmp_path: Path) -> None:
     """Whatever the budget."""
     with selling(Provider()) as served:
@@ -166,14 +166,12 @@ def test_a_model_without_a_price_is_swept_if_allowed_and_costs_the_unknown(tmp_p
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("ray_here")
 def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_raised(
     tmp_path: Path,
 ) -> None:
     provider, seen = Provider(0.05), list[Progress]()
-    prepare_ray(None)
-    from harness.sweep.ray_cluster import ray_session
-
-    with selling(provider) as served, ray_session(None):
+    with selling(provider) as served:
         study = make_study(tmp_path / "study", served.url, 2.5)
         stopped = sweep(study, seen)
         assert stopped.closed is None

@@ -36,7 +36,7 @@ from study.steps.sweep.sweep import SweepRequest
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
-from tests.study.conftest import draw_tiny, promise_unchecked
+from tests.study.conftest import RAY_VARIABLES, draw_tiny, promise_unchecked
 
 pytestmark = pytest.mark.ray
 T = TypeVar("T")
@@ -170,18 +170,18 @@ def cluster() -> Iterator[Any]:
 
 def test_a_sweep_on_two_raylets_survives_the_death_of_one(cluster: Any, tmp_path: Path) -> None:
     made, nodes = cluster
-    study = make_study(tmp_path / "study", 30)
+    study = make_study(tmp_path / "study", 12)
     sweep = start_sweep(study, "--address", made.address, "--workers", "2")
-    wait_for_results(study, sweep, 20)
+    wait_for_results(study, sweep, 8)
     made.remove_node(nodes[1], allow_graceful=False)
     before = results_of(study)
-    assert len(before) < 120, "lost in the middle"
+    assert len(before) < 48, "lost in the middle"
     outcome = finish(sweep)
     after = results_of(study)
-    assert outcome["closed"]["finished"] == len(after) == 120
+    assert outcome["closed"]["finished"] == len(after) == 48
     assert {key: after[key] for key in before} == before
     episodes = episodes_of(study)
-    assert len({episode.id for episode in episodes}) == 120
+    assert len({episode.id for episode in episodes}) == 48
     assert all(episode.attempt == 1 for episode in episodes), "no attempt failed, none is repeated"
 
 
@@ -201,10 +201,10 @@ waves:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_ray_here")
 def test_nodes_that_cannot_work_are_refused_before_the_first_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare_ray(None)
     from ray.cluster_utils import Cluster
 
     monkeypatch.setattr("harness.sweep.ray_cluster.JOIN_SECONDS", 3.0)
@@ -268,10 +268,10 @@ def own_actors(kind: str) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("ray_here")
 def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare_ray(None)
     from harness.sweep import ray_actors as actors
 
     monkeypatch.setattr(actors._Workers, "MAX_DEATHS", 1)
@@ -307,12 +307,12 @@ sweep: {{parallel: 2}}
 CELLS = 6  # of each model
 
 
+@pytest.mark.usefixtures("ray_here")
 def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One server is down until another's model is done, which waits for a fifth request to the
     first; then it throttles. One failure that counted against a cell would exhaust it."""
-    prepare_ray(None)
     from harness.sweep import ray_actors as actors
 
     soon = failure(429, headers=(("Retry-After", "1"),))
@@ -339,7 +339,7 @@ def test_a_sweep_waits_for_providers_and_stops_the_model_of_a_refused_key(
         options = actors.SweepOptions(max_failures=1, probe_seconds=0.5)
         return actors.run_sweep(context, options, watch)
 
-    monkeypatch.setenv("REVOKED", "key-of-the-third")
+    monkeypatch.setenv("REVOKED", RAY_VARIABLES["REVOKED"])
     monkeypatch.setattr("study.steps.sweep.sweep._run_owed", run_owed)
     with (
         serve(always=be_gone) as gone,
@@ -512,11 +512,11 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float = 120) -> T
     return value
 
 
+@pytest.mark.usefixtures("no_ray_here")
 @pytest.mark.parametrize("said", ["The current node timed out during startup.\nMore.", ""])
 def test_a_cluster_that_does_not_start_is_one_clear_error(
     monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    prepare_ray(None)
     from harness.sweep.ray_cluster import ray_session
 
     def fail(**_: object) -> None:
