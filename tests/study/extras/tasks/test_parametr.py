@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,8 +19,6 @@ ROOT = Path(__file__).resolve().parents[4]
 SEED = "5e" * 32
 FILES = {
     "generate.py": '''"""Plates with dark grains: count them, and average."""
-
-import io
 
 import numpy as np
 import pandas as pd
@@ -84,8 +83,8 @@ class GrainCount(Task):
             ]
         }
     ),
-    "prompt.md": "# Grains\r\n\r\nCount the grains, of \\frac{1}{2} mm.\n\nUse the tags <final_result> "
-    "</final_result>:\n\n<final_result>\nCOUNTS: [count]\n</final_result>\n",
+    "prompt.md": "# Grains\r\n\r\nCount the grains, of \\frac{1}{2} mm.\n\nUse <final_result> tags:\n"
+    "\n<final_result>\nCOUNTS: [count]\n</final_result>\n",
 }
 
 
@@ -121,6 +120,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def view(written: Path) -> dict[str, Any]:
+    """What ``tasks show`` says of the easy level."""
+    shown = dosimeter(written, "tasks", "show", "grain_count/easy", "--json")
+    return dict(json.loads(shown.stdout))
+
+
 def test_the_original_s_files_are_kept_byte_for_byte(written: Path) -> None:
     kept = written / "grain_count" / "src" / "grain_count" / "original"
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
@@ -147,8 +153,7 @@ def test_a_seed_makes_the_same_bytes_twice(written: Path) -> None:
     assert one[Path("inputs/weights.csv")].count(b"\r\n") == 7
 
 
-def test_the_truth_fills_the_criteria(written: Path) -> None:
-    view = json.loads(dosimeter(written, "tasks", "show", "grain_count/easy", "--json").stdout)
+def test_the_truth_fills_the_criteria(view: dict[str, Any]) -> None:
     rubric = {each["part"]: each for each in view["rubric"]}
     assert set(rubric) >= {"grains/0", "grains/1", "mean/0", "method/0"}
     assert rubric["grains/1"]["asks"].endswith("grains on plate_1.png?")
@@ -157,8 +162,7 @@ def test_the_truth_fills_the_criteria(written: Path) -> None:
     assert rubric["method/0"]["graded"] == "judge"
 
 
-def test_the_prompt_asks_for_one_form_of_an_answer(written: Path) -> None:
-    view = json.loads(dosimeter(written, "tasks", "show", "grain_count", "--json").stdout)
+def test_the_prompt_asks_for_one_form_of_an_answer(view: dict[str, Any]) -> None:
     assert "final_result" not in view["prompt"]
     assert view["prompt"].count("<answer>") == 1
     assert "COUNTS: [count]" in view["prompt"]
@@ -214,7 +218,6 @@ def test_a_generator_that_fails_is_one_line(written: Path) -> None:
     ("changed", "said"),
     [
         ({"config.json": None}, "config.json: No such file or directory"),
-        ({"prompt.md": None}, "prompt.md: No such file or directory"),
         ({"metarubrics.json": "{"}, "metarubrics.json: Expecting"),
         ({"metarubrics.json": "[]"}, "no task of PARAMETR-Bench's form"),
         ({"metarubrics.json": '{"metarubrics": [{"key": "a"}]}'}, "'category'"),
