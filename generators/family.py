@@ -134,14 +134,16 @@ _EMPTY = bytes((0, 0, 0, 255, 255))  # a stored block of nothing (RFC 1951, 3.2.
 _ONE, _TWO, _THREE = b"\x02" + _EMPTY, b"\x02\x08" + _EMPTY, b"\x02\x08\x20\0" + _EMPTY
 _OVER = (b"", _ONE, _TWO, _ONE + _TWO, _THREE)
 _MOST_OVER = max(map(len, _OVER))
+PNG_NOTES = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf"})
 
 
 def pad_png(png: bytes, size: int) -> bytes:
-    """The PNG file at exactly ``size`` bytes. Its compressed data begin with blocks of nothing and
-    stand in one chunk, so that the lengths of chunks are the same for all pictures, too.
+    """The PNG file at exactly ``size`` bytes, without its notes. Its compressed data begin with
+    blocks of nothing and stand in one chunk, so that the lengths of chunks are the same for all
+    pictures, too.
 
     Raises GeneratorError if the file and its padding take more."""
-    chunks = list(png_chunks(png))
+    chunks = [chunk for chunk in png_chunks(png) if chunk[0] not in PNG_NOTES]
     packed = b"".join(data for kind, data in chunks if kind == b"IDAT")
     at = next(index for index, (kind, _) in enumerate(chunks) if kind == b"IDAT")
     before, after = chunks[:at], [chunk for chunk in chunks[at:] if chunk[0] != b"IDAT"]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from generators.family import png_chunks
+from generators.family import PNG_NOTES, png_chunks
 from generators.task import Brief, Family, GroundTruth, StatesInputs, TaskInstance
 
 DIGITS = 5  # significant digits that make a number telling
@@ -23,7 +23,6 @@ _LEAK_DEVIATIONS = 4.0
 LEAK_INSTANCES = 20
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_PNG_NOTES = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf"})
 
 Written = Mapping[int, frozenset[str]]  # significant digits → the numbers written with that many
 
@@ -143,7 +142,7 @@ def hidden_notes(brief: Brief) -> Iterator[str]:
     for asset in brief.assets:
         if asset.media_type == "image/png":
             for kind, _ in png_chunks(asset.data):
-                if kind in _PNG_NOTES:
+                if kind in PNG_NOTES:
                     yield f"PNG files carry {kind.decode()} chunks"
 
 

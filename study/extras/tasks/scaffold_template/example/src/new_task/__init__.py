@@ -58,18 +58,10 @@ class Reading:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The readings in the order of the file, and how many draws were refused."""
-
-    readings: tuple[Reading, ...]
-    redraws: int
-
-
-def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
-    readings, redraws = redraw(lambda attempt: _readings(parameters, streams, attempt), "readings")
-    return Sample(readings, redraws)
+def draw_sample(parameters: Parameters, streams: Streams) -> tuple[tuple[Reading, ...], int]:
+    """The readings in the order of the file, and how many draws were refused. Raises
+    GuardExhausted where a draw stays degenerate."""
+    return redraw(lambda attempt: _readings(parameters, streams, attempt), "readings")
 
 
 def _readings(parameters: Parameters, streams: Streams, attempt: int) -> tuple[Reading, ...] | None:
@@ -88,11 +80,11 @@ def _readings(parameters: Parameters, streams: Streams, attempt: int) -> tuple[R
 
 def write_table(readings: Iterable[Reading]) -> bytes:
     """The bytes of the input file."""
-    lines = ["id,status,value"]
+    lines = ["id,status,value\n"]
     for reading in readings:
         status = "bad" if reading.bad else "good"
-        lines.append(f"{reading.id},{status},{reading.value:.{DECIMALS}f}")
-    return "".join(f"{line}\n" for line in lines).encode("utf-8")
+        lines.append(f"{reading.id},{status},{reading.value:.{DECIMALS}f}\n")
+    return "".join(lines).encode("utf-8")
 
 
 def make_truth(table: bytes) -> GroundTruth:
@@ -151,14 +143,11 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     precise = ItemPrecision(_BAD, ids, source="bad.id")
     # A mean without a look at the table is a guess.
     read = ShareOf((precise, ItemRecall(_BAD, ids, source="bad.id")), share=1.0)
-    return fill_rubric(_metarubrics(precise, read), dict(truth.tables))
 
-
-def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...]:
     def listed(row: Row) -> Gated:
         return Gated(ListsItem(_BAD, str(row["id"])), precise)
 
-    return (
+    metarubrics = (
         *form_criteria(NAME, ANSWER_SCHEMA, 0.2),
         Metarubric(
             "bad_readings",
@@ -177,6 +166,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             source="result",
         ),
     )
+    return fill_rubric(metarubrics, dict(truth.tables))
 
 
 def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
@@ -191,10 +181,10 @@ def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
 
 def draw(parameters: Parameters, streams: Streams) -> Drawn:
     """The input files and the truth of one seed."""
-    sample = draw_sample(parameters, streams)
-    table, files = write_table(sample.readings), InputFiles()
+    readings, redraws = draw_sample(parameters, streams)
+    table, files = write_table(readings), InputFiles()
     files.add_text(INPUT, "text/csv", table)
-    return Drawn(files, make_truth(table), {"redraws": sample.redraws})
+    return Drawn(files, make_truth(table), {"redraws": redraws})
 
 
 FAMILY = FamilyOfParts(
