@@ -133,11 +133,9 @@ def make_seed_means(
     first = np.unique(instance, return_index=True)[1]
     stratum, public = row_stratum[first], (graded["arm"] == Arm.PUBLIC)[first]
     _check_arms("" if wave is None else f"wave {wave}, ", names, stratum, public)
-    shape = (len(ids), len(pairs))
+    shape, cell = (len(ids), len(pairs)), instance * len(pairs) + column
     lost = graded["status"] == Status.MISSING
-    values = np.full((*shape, len(outcomes)), np.nan)
-    for place, outcome in enumerate(outcomes):
-        values[:, :, place] = _cell_means(outcome_of(graded, outcome), instance, column, shape)
+    values = np.stack([_cell_means(outcome_of(graded, o), cell, shape) for o in outcomes], axis=2)
     order = np.argsort(stratum, kind="stable")
     return SeedMeans(
         strata=tuple(names),
@@ -148,8 +146,8 @@ def make_seed_means(
         tranche=graded["tranche"][first][order],
         unit=np.array(ids, dtype=object)[order],
         values=values[order],
-        scored=_counts(~lost, instance, column, shape)[order],
-        missing=_counts(lost, instance, column, shape)[order],
+        scored=_counts(cell[~lost], shape)[order],
+        missing=_counts(cell[lost], shape)[order],
     )
 
 
@@ -184,40 +182,28 @@ def count_arms(table: ResultTable) -> tuple[ArmCount, ...]:
     """Episode counts by wave, model and arm, of one grader's rows."""
     import pandas as pd
 
-    cell, names = ["wave", "model", "arm"], ("status", "instance")
-    rows = pd.DataFrame({name: table[name] for name in (*cell, *names)})
-    kept = rows[rows["status"] != Status.MISSING].groupby(cell)["instance"].nunique()
-    every_seed: Any = rows.groupby(cell)["instance"].nunique().items()
-    counts = {status: rows[rows["status"] == status].groupby(cell).size() for status in Status}
+    cell = ["wave", "model", "arm"]
+    rows = pd.DataFrame({name: table[name] for name in (*cell, "status", "instance")})
+    rows["kept"] = rows["instance"].where(rows["status"] != Status.MISSING)
+    by_status = {str(status): rows["status"] == status for status in Status}
+    counts = rows.assign(**by_status).groupby(cell)[[*by_status]].sum()
+    seeds = rows.groupby(cell)[["instance", "kept"]].nunique()
+    counts = counts.assign(seeds=seeds["kept"], seeds_dropped=seeds["instance"] - seeds["kept"])
     return tuple(
-        ArmCount(
-            wave=key[0],
-            model=key[1],
-            arm=Arm(key[2]),
-            scored=int(counts[Status.SCORED].get(key, 0)),
-            model_failure=int(counts[Status.MODEL_FAILURE].get(key, 0)),
-            missing=int(counts[Status.MISSING].get(key, 0)),
-            seeds=int(kept.get(key, 0)),
-            seeds_dropped=int(every - kept.get(key, 0)),
-        )
-        for key, every in every_seed
+        ArmCount(**row | {"arm": Arm(row["arm"])})
+        for row in counts.reset_index().to_dict("records")
     )
 
 
-def _cell_means(value: Floats, instance: Ints, column: Ints, shape: tuple[int, int]) -> Floats:
+def _cell_means(value: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:
     """Mean of the non-missing values of each (instance, column), NaN if there is none."""
-    here, size = ~np.isnan(value), shape[0] * shape[1]
-    cell = instance[here] * shape[1] + column[here]
-    total = np.bincount(cell, weights=value[here], minlength=size)
-    count = np.bincount(cell, minlength=size)
-    mean = np.full(size, np.nan)
-    np.divide(total, count, out=mean, where=count > 0)
-    return mean.reshape(shape)
+    here = ~np.isnan(value)
+    total, count = _counts(cell[here], shape, value[here]), _counts(cell[here], shape)
+    return np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
 
 
-def _counts(mask: Bools, instance: Ints, column: Ints, shape: tuple[int, int]) -> Ints:
-    cell = instance[mask] * shape[1] + column[mask]
-    return np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
+def _counts(cell: Ints, shape: tuple[int, int], weights: Floats | None = None) -> NDArray[Any]:
+    return np.bincount(cell, weights, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def _check_arms(place: str, strata: list[str], stratum: Ints, public: Bools) -> None:

@@ -147,6 +147,8 @@ def check_table(table: ResultTable, place: str) -> ResultTable:
     """The table itself, if it keeps the contract of ResultRow. Raises AnalysisError for an
     unknown arm or status, a score that is outside 0…1 or does not go with its status, a repeated
     (wave, model, instance, replicate, grader), or an instance in two arms or strata."""
+    import pandas as pd
+
     _refuse(place, ~one_of(table["arm"], Arm), "arm must be 'public' or 'private'")
     known = ", ".join(Status)
     _refuse(place, ~one_of(table["status"], Status), f"status must be one of {known}")
@@ -155,8 +157,8 @@ def check_table(table: ResultTable, place: str) -> ResultTable:
         _refuse(place, outside, f"{name} lies outside 0…1")
     _check_status(table, place)
     _check_counts(table, place)
-    repeats = _repeats([table[name] for name in _KEY])
-    _refuse(place, repeats, f"repeats another row's {', '.join(_KEY)}")
+    repeats = pd.DataFrame({name: table[name] for name in _KEY}).duplicated()
+    _refuse(place, repeats.to_numpy(), f"repeats another row's {', '.join(_KEY)}")
     for name in ("arm", "stratum"):
         straddles = _straddles(table["instance"], table[name])
         _refuse(place, straddles, f"its instance has another {name} in an earlier row")
@@ -219,17 +221,6 @@ def _refuse(place: str, bad: Bools, why: str) -> None:
     if bad.any():
         more = "" if bad.sum() == 1 else f" (and {int(bad.sum()) - 1} more rows)"
         raise AnalysisError(f"{place}: row {int(np.argmax(bad)) + 1}{more}: {why}")
-
-
-def _repeats(columns: list[NDArray[Any]]) -> Bools:
-    """True for each row that repeats an earlier one in all columns."""
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        distinct, codes = codes_of(column)
-        key = codes_of(key * max(len(distinct), 1) + codes)[1]  # kept below rows² by recoding
-    seen = np.ones(len(key), dtype=bool)
-    seen[np.unique(key, return_index=True)[1]] = False
-    return seen
 
 
 def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> Bools:

@@ -103,14 +103,9 @@ def static_control(
     rows = ~np.isnan(values).all(axis=(1, 2))
     if not rows.any():
         return None
-    seed = registered.seed("C1", STATIC_CRITERIA, str(wave))
-    control = pooled_control(
-        values[rows],
-        chosen.stratum[rows],
-        chosen.public[rows],
-        control_settings(registered.plan, seed),
-        tranche=chosen.tranche[rows],
-    )
+    kept = {name: getattr(chosen, name)[rows] for name in ("stratum", "public", "tranche")}
+    scored = replace(chosen, values=values[rows], **kept)
+    control = _pooled(registered, scored, STATIC_CRITERIA, wave)
     named = chosen.models
     says = _negative_words(control, named)
     if control.state == DISAGREES:

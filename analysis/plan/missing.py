@@ -8,13 +8,16 @@ the gap in the fills, so that two permutations, at t = 0 and t = 1, give all oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from analysis.errors import AnalysisError
 from analysis.plan.primary import LookData, ModelScores, Studies, permuted_studies
+from analysis.plan.verdict import Word
 from analysis.stats.missing import adverse_fill, blind_fill, centred_ranks, fill_lost, lost_share
 from analysis.stats.permutation import (
     Bools,
@@ -34,69 +37,85 @@ CURVE = tuple(step / 10 for step in range(11))
 _NEAR = 0.01  # a tipping point is found to so much of the missing runs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MissingTest:
-    """Missing runs of each study and model (B, M).
+@dataclass(frozen=True, slots=True)
+class TippingStep:
+    """A decision's numbers with a ``share`` of each missing run as adverse as can be: the gap, and
+    the adjusted p of the claim or of the clearing."""
 
-    ``public`` and ``private`` count them, ``share_public`` and ``share_private`` are their shares
-    of the owed runs (NaN if none was owed), ``p`` is the two-sided permutation p of the difference.
-    ``rank_public`` and ``rank_private`` are the mean ranks of the instances that lost runs among
-    the control models' scores of their stratum, from 0 (hardest) to 1, NaN without control scores
-    or missing runs; ``rank_p`` is the two-sided permutation p of a difference of the arms in which
-    instances were lost.
+    share: float
+    gap: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class TippingPoint:
+    """How much of a model's missing runs would undo its decision: the least ``share`` that does if
+    as adverse as can be, the others blind to the arms, and the number of ``runs`` that it makes;
+    None if the decision holds whatever they were."""
+
+    decision: Word
+    share: float | None
+    runs: int | None
+    curve: tuple[TippingStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRuns:
+    """A model's missing runs by arm, and what they could change.
+
+    ``p`` is of a difference of the shares; ``rank_p`` of a difference of the instances that lost
+    runs, by the ranks of the control models' scores on them (means by arm, 0 hardest, 1 easiest).
+    ``blind_gap`` and ``blind_p`` (adjusted) are with every missing run at its stratum's mean.
     """
 
-    public: Ints
-    private: Ints
-    share_public: Floats
-    share_private: Floats
-    p: Floats
-    rank_public: Floats
-    rank_private: Floats
-    rank_p: Floats
+    public: int
+    private: int
+    share_public: float
+    share_private: float
+    p: float
+    rank_public: float | None = None
+    rank_private: float | None = None
+    rank_p: float | None = None
+    blind_gap: float | None = None
+    blind_p: float | None = None
+    tipping: TippingPoint | None = None
 
 
-def missingness_tests(plan: Plan, studies: Studies, seed: int) -> MissingTest:
-    """Missingness by arm: the gap of the instances' shares of lost runs, averaged over blocks, and
-    that of the shares times the rank of the control models' score, under the labels of P1. Raises
-    AnalysisError if more runs are missing than were owed."""
+NO_RULE = MissingRuns(0, 0, math.nan, math.nan, 1.0)  # of a plan without one
+
+
+def missingness_tests(plan: Plan, studies: Studies, seed: int) -> list[MissingRuns]:
+    """Missingness by arm of each model of one study, without its consequences: the gap of the
+    instances' shares of lost runs, averaged over blocks, and that of the shares times the rank of
+    the control models' score, under the labels of P1. A share is NaN if no run was owed; ranks are
+    None without control scores or missing runs. Raises AnalysisError if more runs are missing than
+    were owed."""
     missing, runs = studies.scores.counts
     if (missing > runs).any() or (missing < 0).any():
         raise AnalysisError("missing runs must lie between 0 and the runs that were owed")
     share, ranks = lost_share(missing, runs), _control_ranks(studies)
     whole = replace(studies, stratum=studies.block, tranche=np.zeros_like(studies.tranche))
+    columns, public = studies.members[0].tolist(), studies.labels(0)
 
-    def p_of(values: Floats) -> Floats:
-        if not missing[:, studies.members].any():
-            return np.ones(studies.members.shape)
-        every = permuted_studies(plan, values[:, :, None], whole, seed, studentise=False)
-        return np.array([two_sided_p(gaps) for gaps in every])
+    def p_of(values: Floats) -> list[float]:
+        if not missing[:, columns].any():
+            return [1.0] * len(columns)
+        (gaps,) = permuted_studies(plan, values[:, :, None], whole, seed, studentise=False)
+        return [float(p) for p in two_sided_p(gaps)]
 
-    p = p_of(share)
-    rank_p = np.ones_like(p) if ranks is None else p_of(share * ranks)
-    lost, owed, rank = (np.full((2, *studies.members.shape), np.nan) for _ in range(3))
-    for study, columns in enumerate(studies.members):
-        public = studies.labels(study)
-        for place, arm in enumerate((public, ~public)):
-            gone = missing[arm][:, columns]
-            lost[place, study] = total = gone.sum(axis=0)
-            owed[place, study] = runs[arm][:, columns].sum(axis=0)
-            if ranks is not None:
-                ranked = (gone * (ranks[arm][:, columns] + 0.5)).sum(axis=0)
-                np.divide(ranked, total, out=rank[place, study], where=total > 0)
-    shares = np.full(lost.shape, np.nan)
-    np.divide(lost, owed, out=shares, where=owed > 0)
-    public, private = lost.astype(np.int64)
-    return MissingTest(
-        public=public,
-        private=private,
-        share_public=shares[0],
-        share_private=shares[1],
-        p=p,
-        rank_public=rank[0],
-        rank_private=rank[1],
-        rank_p=rank_p,
-    )
+    p, tests = p_of(share), list[MissingRuns]()
+    rank_p = None if ranks is None else p_of(share * ranks)
+    for place, column in enumerate(columns):
+        by_arm: dict[str, Any] = {}
+        for arm, rows in (("public", public), ("private", ~public)):
+            gone, owed = missing[rows, column], int(runs[rows, column].sum())
+            lost = int(gone.sum())
+            by_arm |= {arm: lost, f"share_{arm}": lost / owed if owed else math.nan}
+            if ranks is not None and rank_p is not None and lost:
+                ranked = float((gone * (ranks[rows, column] + 0.5)).sum()) / lost
+                by_arm |= {f"rank_{arm}": ranked, "rank_p": rank_p[place]}
+        tests.append(MissingRuns(p=p[place], **by_arm))
+    return tests
 
 
 def _control_ranks(studies: Studies) -> Floats | None:

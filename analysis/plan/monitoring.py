@@ -9,7 +9,9 @@ import numpy as np
 
 from analysis.plan.presets import RegisteredPlan
 from analysis.plan.primary import LookData
-from analysis.stats.sequential import LookScores, Monitoring, monitor, study_scores
+from analysis.stats.adjustment import control_means
+from analysis.stats.intervals import one_armed
+from analysis.stats.sequential import LookScores, Monitoring, monitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,8 @@ def _one_armed(data: LookData) -> list[str]:
     """The strata of a look that have scores in one arm only, all models taken together."""
     means = data.means
     there = ~np.isnan(means.values[:, :, 0]).all(axis=1)
-    return [
-        means.strata[h]
-        for h in np.unique(means.stratum)
-        if len(np.unique(means.public[there & (means.stratum == h)])) == 1
-    ]
+    some = np.zeros(int(there.sum()))
+    return [means.strata[h] for h in one_armed(some, means.stratum[there], means.public[there])]
 
 
 def _scores(data: LookData) -> LookScores:
@@ -119,7 +118,7 @@ def _scores(data: LookData) -> LookScores:
         stratum=names,
         tranche=means.tranche,
         public=means.public,
-        scores=study_scores(data.adjusted.residuals[:, :, 0], means.stratum),
+        scores=control_means(data.adjusted.residuals[:, :, :1], means.stratum)[:, 0],
     )
 
 

@@ -55,9 +55,6 @@ _STANDARD_DEFAULTS: Mapping[str, Any] = {
     "second_grader": "",
     "sensitivity": tuple(SENSITIVITY),
     "hypotheses": HYPOTHESES,
-    "released": (),
-    "burned": LEAVE_OUT,
-    "regrade": 0.0,
 }
 
 
@@ -73,7 +70,8 @@ def standard_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> 
     ``pre_exposure`` names the models released before publication. Raises AnalysisError for what
     ``validate_plan`` refuses."""
     given = _tuples({**_STANDARD_DEFAULTS, **options})
-    rules = {field.name: given.pop(field.name) for field in fields(StandardRules)}
+    names = given.keys() & {field.name for field in fields(StandardRules)}
+    rules = {name: given.pop(name) for name in names}
     standard = StandardRules(**rules)
     return validate_plan(
         Plan(

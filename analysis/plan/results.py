@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.data.seed_means import SeedMeans
-from analysis.plan.missing import CURVE, fill_missing, missingness_tests, tipping_share
+from analysis.plan.missing import (
+    CURVE,
+    NO_RULE,
+    MissingRuns,
+    TippingPoint,
+    TippingStep,
+    fill_missing,
+    missingness_tests,
+    tipping_share,
+)
 from analysis.plan.presets import look_alpha
 from analysis.plan.primary import FamilyTest, LookData, family_tests
 from analysis.plan.rule import Decisions, FilledClaim, apply_rule
@@ -66,52 +75,7 @@ class StratumGap:
     n_private: int
 
 
-@dataclass(frozen=True, slots=True)
-class TippingStep:
-    """A decision's numbers with a ``share`` of each missing run as adverse as can be: the gap, and
-    the adjusted p of the claim or of the clearing."""
-
-    share: float
-    gap: float
-    p: float
-
-
-@dataclass(frozen=True, slots=True)
-class TippingPoint:
-    """How much of a model's missing runs would undo its decision: the least ``share`` that does if
-    as adverse as can be, the others blind to the arms, and the number of ``runs`` that it makes;
-    None if the decision holds whatever they were."""
-
-    decision: Word
-    share: float | None
-    runs: int | None
-    curve: tuple[TippingStep, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MissingRuns:
-    """A model's missing runs by arm, and what they could change.
-
-    ``p`` is of a difference of the shares; ``rank_p`` of a difference of the instances that lost
-    runs, by the ranks of the control models' scores on them (means by arm, 0 hardest, 1 easiest).
-    ``blind_gap`` and ``blind_p`` (adjusted) are with every missing run at its stratum's mean.
-    """
-
-    public: int
-    private: int
-    share_public: float
-    share_private: float
-    p: float
-    rank_public: float | None = None
-    rank_private: float | None = None
-    rank_p: float | None = None
-    blind_gap: float | None = None
-    blind_p: float | None = None
-    tipping: TippingPoint | None = None
-
-
 LEAST_APART = 5  # scores of a model that differ from their stratum's median, for clearing
-NO_RULE = MissingRuns(0, 0, math.nan, math.nan, 1.0)  # of a plan without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +130,10 @@ def look_results(
     rule = Rule(look_alpha(plan), plan.margin, hypothesis, exploratory)
     testable = [m for m in range(len(means.columns)) if means.has_both_arms(m)]
     seed = permutation_seed(registration, str(means.columns[0].wave))
-    missing = _missing_runs(plan, data, seed)
+    every = data.studies(range(len(means.columns)))
+    missing = [NO_RULE] * len(means.columns)
+    if plan.standard is not None:
+        missing = missingness_tests(plan, every, seed)
     results = {
         m: _not_tested(means, m, missing[m], rule)
         for m in range(len(means.columns))
@@ -204,25 +171,6 @@ def _test(
         floor=floor,
         rule=rule,
     )
-
-
-def _missing_runs(plan: Plan, data: LookData, seed: int) -> list[MissingRuns]:
-    """The missing runs of each column, without their consequences."""
-    columns = range(len(data.means.columns))
-    if plan.standard is None:
-        return [NO_RULE for _ in columns]
-    test = missingness_tests(plan, data.studies(columns), seed)
-    ranked = ~np.isnan(test.rank_public) | ~np.isnan(test.rank_private)
-    counted_by_arm = ("public", "private", "share_public", "share_private", "p")
-    return [
-        MissingRuns(
-            **{name: getattr(test, name)[0, m].item() for name in counted_by_arm},
-            rank_public=_known(test.rank_public[0, m]),
-            rank_private=_known(test.rank_private[0, m]),
-            rank_p=float(test.rank_p[0, m]) if ranked[0, m] else None,
-        )
-        for m in columns
-    ]
 
 
 def _known(value: float) -> float | None:

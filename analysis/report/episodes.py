@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.data.seed_means import SeedMeans, make_seed_means
-from analysis.data.table import ResultTable, codes_of, one_of
+from analysis.data.table import ResultTable, one_of
 from analysis.plan.sensitivity import DIMENSIONS
 from analysis.stats.intervals import estimate_mean
 from registry.ledger.records import Plan
@@ -84,13 +84,11 @@ class DimensionMean:
 
 def count_rows(*columns: NDArray[Any]) -> dict[tuple[Any, ...], int]:
     """The number of rows with each combination of values, in the order of the values."""
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        values, codes = codes_of(column)
-        key = codes_of(key * len(values) + codes)[1]  # coded again, so that it stays small
-    _, first, counts = np.unique(key, return_index=True, return_counts=True)
-    cells = zip(*(column[first].tolist() for column in columns), strict=True)
-    return dict(zip(cells, counts.tolist(), strict=True))
+    import pandas as pd
+
+    rows = pd.DataFrame(dict(enumerate(columns)))
+    counts: dict[tuple[Any, ...], int] = rows.groupby([*rows]).size().to_dict()
+    return counts
 
 
 def count_losses(table: ResultTable) -> tuple[Loss, ...]:

@@ -17,12 +17,9 @@ from analysis.report.report import Report
 from analysis.report.tables import sensitivity_tables, table_of, tables_of
 from analysis.report.wording import (
     all_control_words,
-    cite_words,
-    command_words,
     finding,
-    headline,
-    monitored_words,
     short,
+    summary_words,
     time_words_of,
     with_margin,
 )
@@ -52,17 +49,14 @@ def render_html(report: Report, wide: Mapping[str, str] | None = None) -> str:
         sensitivity=sensitivity,
         words=_WORDS,
         summary=[finding(v, report.controls) for v in report.verdicts],
-        headline=headline(report),
         shown=shown,
         every=replace(tables["verdicts"], name="all_verdicts") if cut else None,
         withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
-        monitored=monitored_words(report.monitoring),
         all_controls=all_control_words(report.controls),
         pins=_pins(report),
         dated=make_timeline(report).dated,
         paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
-        cite=cite_words(report),
-        commands=command_words(report),
+        **summary_words(report),
         variables=css_variables(),
         figures=figures,
     )
@@ -77,10 +71,9 @@ def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
         figures["gaps"] = plot_gaps(shown, margin, width)
     if any(verdict.estimate is not None for verdict in report.verdicts):
         figures["time"] = plot_time(make_timeline(report), margin, width)
-    tested = [result for look in report.looks for result in look.results]
-    if stratified := [result for result in tested if result.strata]:
+    if stratified := [result for result in report.tested if result.strata]:
         figures["strata"] = plot_strata(stratified, margin, width)
-    if tipping := [result for result in tested if result.missing.tipping is not None]:
+    if tipping := [result for result in report.tested if result.missing.tipping is not None]:
         figures["tipping"] = plot_tipping(tipping, width)
     if level_panels(report.means):
         figures["levels"] = plot_levels(report.means, width)

@@ -7,15 +7,7 @@ import re
 from analysis.report.part import Cell, StatusCell
 from analysis.report.report import Report
 from analysis.report.tables import burn_test_table, tables_of
-from analysis.report.wording import (
-    cite_words,
-    command_words,
-    finding,
-    headline,
-    monitored_words,
-    time_words_of,
-    with_margin,
-)
+from analysis.report.wording import finding, summary_words, time_words_of, with_margin
 from analysis.words import templates_in
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
@@ -29,10 +21,7 @@ def render_markdown(report: Report) -> str:
         report=report,
         tables=tables_of(report),
         burn_test=burn_test_table(report),
-        headline=headline(report),
-        monitored=monitored_words(report.monitoring),
-        cite=cite_words(report),
-        commands=command_words(report),
+        **summary_words(report),
     )
     return with_margin(text.rstrip(), report.plan.margin) + "\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.plan.describe import describe_plan
@@ -20,16 +19,6 @@ _CALIBRATED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """A field of the form, with its answer."""
-
-    id: str  # of the question in the form; "" for what the registry asks of every registration
-    section: str
-    name: str
-    answer: str
-
-
 def registration_json(
     record: Preregistration, sealed: SealedSet, description: str
 ) -> dict[str, Any]:
@@ -39,21 +28,25 @@ def registration_json(
         "version": 3,
         "study": record.study,
         "registration": record_digest(record),
-        "fields": [asdict(field) for field in fill_form(record, sealed, description)],
+        "fields": fill_form(record, sealed, description),
     }
 
 
-def fill_form(
-    record: Preregistration, sealed: SealedSet, description: str
-) -> tuple[FormField, ...]:
-    """Return every field of the form in its order."""
+def fill_form(record: Preregistration, sealed: SealedSet, description: str) -> list[dict[str, str]]:
+    """Return every field of the form in its order, with its answer. ``id`` is that of the question
+    in the form; "" for what the registry asks of every registration."""
     form = words_in("analysis.report", "registration.yaml")
     values = _values(record, sealed) | {"description": description or _QUESTION}
-    return tuple(
-        FormField(field["id"], section, field["name"], field["answer"].format(**values))
+    return [
+        {
+            "id": field["id"],
+            "section": section,
+            "name": field["name"],
+            "answer": field["answer"].format(**values),
+        }
         for section, fields in form.items()
         for field in fields
-    )
+    ]
 
 
 def _values(record: Preregistration, sealed: SealedSet) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from analysis.plan.history import NO_HISTORY, EarlyGap, WaveHistory
 from analysis.plan.look import Analysis
 from analysis.plan.monitoring import Monitored
 from analysis.plan.presets import replicates_of
+from analysis.plan.results import PrimaryResult
 from analysis.plan.sensitivity import SensitivityResult
 from analysis.report.deviations import burned_departures, deviations, mode_departures
 from analysis.report.episodes import (
@@ -138,6 +139,11 @@ class Report:
         object.__setattr__(self, "limits", limits)
         remarks = remarks_on(self.verdicts, self.facts, self.published)
         object.__setattr__(self, "remarks", tuple(remarks))
+
+    @property
+    def tested(self) -> list[PrimaryResult]:
+        """The results of all looks, in order."""
+        return [result for look in self.looks for result in look.results]
 
     def fact(self, model: str) -> ModelFact:
         """Return the documented facts of a model; empty ones if there are none."""

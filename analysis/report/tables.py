@@ -371,7 +371,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
         },
     ),
     "tests": (
-        lambda report: [result for look in report.looks for result in look.results],
+        lambda report: report.tested,
         {
             "Model": "verdict.model",
             "#Wave": "verdict.wave",
@@ -389,9 +389,8 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
     ),
     "stratum_gaps": (
         lambda report: [
-            (result.model, look.wave, gap)
-            for look in report.looks
-            for result in look.results
+            (result.model, result.verdict.wave, gap)
+            for result in report.tested
             for gap in result.strata
         ],
         {
@@ -404,12 +403,7 @@ _TABLES: Mapping[str, tuple[Callable[[Report], Iterable[Any]], _Columns]] = {
         },
     ),
     "missing": (
-        lambda report: [
-            result
-            for look in report.looks
-            for result in look.results
-            if result.missing.public or result.missing.private
-        ],
+        lambda report: [r for r in report.tested if r.missing.public or r.missing.private],
         {
             "Model": "verdict.model",
             "#Wave": "verdict.wave",

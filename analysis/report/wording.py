@@ -63,6 +63,16 @@ def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[Co
     ]
 
 
+def summary_words(report: Report) -> dict[str, str]:
+    """The sentences that the page and the Markdown share, by the names of their templates."""
+    return {
+        "headline": headline(report),
+        "monitored": monitored_words(report.monitoring),
+        "cite": cite_words(report),
+        "commands": command_words(report),
+    }
+
+
 def headline(report: Report) -> str:
     """What was found, in sentences that name models, sizes and certainty."""
     verdicts, kind = report.verdicts, "registered test" if report.registered else "test"

@@ -10,11 +10,13 @@ sensitivity analysis."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.stats.permutation import Floats, Ints
+from analysis.stats.permutation import Floats, Ints, sum_within
 
 _NO_SPREAD = 1e-20  # a sum of squares below this is rounding of a constant
 
@@ -104,13 +106,8 @@ def count_apart(values: Floats, stratum: Ints) -> int:
     return sum(int((scores != np.median(scores)).sum()) for scores in known if len(scores))
 
 
-def centre_within(values: Floats, stratum: Ints) -> Floats:
+def centre_within(values: Floats, stratum: NDArray[Any]) -> Floats:
     """Values (n, …) minus the mean of their stratum's known values; NaN stays."""
-    codes = np.unique(stratum, return_inverse=True)[1].reshape(-1)
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    there = ~np.isnan(values)
-    total = np.add.reduceat(np.where(there, values, 0.0)[order], starts, axis=0)
-    count = np.add.reduceat(there[order].astype(np.float64), starts, axis=0)
-    centred: Floats = values - (total / np.maximum(count, 1.0))[codes]
-    return centred
+    total = sum_within(np.nan_to_num(values), stratum)
+    count = sum_within((~np.isnan(values)).astype(np.float64), stratum)
+    return np.asarray(values - total / np.maximum(count, 1.0))

@@ -171,12 +171,16 @@ def _stratum_gaps(scores: Floats, stratum: Ints, public: Bools) -> tuple[Floats,
 def estimate_mean(scores: Floats, stratum: Ints, *, least: float = 0.0) -> MeanEstimate:
     """The mean over strata of one arm's seed means, with the same kind of interval, cut to
     ``least``…1."""
-    means, variance, n = _cells(scores, stratum, np.ones(len(scores), dtype=bool))
-    mean = float(means.mean())
-    se, df = _satterthwaite(variance, n, len(means))
-    if se is None or df is None:
+    parts = [scores[stratum == h] for h in np.unique(stratum)]
+    n, mean = np.array(list(map(len, parts))), float(np.mean([part.mean() for part in parts]))
+    if n.min() < 2:
         return MeanEstimate(mean, None, len(scores))
-    half = t_quantile(0.975, df) * se
+    variance = np.array([part.var(ddof=1) for part in parts]) / n
+    total = float(variance.sum())
+    if total <= 1e-24:  # rounding of constants
+        return MeanEstimate(mean, None, len(scores))
+    df = total**2 / float((variance**2 / (n - 1)).sum())
+    half = t_quantile(0.975, df) * math.sqrt(total) / len(parts)
     return MeanEstimate(mean, (max(least, mean - half), min(1.0, mean + half)), len(scores))
 
 
@@ -193,24 +197,6 @@ def t_quantile(level: float, df: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, level))
-
-
-def _cells(scores: Floats, stratum: Ints, mask: Bools) -> tuple[Floats, Floats, Ints]:
-    """Mean, s²/n and n of one arm by stratum."""
-    parts = [scores[mask & (stratum == h)] for h in np.unique(stratum)]
-    n = np.array([len(part) for part in parts], dtype=np.int64)
-    mean = np.array([part.mean() for part in parts])
-    variance = [part.var(ddof=1) / len(part) if len(part) > 1 else math.nan for part in parts]
-    return mean, np.array(variance), n
-
-
-def _satterthwaite(variance: Floats, n: Ints, k: int) -> tuple[float | None, float | None]:
-    """SE and degrees of freedom from the cells' s²/n; None where these give none."""
-    total = float(variance.sum())
-    if not total > 1e-24:  # NaN, or rounding of constants
-        return None, None
-    df = total**2 / float((variance**2 / (n - 1)).sum())
-    return math.sqrt(total) / k, df
 
 
 def points(value: float) -> str:

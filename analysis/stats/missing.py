@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.stats.permutation import Bools, Floats, Ints
+from analysis.stats.permutation import Bools, Floats, Ints, sum_within
 
 
 def lost_share(missing: Ints, runs: Ints) -> Floats:
@@ -29,15 +29,9 @@ def fill_lost(values: Floats, share: Floats, fill: Floats) -> Floats:
 def blind_fill(values: Floats, stratum: Ints) -> Floats:
     """The mean of each model's known values in the instance's stratum, over both arms, in the shape
     of the values; NaN in a stratum without any."""
-    codes = np.unique(stratum, return_inverse=True)[1].reshape(-1)
-    there = ~np.isnan(values)
-    shape = (int(codes.max(initial=-1)) + 1, *values.shape[1:])
-    total, count = np.zeros(shape), np.zeros(shape)
-    np.add.at(total, codes, np.where(there, values, 0.0))
-    np.add.at(count, codes, there)
-    mean = np.full(shape, np.nan)
-    np.divide(total, count, out=mean, where=count > 0)
-    return np.asarray(mean[codes])
+    total = sum_within(np.nan_to_num(values), stratum)
+    count = sum_within((~np.isnan(values)).astype(np.float64), stratum)
+    return np.divide(total, count, out=np.full(values.shape, np.nan), where=count > 0)
 
 
 def adverse_fill(public: Bools, *, against_claim: bool) -> Floats:

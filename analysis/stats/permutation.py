@@ -378,19 +378,18 @@ def weigh_blocks(values: Floats, stratum: Ints, block: Ints) -> Floats:
     each block counts by the instances that the model has in it."""
     if block is stratum:
         return values
-    there = ~np.isnan(values[:, :, 0])
-    codes = np.unique(block, return_inverse=True)[1].reshape(-1)
-    strata = np.unique(stratum, return_inverse=True)[1].reshape(-1)
-    in_block, in_stratum = _counts(there, codes), _counts(there, strata)
-    share = in_block[codes] / np.maximum(in_stratum[strata], 1.0)
-    return np.asarray(values * (share * (len(in_block) / len(in_stratum)))[:, :, None])
+    there = (~np.isnan(values[:, :, 0])).astype(np.float64)
+    share = sum_within(there, block) / np.maximum(sum_within(there, stratum), 1.0)
+    blocks, strata = len(np.unique(block)), len(np.unique(stratum))
+    return np.asarray(values * (share * (blocks / strata))[:, :, None])
 
 
-def _counts(there: Bools, codes: Ints) -> Floats:
-    """Number of instances of each code that each model has (codes, models)."""
-    counts = np.zeros((int(codes.max(initial=-1)) + 1, there.shape[1]))
-    np.add.at(counts, codes, there)
-    return counts
+def sum_within(values: Floats, groups: NDArray[Any]) -> Floats:
+    """For each row of values (n, …) the sum over the rows of its group (n,)."""
+    codes = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    return np.asarray(np.add.reduceat(values[order], starts, axis=0)[codes])
 
 
 def fold(gaps: Permuted) -> Statistics:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
+from analysis.stats.adjustment import centre_within
 from analysis.stats.permutation import (
     NO_VARIANCE,
     TOLERANCE,
@@ -46,7 +47,7 @@ _WHOLE = 1e-9  # a quota this little below a whole number is that number
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookScores:
-    """D of one look, by unit, in any order (``study_scores`` makes them).
+    """D of one look, by unit, in any order: ``control_means`` of its models' scores.
 
     ``unit`` (n,) names units, each once; ``stratum``, ``tranche`` and ``public`` (n,) are the
     same for a unit at every look; ``scores`` (n,) is NaN where no model of the look has a score.
@@ -119,10 +120,7 @@ class _Panel:
     @property
     def centred(self) -> Floats:
         """Scores minus their stratum's mean at each look (n, looks), 0 where absent."""
-        centred = self.scores.copy()
-        for here in self.by_stratum():
-            centred[here] -= _mean(centred[here])
-        return np.nan_to_num(centred)
+        return np.nan_to_num(centre_within(self.scores, self.stratum))
 
     @property
     def share(self) -> Floats:
@@ -185,19 +183,6 @@ def monitor(
 def linear_spending(alpha: float, looks: int) -> tuple[float, ...]:
     """cum_k = alpha k/T."""
     return tuple(alpha * k / looks for k in range(1, looks + 1))
-
-
-def study_scores(values: Floats, stratum: NDArray[Any]) -> Floats:
-    """D (n,): the average over a look's models of e, ``values`` (n, models), NaN where absent.
-
-    Each model is centred in each stratum first, blind to the arms. That changes no gap where
-    nothing is missing; where a model lacks a unit, its level does not move that unit's average.
-    """
-    centred = values.astype(np.float64)
-    for h in np.unique(stratum):
-        here = stratum == h
-        centred[here] -= _mean(centred[here])
-    return _mean(centred.T)
 
 
 def permute_looks(looks: Sequence[LookScores], *, permutations: int, seed: int) -> Floats:
@@ -379,14 +364,6 @@ def _draw_block(columns: Floats, public: Bools, permutations: int, seed: int) ->
 
     in_chunks(fill, permutations, rows_at_once([block]))
     return sums
-
-
-def _mean(values: Floats) -> Floats:
-    """Means down the columns without NaN; NaN if a column has no value."""
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    mean = np.where(there, values, 0.0).sum(axis=0) / np.maximum(count, 1)
-    return np.where(count > 0, mean, np.nan)
 
 
 def _check_arms(panel: _Panel) -> None:

@@ -92,7 +92,8 @@ def check_reveal(revealed: RevealedSeeds, sealed: SealedSet) -> Iterator[str]:
     places = allocate(sealed.strata, sealed.seeds_per_arm, sealed.allocation_seed, sealed.reserve)
     owed = [leaf for leaf, place in enumerate(places) if place.tranche in revealed.tranches]
     if [*revealed.leaves] != owed:
-        yield f"{len(owed)} seeds of tranches {_list(revealed.tranches)} expected, others found"
+        tranches = ", ".join(map(str, revealed.tranches))
+        yield f"{len(owed)} seeds of tranches {tranches} expected, others found"
         return
     try:
         opened = commitments_of(revealed.seeds)
@@ -137,7 +138,3 @@ def _broken(store: Store, record: Revealed, drawn: SealedSet | None) -> Iterator
         yield "of no draw: no sealed set stands before it"
         return
     yield from check_reveal(revealed, drawn)
-
-
-def _list(tranches: Iterable[int]) -> str:
-    return ", ".join(map(str, tranches))

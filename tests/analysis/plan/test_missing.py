@@ -46,28 +46,28 @@ def test_the_test_is_its_definition(missing, k):
     public, runs = np.arange(8) < k, np.full((8, 2), 2)
     found = missing_by_arm(missing, runs, np.zeros(8, int), public, 99, 1)
     for m in range(2):
-        assert found.p[0, m] == pytest.approx(brute_force(missing[:, m] / 2, public))
-        assert found.share_public[0, m] == pytest.approx(missing[:k, m].sum() / (2 * k))
-        assert found.share_private[0, m] == pytest.approx(missing[k:, m].sum() / (2 * (8 - k)))
+        assert found[m].p == pytest.approx(brute_force(missing[:, m] / 2, public))
+        assert found[m].share_public == pytest.approx(missing[:k, m].sum() / (2 * k))
+        assert found[m].share_private == pytest.approx(missing[k:, m].sum() / (2 * (8 - k)))
 
 
 def test_either_arm_is_seen_and_nothing_missing_is_no_finding():
     stratum, public = np.repeat([0, 1], 40), np.tile([True, False], 40)
     missing = np.stack([public & (stratum == 0), ~public & (stratum == 1), 0 * public], 1)
     found = missing_by_arm(missing.astype(int), np.ones((80, 3), int), stratum, public, 999, 3)
-    assert found.p.tolist() == [[0.001, 0.001, 1.0]]
-    assert found.share_public.tolist() == [[0.5, 0.0, 0.0]]
-    assert found.share_private.tolist() == [[0.0, 0.5, 0.0]]
-    assert found.public.tolist() == [[20, 0, 0]]
-    assert found.private.tolist() == [[0, 20, 0]]
+    assert [each.p for each in found] == [0.001, 0.001, 1.0]
+    assert [each.share_public for each in found] == [0.5, 0.0, 0.0]
+    assert [each.share_private for each in found] == [0.0, 0.5, 0.0]
+    assert [each.public for each in found] == [20, 0, 0]
+    assert [each.private for each in found] == [0, 20, 0]
 
 
 def test_a_model_that_owed_nothing_is_not_missing():
     public = np.tile([True, False], 10)
     runs = np.stack([np.ones(20, int), np.zeros(20, int)], 1)
     found = missing_by_arm(np.zeros((20, 2), int), runs, np.zeros(20, int), public, 99, 3)
-    assert np.isnan([found.share_public[0, 1], found.share_private[0, 1]]).all()
-    assert found.p[0, 1] == 1.0
+    assert np.isnan([found[1].share_public, found[1].share_private]).all()
+    assert found[1].p == 1.0
     with pytest.raises(AnalysisError, match="owed"):
         missing_by_arm(runs + 1, runs, np.zeros(20, int), public, 99, 3)
 
@@ -77,7 +77,7 @@ def test_size_under_the_null():
     stratum, public = np.repeat(np.arange(4), 16), np.tile([True, False], 32)
     missing = rng.binomial(60, 0.1, (64, 1000))  # of many runs, so that few gaps are equal
     found = missing_by_arm(missing, np.full((64, 1000), 60), stratum, public, 299, 5)
-    assert 0.035 <= (found.p <= 0.05).mean() <= 0.065
+    assert 0.035 <= np.mean([each.p <= 0.05 for each in found]) <= 0.065
 
 
 def test_which_instances_were_lost_is_seen_though_as_many_were_in_each_arm():
@@ -88,13 +88,13 @@ def test_which_instances_were_lost_is_seen_though_as_many_were_in_each_arm():
     alike = hard & (np.arange(80) // 2 % 2 == 0)
     missing = np.stack([(public & hard) | (~public & easy), alike], axis=1).astype(int)
     found = missing_by_arm(missing, np.ones((80, 2), int), stratum, public, 999, 3, x)
-    assert found.p.tolist() == [[1.0, 1.0]]
-    assert found.rank_p[0, 0] == 0.001
-    assert found.rank_p[0, 1] > 0.5
-    assert (found.rank_public[0, 0], found.rank_private[0, 0]) == pytest.approx((0.1, 0.9))
-    assert found.rank_public[0, 1] == found.rank_private[0, 1]
+    assert [each.p for each in found] == [1.0, 1.0]
+    assert found[0].rank_p == 0.001
+    assert found[1].rank_p > 0.5
+    assert (found[0].rank_public, found[0].rank_private) == pytest.approx((0.1, 0.9))
+    assert found[1].rank_public == found[1].rank_private
     blank = missing_by_arm(missing, np.ones((80, 2), int), stratum, public, 99, 3)
-    assert np.isnan(blank.rank_public).all()
+    assert [each.rank_public for each in blank] == [None, None]
 
 
 # Tipping points

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
+from analysis.stats.adjustment import control_means
 from analysis.stats.permutation import max_t, permute_gaps, westfall_young
 from analysis.stats.sequential import (
     LookScores,
@@ -20,7 +21,6 @@ from analysis.stats.sequential import (
     permute_looks,
     remove_rows,
     scan_windows,
-    study_scores,
     tie_keys,
 )
 
@@ -303,7 +303,7 @@ def test_error_over_models_and_looks_with_alpha_shared_by_the_looks():
 def test_study_scores_are_the_average_over_models_less_what_each_stratum_has():
     rng = np.random.default_rng(1)
     values, stratum = rng.random((12, 3)), np.repeat([0, 1], 6)
-    scores, mean = study_scores(values, stratum), values.mean(axis=1)
+    scores, mean = control_means(values[:, :, None], stratum)[:, 0], values.mean(axis=1)
     for h in (0, 1):
         np.testing.assert_allclose(
             scores[stratum == h], mean[stratum == h] - mean[stratum == h].mean()
@@ -312,7 +312,8 @@ def test_study_scores_are_the_average_over_models_less_what_each_stratum_has():
 
 def test_a_missing_score_does_not_bring_in_the_level_of_its_model():
     values = np.array([[0.9, 0.1], [0.9, np.nan], [0.9, 0.1], [np.nan, np.nan]])
-    np.testing.assert_allclose(study_scores(values, np.zeros(4)), [0, 0, 0, np.nan], atol=1e-15)
+    scores = control_means(values[:, :, None], np.zeros(4))[:, 0]
+    np.testing.assert_allclose(scores, [0, 0, 0, np.nan], atol=1e-15)
 
 
 # What is refused
