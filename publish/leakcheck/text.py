@@ -43,7 +43,7 @@ _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9
 _PERCENT = re.compile(rb"%[0-9a-fA-F]{2}")
 _QUOTED = re.compile(rb"=(?:3D|\r?\n)")
 _TAG = re.compile(rb"<[^<>\x1f]{0,400}>")
-_LINES = re.compile(rb"(?:[{\[][^\n]*(?:\n|$))+")  # that may be JSON
+_LINES = re.compile(rb"(?:^[{\[].*(?:\n|\Z))+", re.MULTILINE)  # that may be JSON
 _DOCUMENT = re.compile(rb'\s*[{\["]')
 
 
