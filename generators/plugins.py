@@ -57,7 +57,7 @@ def owner(entry: EntryPoint) -> str:
 GROUP = "dosimeter.families"
 
 _ENTRY = re.compile(r"[a-z][a-z0-9_]*@[0-9A-Za-z][0-9A-Za-z.]*")
-_PARTS = ("name", "version", "summary", "parameters", "generate", "key", "nulls")
+_PARTS = ("name", "version", "summary", "parameters", "generate", "key", "nulls", "solver")
 
 
 def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], Family]]:
@@ -71,7 +71,7 @@ def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], F
         GROUP,
         _ENTRY,
         "the form name@version, such as lucky_sums@1",
-        lambda name: taken * (name.split("@")[0] in reserved or name.startswith("rg_")),
+        lambda name: taken * (name.split("@")[0] in reserved),
         _refused,
         _order,
     )

@@ -45,7 +45,7 @@ class Validation:
     seeds: int
     null_seeds: int
     key: float
-    solver: float | None  # without a solver
+    solver: float
     nulls: tuple[tuple[str, MeanScore], ...]
     same_elsewhere: bool
     distinct: bool
@@ -91,7 +91,7 @@ class Validation:
             yield f"the key scores {self.key:.3f}, not {KEY_SCORE}"
         for line in self.misfits:
             yield f"the key does not fit the answer schema: {line}"
-        if self.solver is not None and self.solver < SOLVER_SCORE:
+        if self.solver < SOLVER_SCORE:
             yield f"the solver scores {self.solver:.3f}, below {SOLVER_SCORE}"
         for rate in self.criteria:
             if rate.interval[1] < CRITERION_RATE:
@@ -133,7 +133,7 @@ class Validation:
         """Report if nothing is out of bounds."""
         return not self.problems
 
-    def as_record(self) -> dict[str, str | int | float | bool | None]:
+    def as_record(self) -> dict[str, str | int | float | bool]:
         """One flat row, for a table or for JSON; of the null answers the best."""
         guess, earned = self.best_guess
         attacker, attacked = self.best_attack

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading.rubric import Rubric, is_static
 from generators.seed import Seed
-from generators.task import Family, Solvable, TaskInstance, difficulties_of
+from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.overlap import fingerprints, rising_scores, shared_among, shared_between
 from generators.validation.result import Attack, Survey, Validation
 from generators.validation.scores import (
@@ -62,24 +62,14 @@ ARTEFACTS = re.compile(
 
 
 def survey(
-    families: Sequence[Family],
-    seeds: int = 20,
-    watch: Watch | None = None,
-    jobs: int = 1,
-    only: Collection[str] = (),
+    families: Sequence[Family], seeds: int = 20, watch: Watch | None = None, jobs: int = 1
 ) -> Survey:
-    """Validate each family at each difficulty, or at some ``only``, and compare them with each
-    other.
+    """Validate each family at each difficulty, and compare them with each other.
 
     ``watch`` receives the work at hand, the strata done and all strata; ``jobs``
     processes share the work.
     """
-    strata = [
-        (family, difficulty, seeds)
-        for family in families
-        for difficulty in difficulties_of(family)
-        if not only or difficulty in only
-    ]
+    strata = [(family, difficulty, seeds) for family in families for difficulty in DIFFICULTIES]
     validations: list[Validation] = []
     report = watch or (lambda what, done, of: None)
     report("checking", 0, len(strata))
@@ -108,10 +98,10 @@ def _workers(jobs: int) -> Iterator[Callable[..., Iterable[Validation]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """The measurements of an instance that its solver, if there is one, was run on."""
+    """The measurements of an instance that its solver was run on."""
 
     key: float
-    solver: float | None
+    solver: float
     decided: tuple[tuple[tuple[str, str, float], bool], ...]  # of the solver's answer
     digest: str
     redraws: int  # degenerate draws that the guards refused (R4), as the spec records it
@@ -160,7 +150,7 @@ def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
         seeds=seeds,
         null_seeds=len(drawn),
         key=min(one.key for one in solved),
-        solver=min((s for one in solved if (s := one.solver) is not None), default=None),
+        solver=min(one.solver for one in solved),
         nulls=tuple(mean_scores(guesses).items()),
         attacks=_bounded(family, mean_scores([*attacks, *sizes.scores()])),
         noisy=tuple(mean_scores(noisy).items()),
@@ -199,12 +189,11 @@ def _bounded(family: Family, means: dict[str, MeanScore]) -> tuple[Attack, ...]:
 
 
 def _solve(family: Family, instance: TaskInstance) -> _Solved:
-    solvable = isinstance(family, Solvable)
-    answer = solver_answer(family, instance) if isinstance(family, Solvable) else None
+    answer = solver_answer(family, instance)
     return _Solved(
         key=key_score(family, instance),
-        solver=score_answer(instance, answer) if solvable else None,
-        decided=tuple(decided_criteria(instance, answer)) if solvable else (),
+        solver=score_answer(instance, answer),
+        decided=tuple(decided_criteria(instance, answer)),
         digest=instance_digest(instance),
         redraws=int(dict(instance.spec.parameters).get("redraws", 0)),
         artefacts=frozenset(artefacts(instance)),

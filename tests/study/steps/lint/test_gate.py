@@ -229,34 +229,6 @@ def test_a_family_of_others_that_its_check_rejects_needs_a_reason(
     assert sealed.unproved == Unproved("a test of it", ("plug_gate@1",))
 
 
-UNSOLVED = """\
-from generators.basics.compute_average import FAMILY as AVERAGE
-class Family:
-    name, version, summary = "plug_open", "1", "an average"
-    parameters, generate, key, nulls = (
-        AVERAGE.parameters, AVERAGE.generate, staticmethod(AVERAGE.key), AVERAGE.nulls
-    )
-"""
-
-
-def test_a_family_of_others_without_a_solver_is_not_proved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("study.steps.lint.later_refusals.CHECKED_SEEDS", 1)
-    (tmp_path / "plug_open.py").write_text(UNSOLVED)
-    about = tmp_path / "plug_open-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-open\nVersion: 1\n")
-    entry = "[dosimeter.families]\nplug_open@1 = plug_open:Family\n"
-    (about / "entry_points.txt").write_text(entry)
-    refused = draw(make(tmp_path / "study", changed(("compute_average", "plug_open"))))
-    assert refused.exit_code == 2, refused.output
-    assert "plug_open@1: it has no solver, so that nothing proves" in refused.stderr
-    assert "--unproved REASON" in refused.stderr
-
-
 def test_a_plan_that_is_cut_down_after_the_draw_is_refused_at_registration(tmp_path: Path) -> None:
     folder = make(tmp_path / "study", STUDY)
     assert draw(folder).exit_code == 0

@@ -1,1 +1,0 @@
-"""Data sets of reasoning-gym as task families (extra ``gym``)."""
